@@ -1,4 +1,5 @@
-//! Reads a capture file: passes on the accesses and other items of its cards, and prints warnings on standard error.
+//! Reads a capture file: passes on the accesses and other items of its cards, and prints warnings
+//! on standard error.
 
 use std::fmt;
 use std::fs::File;
@@ -58,13 +59,14 @@ impl fmt::Display for NoCard {
 impl std::error::Error for NoCard {}
 
 impl Ending {
-    /// Whether anything after the first frame is known to be missing. Earlier losses belong to another time or to the
-    /// previous file.
+    /// Whether anything after the first frame is known to be missing. Earlier losses belong to
+    /// another time or to the previous file.
     pub fn has_loss(&self) -> bool {
         self.is_cut || self.counts.has_loss()
     }
 
-    /// Rejects a capture without a frame of a card: nothing is known from it. `name`: of the capture.
+    /// Rejects a capture without a frame of a card: nothing is known from it. `name`: of the
+    /// capture.
     pub fn check_card(&self, name: &str) -> Result<()> {
         if self.counts.frames != 0 {
             return Ok(());
@@ -112,8 +114,8 @@ impl CaptureFile {
         Ok(ending)
     }
 
-    /// Counts records only, which is much faster than [`CaptureFile::read`]. A capture without a frame
-    /// of a card is no error.
+    /// Counts records only, which is much faster than [`CaptureFile::read`]. A capture without a
+    /// frame of a card is no error.
     pub fn count(
         self,
         packets: impl FnMut(&Packet<'_>) -> bool,

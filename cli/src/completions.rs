@@ -1,5 +1,5 @@
-//! `hmtt completions` and `hmtt man`: generate shell completions and man pages from the definition of the command
-//! line.
+//! `hmtt completions` and `hmtt man`: generate shell completions and man pages from the definition
+//! of the command line.
 
 use std::path::{Path, PathBuf};
 

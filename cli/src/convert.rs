@@ -1,4 +1,5 @@
-//! `hmtt convert`: converts a trace from one format to another, and prints warnings on standard error.
+//! `hmtt convert`: converts a trace from one format to another, and prints warnings on standard
+//! error.
 
 mod imported;
 
@@ -33,7 +34,8 @@ use hmtt::cache::Hierarchy;
 
 const GIB_LOG2: u32 = 30;
 
-/// Convert a trace of a card or of a program to another format: Parquet, CSV, JSON lines, text, what simulators read
+/// Convert a trace of a card or of a program to another format: Parquet, CSV, JSON lines, text,
+/// what simulators read
 #[derive(clap::Args)]
 #[command(
     after_help = "Formats and their extensions: pcapng (.pcapng, .pcap, both also with .zst, .gz or .lz4, read only), parquet \
@@ -66,7 +68,8 @@ pub struct Arguments {
     /// Write only this thread of a program's trace; without this option champsim has the first one
     #[arg(long, value_name = "N")]
     thread: Option<u32>,
-    /// For text of a program's trace: print how many accesses each one represents, as hmtt decode --weighted
+    /// For text of a program's trace: print how many accesses each one represents, as hmtt decode
+    /// --weighted
     #[arg(long)]
     weighted: bool,
     /// For simulators: leave out the first N instructions of the thread
@@ -75,10 +78,12 @@ pub struct Arguments {
     /// For simulators: write only M instructions of the thread
     #[arg(long, value_name = "M", conflicts_with = "simpoints", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// For simulators: write each interval that this file of SimPoint lists, to a file of its own beside OUT
+    /// For simulators: write each interval that this file of SimPoint lists, to a file of its own
+    /// beside OUT
     #[arg(long, value_name = "FILE", requires = "interval")]
     simpoints: Option<PathBuf>,
-    /// The weights that belong to --simpoints; by default the file with weights for simpoints in its name
+    /// The weights that belong to --simpoints; by default the file with weights for simpoints in
+    /// its name
     #[arg(long, value_name = "FILE", requires = "simpoints")]
     weights: Option<PathBuf>,
     /// Instructions of an interval, as for hmtt monitor --bbv
@@ -255,7 +260,8 @@ enum Source {
     Table(Box<Table>),
 }
 
-/// An opened table whose first row was read, so that a file without a readable row leaves no output.
+/// An opened table whose first row was read, so that a file without a readable row leaves no
+/// output.
 struct Table {
     name: String,
     reader: Box<dyn Reader>,

@@ -30,8 +30,8 @@ pub struct Arguments {
     /// Commands, such as: reset mode page start mark 1
     #[arg(value_name = "COMMAND", required = true)]
     commands: Vec<String>,
-    /// The device in which physical address 0 is mapped, uncached: /dev/mem, or one of a UIO driver; and the offset of
-    /// that address in it
+    /// The device in which physical address 0 is mapped, uncached: /dev/mem, or one of a UIO
+    /// driver; and the offset of that address in it
     #[arg(long, value_name = "PATH[:OFFSET[:BYTES]]", value_parser = window, default_value = "/dev/mem")]
     device: CardWindow,
     /// Description of the memory, in TOML, if it moves the registers; required for a new recording
@@ -40,7 +40,8 @@ pub struct Arguments {
     /// Print the accesses, as R,OFFSET,SIZE, instead of making them
     #[arg(long, conflicts_with_all = ["device", "record"])]
     dry_run: bool,
-    /// Write the accesses as DDR commands into a recording, appended if it exists, instead of making them
+    /// Write the accesses as DDR commands into a recording, appended if it exists, instead of
+    /// making them
     #[arg(long, value_name = "FILE.cmd", conflicts_with = "device")]
     record: Option<PathBuf>,
 }

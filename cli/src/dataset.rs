@@ -1,4 +1,5 @@
-//! `hmtt dataset`: adds captures and logs of tags to a data set, checks it, merges its parts, removes runs.
+//! `hmtt dataset`: adds captures and logs of tags to a data set, checks it, merges its parts,
+//! removes runs.
 
 mod add;
 mod check;

@@ -1,9 +1,11 @@
-//! Buffers the items of several frames, and passes them on as runs of one card's accesses and the items in between.
+//! Buffers the items of several frames, and passes them on as runs of one card's accesses and the
+//! items in between.
 
 use hmtt::CardId;
 use hmtt::decode::{Accesses, Columns, Item, Sink};
 
-/// Number of accesses that are passed on at once: enough to be efficient, and few enough for a processor's cache.
+/// Number of accesses that are passed on at once: enough to be efficient, and few enough for a
+/// processor's cache.
 const ENOUGH: usize = 4096;
 
 /// Items that were not yet passed on. Without `EVENTS` records are only counted.

@@ -1,11 +1,12 @@
-//! The command `hmtt`: decodes, converts, merges and describes captures, controls cards, and tags and monitors
-//! programs.
+//! The command `hmtt`: decodes, converts, merges and describes captures, controls cards, and tags
+//! and monitors programs.
 
 // `eprintln!` panics if standard error cannot be written; `report!` does not.
 #![deny(clippy::print_stderr)]
 
-/// Prints a line on standard error, for people. A message that cannot be written is dropped: what it reports must not keep
-/// the command from its work, least of all from taking tags out of a program. `eprintln!` would panic.
+/// Prints a line on standard error, for people. A message that cannot be written is dropped: what
+/// it reports must not keep the command from its work, least of all from taking tags out of a
+/// program. `eprintln!` would panic.
 macro_rules! report {
     ($($message:tt)*) => {{
         use std::io::Write as _;

@@ -1,4 +1,5 @@
-//! `hmtt merge`: merges captures of several cards into one trace, and prints the time base of each on standard error.
+//! `hmtt merge`: merges captures of several cards into one trace, and prints the time base of each
+//! on standard error.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

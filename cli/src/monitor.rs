@@ -1,6 +1,8 @@
-//! `hmtt monitor`: runs a program from a code cache that reports every basic block, and reports the counts.
+//! `hmtt monitor`: runs a program from a code cache that reports every basic block, and reports the
+//! counts.
 //!
-//! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes a profile, and [`report`](mod@report) prints it.
+//! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes a profile, and
+//! [`report`](mod@report) prints it.
 
 mod attach;
 mod detach;

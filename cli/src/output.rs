@@ -49,8 +49,8 @@ impl Output {
     }
 }
 
-/// Opens the output of a trace. No path, or `-`, selects standard output. An existing file is replaced
-/// if `force` is set, and is an error otherwise.
+/// Opens the output of a trace. No path, or `-`, selects standard output. An existing file is
+/// replaced if `force` is set, and is an error otherwise.
 pub fn open(
     path: Option<&Path>,
     format: Format,
@@ -70,7 +70,8 @@ pub fn open(
 /// Permissions of outputs, less those that the umask takes away.
 pub const MODE: u32 = 0o666;
 
-/// Creates a file; an existing file is an error unless `force`. Links of other users are not followed.
+/// Creates a file; an existing file is an error unless `force`. Links of other users are not
+/// followed.
 pub fn create(path: &Path, force: bool) -> Result<File> {
     let created = match force {
         true => hmtt_paths::create_or_replace(path, MODE),
@@ -92,7 +93,8 @@ fn explained<T>(path: &Path, created: io::Result<T>) -> Result<T> {
     }
 }
 
-/// Results of reading and of writing a trace. Where reading failed, everything before the failure was written.
+/// Results of reading and of writing a trace. Where reading failed, everything before the failure
+/// was written.
 pub struct Outcome<T> {
     pub read: Result<T>,
     pub written: Result<LeftOut, TableError>,

@@ -1,4 +1,5 @@
-//! `hmtt pagemap`: records, describes and converts maps from physical pages to processes and virtual addresses.
+//! `hmtt pagemap`: records, describes and converts maps from physical pages to processes and
+//! virtual addresses.
 
 mod convert;
 mod info;
@@ -9,7 +10,8 @@ mod record;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// Record which process and virtual address each physical page belongs to, for `--pagemap` of analyses
+/// Record which process and virtual address each physical page belongs to, for `--pagemap` of
+/// analyses
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]

@@ -1,4 +1,5 @@
-//! Executes a program of the workspace `scale/`, which is built apart because its query engine is large.
+//! Executes a program of the workspace `scale/`, which is built apart because its query engine is
+//! large.
 
 use std::ffi::OsString;
 use std::fmt;

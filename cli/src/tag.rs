@@ -1,7 +1,8 @@
 //! `hmtt tag`: counts or logs the calls of functions in running programs.
 //!
-//! [`run`](mod@run) and [`attach`] prepare by [`options`], then [`process_tree`] tags the process and follows it, and
-//! [`outputs`] writes the results. The other commands work without a controller.
+//! [`run`](mod@run) and [`attach`] prepare by [`options`], then [`process_tree`] tags the process
+//! and follows it, and [`outputs`] writes the results. The other commands work without a
+//! controller.
 
 mod attach;
 mod auto;

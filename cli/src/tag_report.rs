@@ -1,4 +1,5 @@
-//! `hmtt tag report`: prints the calls in the log of a tagged program: callers, callees, counts and times.
+//! `hmtt tag report`: prints the calls in the log of a tagged program: callers, callees, counts and
+//! times.
 
 mod bus;
 mod counts;
@@ -28,7 +29,8 @@ use super::format::BUFFER_BYTES;
 use super::output::{create, is_same_file};
 use super::standard_io;
 
-/// Report calls, times, callers and losses from tags, and the functions that made the accesses of a trace
+/// Report calls, times, callers and losses from tags, and the functions that made the accesses of a
+/// trace
 #[derive(clap::Args)]
 pub struct Arguments {
     /// A log, whose functions LOG.json names; a capture of a trace with tags; or a file of counts
@@ -37,8 +39,8 @@ pub struct Arguments {
     /// Names of the functions of a capture's tags: FILE.json of `--sink card`
     #[arg(long, value_name = "MAP.json", conflicts_with = "trace")]
     map: Option<PathBuf>,
-    /// A capture of the memory bus from the same time, with the marks of `--marks`: its accesses are attributed to
-    /// functions
+    /// A capture of the memory bus from the same time, with the marks of `--marks`: its accesses
+    /// are attributed to functions
     #[arg(long, value_name = "CAPTURE.pcapng")]
     trace: Option<PathBuf>,
     /// Also print a table for each thread

@@ -1,9 +1,11 @@
 //! `hmtt trace`: runs a program from a code cache that records its accesses to memory.
 //!
-//! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes the file, and [`caches`] simulates caches. [`sampled`] records from time
-//! to time, as [`budget`] decides if a slowdown is given, and [`region`] records some instructions only. [`file`] opens
-//! a file, for `hmtt info` ([`info`]) and for `hmtt decode` and `hmtt convert` ([`convert`]), which write [`text`], tables, or what
-//! simulators read ([`export`]), also of the intervals that SimPoint chooses ([`simpoints`]). [`evaluate`] states what selective traces would record.
+//! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes the file, and [`caches`]
+//! simulates caches. [`sampled`] records from time to time, as [`budget`] decides if a slowdown is
+//! given, and [`region`] records some instructions only. [`file`] opens a file, for `hmtt info`
+//! ([`info`]) and for `hmtt decode` and `hmtt convert` ([`convert`]), which write [`text`], tables,
+//! or what simulators read ([`export`]), also of the intervals that SimPoint chooses
+//! ([`simpoints`]). [`evaluate`] states what selective traces would record.
 
 mod attach;
 mod budget;

@@ -1,4 +1,5 @@
-//! Errors in how options are combined, which end with the status of wrong usage as those do that clap finds.
+//! Errors in how options are combined, which end with the status of wrong usage as those do that
+//! clap finds.
 
 use clap::error::Error;
 
@@ -19,8 +20,8 @@ pub fn ensure_usage(condition: bool, message: impl FnOnce() -> String) -> anyhow
     Err(error.into())
 }
 
-/// Prints an error in the arguments, or the help, and ends. Arguments that the error quotes may be names of files, so control
-/// characters in them are escaped, or URLs with credentials.
+/// Prints an error in the arguments, or the help, and ends. Arguments that the error quotes may be
+/// names of files, so control characters in them are escaped, or URLs with credentials.
 pub fn exit(error: &Error) -> ! {
     let is_plain = |argument: std::ffi::OsString| {
         let text = argument.to_string_lossy();

@@ -1,8 +1,9 @@
 //! Writes row groups of accesses.
 //!
-//! The columns are packed directly into pages, because each row has each value. Pages of memory get a Bloom filter,
-//! so that a query for one page skips row groups without it; a group with too many pages has none, because nearly
-//! every page would be in it. Invariant: the clocks of a row group ascend.
+//! The columns are packed directly into pages, because each row has each value. Pages of memory get
+//! a Bloom filter, so that a query for one page skips row groups without it; a group with too many
+//! pages has none, because nearly every page would be in it. Invariant: the clocks of a row group
+//! ascend.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -29,14 +30,14 @@ const ZSTD_LEVEL: i32 = 2;
 const MAX_FILTER_BYTES: usize = 1 << 17;
 /// Share of pages that a filter may state although they are not in the group.
 const FALSE_SHARE: f64 = 0.01;
-/// Numbers that are looked up in a full filter to see whether it still excludes any, and how many of them it may
-/// state.
+/// Numbers that are looked up in a full filter to see whether it still excludes any, and how many
+/// of them it may state.
 const PROBES: i64 = 1000;
 const MAX_FALSE_PROBES: usize = 100;
 /// log2 of the entries of the table of pages that were added to a filter lately.
 const RECENT_LOG2: u32 = 15;
-/// Additions after which a filter is given up. Half as many different pages fill it; the others are repeated
-/// additions of pages that share an entry of the table.
+/// Additions after which a filter is given up. Half as many different pages fill it; the others are
+/// repeated additions of pages that share an entry of the table.
 const MAX_ADDITIONS: usize = 400_000;
 
 /// Accesses of one card, of a session and an hour, in columns of the same length.
@@ -134,14 +135,16 @@ where
     typed.write_batch(&vec![value; rows], None, None).map(drop)
 }
 
-/// A filter of these pages; `None` if it would exclude hardly any page. `recent`: memory that is used again.
+/// A filter of these pages; `None` if it would exclude hardly any page. `recent`: memory that is
+/// used again.
 fn filter(pages: &[i64], recent: &mut Vec<i64>) -> Option<Sbbf> {
     recent.clear();
     recent.resize(1 << RECENT_LOG2, -1);
     let mut filter = Sbbf::new_with_num_of_bytes(MAX_FILTER_BYTES);
     let mut additions = 0;
     for page in pages {
-        // Most accesses are to a page that has been added already; the highest bits of the product depend on all bits.
+        // Most accesses are to a page that has been added already; the highest bits of the product
+        // depend on all bits.
         let place = (*page as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT_LOG2);
         let added = &mut recent[place as usize];
         if *added != *page {

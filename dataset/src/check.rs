@@ -1,5 +1,5 @@
-//! Checks a data set: that its parts have what the captures counted, in order, and that queries skip only what they
-//! may.
+//! Checks a data set: that its parts have what the captures counted, in order, and that queries
+//! skip only what they may.
 //!
 //! ```text
 //! parts    -> part_check  rows, sums, order and bounds of each part
@@ -103,9 +103,9 @@ impl Check {
 }
 
 impl Dataset {
-    /// Checks all parts: that they can be read; that rows are in order and in their partitions; that the bounds by
-    /// which queries skip them are right; that each session has as many rows as were decoded, and each card as many
-    /// accesses and losses as it counted.
+    /// Checks all parts: that they can be read; that rows are in order and in their partitions;
+    /// that the bounds by which queries skip them are right; that each session has as many rows as
+    /// were decoded, and each card as many accesses and losses as it counted.
     ///
     /// # Errors
     /// A folder cannot be read. A part that cannot be read is a problem of the check.

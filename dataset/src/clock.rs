@@ -11,8 +11,8 @@ pub struct Relation {
     pub zero_time_ns: i64,
     /// Nanoseconds of the receiver's clock in one clock.
     pub clock_ns: f64,
-    /// Bound of the error between the first and the last clock, in nanoseconds, if the fastest frames take at most a
-    /// millisecond to arrive.
+    /// Bound of the error between the first and the last clock, in nanoseconds, if the fastest
+    /// frames take at most a millisecond to arrive.
     pub error_ns: f64,
 }
 
@@ -25,7 +25,8 @@ pub struct SessionClock {
 }
 
 impl SessionClock {
-    /// Sets the period of the clock, in picoseconds. Arrivals before that are dropped, if it differs.
+    /// Sets the period of the clock, in picoseconds. Arrivals before that are dropped, if it
+    /// differs.
     pub fn set_period(&mut self, tck_ps: u32) {
         if self.tck_ps != Some(tck_ps) {
             self.tck_ps = Some(tck_ps);
@@ -51,7 +52,8 @@ impl SessionClock {
         self.clocks
     }
 
-    /// The relation; `None` without a report, which states the period, or without arrivals after it.
+    /// The relation; `None` without a report, which states the period, or without arrivals after
+    /// it.
     pub fn relation(&self) -> Option<Relation> {
         let period = f64::from(self.tck_ps?) / 1e3;
         let line = self.arrivals.line()?;

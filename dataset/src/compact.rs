@@ -1,7 +1,8 @@
 //! Merges the small parts of each partition into one, and drops runs and boards.
 //!
-//! Files of a capture that are short, such as those of one minute, are many small parts, each of which a query has to
-//! open. The rows of a merged part have the order of the parts by their first time, and within a part its own.
+//! Files of a capture that are short, such as those of one minute, are many small parts, each of
+//! which a query has to open. The rows of a merged part have the order of the parts by their first
+//! time, and within a part its own.
 
 use std::path::PathBuf;
 
@@ -40,8 +41,8 @@ struct Small {
 }
 
 impl Dataset {
-    /// Merges the small parts of each partition. A query that reads the partition meanwhile may see rows twice, or
-    /// miss a part that it wanted to open.
+    /// Merges the small parts of each partition. A query that reads the partition meanwhile may see
+    /// rows twice, or miss a part that it wanted to open.
     ///
     /// # Errors
     /// A part cannot be read or written. Partitions that were merged before remain so.
@@ -138,7 +139,8 @@ fn merge(
     writer.finish()
 }
 
-/// The name of the part into which others are merged: the hash of their paths. It is no hash of a capture.
+/// The name of the part into which others are merged: the hash of their paths. It is no hash of a
+/// capture.
 fn name(small: &[Small]) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in small {

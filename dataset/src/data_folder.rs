@@ -1,7 +1,7 @@
 //! Opens the folder of a data set, for readers and for writers.
 //!
-//! Everything below it is opened by names from one descriptor, and no link is followed. Writers accept only what belongs to
-//! their user.
+//! Everything below it is opened by names from one descriptor, and no link is followed. Writers
+//! accept only what belongs to their user.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -71,7 +71,8 @@ impl DataFolder {
         }
     }
 
-    /// Opens the folder of a partition to change it. What does not exist is created, and made durable.
+    /// Opens the folder of a partition to change it. What does not exist is created, and made
+    /// durable.
     pub fn create_partition(&self, partition: &Partition) -> Result<Folder, DatasetError> {
         if let Some(folder) = self.partition(partition)? {
             return Ok(folder);
@@ -90,8 +91,8 @@ impl DataFolder {
         inner.ok_or_else(|| failed(ErrorKind::NotFound.into()))
     }
 
-    /// Removes folders of a partition that are empty. Another process may put a part there at the same time, so failures are
-    /// none.
+    /// Removes folders of a partition that are empty. Another process may put a part there at the
+    /// same time, so failures are none.
     pub fn remove_empty(&self, partition: &Partition) {
         let path = partition.folder();
         for folder in path.ancestors() {

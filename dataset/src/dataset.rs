@@ -126,11 +126,13 @@ impl Dataset {
         &self.root
     }
 
-    /// Adds a capture or a log of tags. If the data set has one with the same bytes, it is unchanged.
+    /// Adds a capture or a log of tags. If the data set has one with the same bytes, it is
+    /// unchanged.
     ///
     /// # Errors
-    /// The file is being written or cannot be read, or a part cannot be written. The data set is unchanged then,
-    /// unless parts could be placed only in part; the next command on the data set will place the others.
+    /// The file is being written or cannot be read, or a part cannot be written. The data set is
+    /// unchanged then, unless parts could be placed only in part; the next command on the data set
+    /// will place the others.
     pub fn add(&self, path: &Path, options: &AddOptions<'_>) -> Result<Added, DatasetError> {
         let locked = lock_capture(path)?;
         let hash = CaptureHash::of_file(path)?;
@@ -161,8 +163,8 @@ impl Dataset {
         Ok(Added::New(Box::new(Summary { hash, parts: parts.collect(), counts, log, is_cut })))
     }
 
-    /// All parts with their partitions, in the order of their paths. Paths are relative to the data set. Of a change that is
-    /// being made, or was interrupted, all parts are listed or none.
+    /// All parts with their partitions, in the order of their paths. Paths are relative to the data
+    /// set. Of a change that is being made, or was interrupted, all parts are listed or none.
     ///
     /// # Errors
     /// A folder cannot be read, or the data set changes all the time.
@@ -179,7 +181,8 @@ impl Dataset {
         Ok(parts.filter(|(partition, _)| partition.table == table).collect())
     }
 
-    /// Opens a part for reading. `path`: from [`Dataset::parts`]. What is no regular file is not opened, and no link is followed.
+    /// Opens a part for reading. `path`: from [`Dataset::parts`]. What is no regular file is not
+    /// opened, and no link is followed.
     ///
     /// # Errors
     /// There is none, or it may not be read.
@@ -187,8 +190,8 @@ impl Dataset {
         self.folder()?.part(path)
     }
 
-    /// Number of changes that are being made, or were interrupted. The next command that changes the data set completes
-    /// interrupted ones.
+    /// Number of changes that are being made, or were interrupted. The next command that changes
+    /// the data set completes interrupted ones.
     ///
     /// # Errors
     /// As [`Dataset::parts`].

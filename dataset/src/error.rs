@@ -67,7 +67,8 @@ pub enum DatasetError {
         /// Number of the packet, from 1.
         packet: u64,
     },
-    /// A capture has more partitions than a trace needs: its arrival times are not those of a receiver.
+    /// A capture has more partitions than a trace needs: its arrival times are not those of a
+    /// receiver.
     #[error("{}: its times are in more than {most} hours in turn", path.display())]
     Scattered {
         /// The capture.
@@ -95,7 +96,8 @@ pub enum DatasetError {
     /// The data set has more boards of runs than are analysed together.
     #[error("the data set has {0} boards of runs; at most {MOST_MEMORIES} are analysed together")]
     Boards(usize),
-    /// The journal of an interrupted change is damaged, or states what no change of a data set does.
+    /// The journal of an interrupted change is damaged, or states what no change of a data set
+    /// does.
     #[error(
         "{}: damaged; the change that it states cannot be completed. Remove its folder in .staging if the data set is yours",
         .0.display()

@@ -1,4 +1,5 @@
-//! Follows a receiver or `hmtt tag`: adds the files of a capture, or the logs of a program, as they are finished.
+//! Follows a receiver or `hmtt tag`: adds the files of a capture, or the logs of a program, as they
+//! are finished.
 //!
 //! Both lock the file that they write, so one without a lock is finished, or its writer was killed.
 
@@ -29,14 +30,14 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Follows the capture that `hmtt-recv -w FILE` writes, also with `-b`; or the logs that `hmtt tag -o FILE.tags`
-    /// writes, also with `-f`.
+    /// Follows the capture that `hmtt-recv -w FILE` writes, also with `-b`; or the logs that `hmtt
+    /// tag -o FILE.tags` writes, also with `-f`.
     pub fn new(dataset: Dataset, file: &Path) -> Self {
         Follower { dataset, file: file.to_owned(), done: BTreeMap::new() }
     }
 
-    /// Adds the files that have been finished since the last call, in the order of their names, and passes each to
-    /// `report`. Returns whether a file is still being written.
+    /// Adds the files that have been finished since the last call, in the order of their names, and
+    /// passes each to `report`. Returns whether a file is still being written.
     ///
     /// # Errors
     /// The folder cannot be read.

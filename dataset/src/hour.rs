@@ -10,8 +10,8 @@ const SECONDS: u64 = 3600;
 /// Hours from 1970 to the end of the year 9999, the last one that is printed.
 const MAX_HOURS: u64 = 2_932_897 * 24;
 
-/// An hour of UTC, counted from the Unix epoch. Printed as `YYYYMMDDHH`, which databases compare as a number or as
-/// text.
+/// An hour of UTC, counted from the Unix epoch. Printed as `YYYYMMDDHH`, which databases compare as
+/// a number or as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hour(u64);
 

@@ -1,7 +1,8 @@
 //! Reads and writes journals: the steps of a change of a data set.
 //!
-//! A data set may come from somebody else. So a journal names parts of this data set alone: each path is that of a partition
-//! and of a part in it, and each staged file has a number as its name. All parts are placed before any is removed.
+//! A data set may come from somebody else. So a journal names parts of this data set alone: each
+//! path is that of a partition and of a part in it, and each staged file has a number as its name.
+//! All parts are placed before any is removed.
 
 use std::fs::File;
 use std::io::Read;

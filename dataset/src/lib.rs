@@ -1,5 +1,5 @@
-//! Data sets: the traces of many boards and days as Parquet files under Hive-style partitions, which databases read
-//! as they are.
+//! Data sets: the traces of many boards and days as Parquet files under Hive-style partitions,
+//! which databases read as they are.
 //!
 //! ```text
 //! capture -> identity  hash of its bytes, the name of its parts
@@ -15,12 +15,13 @@
 //! a path  -> readable_folder  a file below a folder, of a path that another process names
 //! ```
 //!
-//! [`Dataset`] is the entry. A *part* is a Parquet file; its folder states the table ([`Table`]), the run, the board
-//! and the hour ([`Partition`]). `docs/dataset.md` defines the columns.
+//! [`Dataset`] is the entry. A *part* is a Parquet file; its folder states the table ([`Table`]),
+//! the run, the board and the hour ([`Partition`]). `docs/dataset.md` defines the columns.
 //!
-//! Invariants: a part appears whole or not at all. A reader sees all parts of a capture or none; an interrupted publication is
-//! completed by the next command that changes the data set. The same capture added again changes nothing. Readers change
-//! nothing, wait for nobody and follow no link. Writers change only what belongs to their user (`data_folder`, `journal`).
+//! Invariants: a part appears whole or not at all. A reader sees all parts of a capture or none; an
+//! interrupted publication is completed by the next command that changes the data set. The same
+//! capture added again changes nothing. Readers change nothing, wait for nobody and follow no link.
+//! Writers change only what belongs to their user (`data_folder`, `journal`).
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

@@ -1,7 +1,8 @@
 //! Lists the parts of a data set as a reader sees them, without changing anything.
 //!
-//! A reader takes no lock. What it lists while a process changes the data set, or after one was killed, would have some parts of
-//! a change and not others. So it reads the journals first: the parts of a change are listed all or not at all.
+//! A reader takes no lock. What it lists while a process changes the data set, or after one was
+//! killed, would have some parts of a change and not others. So it reads the journals first: the
+//! parts of a change are listed all or not at all.
 //!
 //! ```text
 //! parts to be placed   all there          not all there
@@ -10,9 +11,10 @@
 //!                      removed
 //! ```
 //!
-//! All parts are placed before the first is removed, so the state before still has all of its parts. A whole change may be
-//! made between the reading of the journals and of the folders: journals and folders are listed until two lists are equal. A
-//! change that began and ended during the first list is whole in the second one.
+//! All parts are placed before the first is removed, so the state before still has all of its
+//! parts. A whole change may be made between the reading of the journals and of the folders:
+//! journals and folders are listed until two lists are equal. A change that began and ended during
+//! the first list is whole in the second one.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -31,11 +33,13 @@ use crate::staging::FOLDER;
 
 /// Extension of parts.
 const EXTENSION: &str = "parquet";
-/// Lists that are made before a data set that changes all the time is an error, and the time between two.
+/// Lists that are made before a data set that changes all the time is an error, and the time
+/// between two.
 const ATTEMPTS: u32 = 300;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Parts with their partitions, in the order of tables and paths. Paths are relative to the data set.
+/// Parts with their partitions, in the order of tables and paths. Paths are relative to the data
+/// set.
 pub type Parts = Vec<(Partition, PathBuf)>;
 
 /// What a reader sees of a data set.
@@ -80,7 +84,8 @@ impl Snapshot {
         Ok(Snapshot { journals, parts })
     }
 
-    /// The parts without those of changes that are not shown; `None` if parts were placed meanwhile.
+    /// The parts without those of changes that are not shown; `None` if parts were placed
+    /// meanwhile.
     fn whole(&self, set: &DataFolder) -> Result<Option<Parts>, DatasetError> {
         let there: BTreeSet<&Path> = self.parts.iter().map(|(_, path)| &**path).collect();
         let mut hidden: BTreeSet<&Path> = BTreeSet::new();
@@ -136,7 +141,8 @@ fn parts_of(set: &DataFolder, table: Table) -> Result<Parts, DatasetError> {
     Ok(parts)
 }
 
-/// Adds the parts in a folder. `levels`: what the names of folders between it and the parts begin with.
+/// Adds the parts in a folder. `levels`: what the names of folders between it and the parts begin
+/// with.
 fn descend(
     set: &DataFolder,
     folder: &Folder,

@@ -6,8 +6,8 @@
 //!     -> threads  what is known of each thread at the end         -> rows of `threads`
 //! ```
 //!
-//! A thread is a session. Each entry of a function has a row, whatever ended the call. Rows are passed on after each
-//! chunk, so memory is that of the open calls.
+//! A thread is a session. Each entry of a function has a row, whatever ended the call. Rows are
+//! passed on after each chunk, so memory is that of the open calls.
 
 mod calls;
 mod clock;

@@ -20,7 +20,8 @@ use crate::schema::{ENCODINGS, Table};
 const DATASET_VERSION: &str = "1";
 /// Bytes that are collected before they are written to the file.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Columns by which accesses are sorted in each row group. Rows of other tables have the order of the trace.
+/// Columns by which accesses are sorted in each row group. Rows of other tables have the order of
+/// the trace.
 const SORTED_BY: [&str; 3] = ["capture", "session", "clock"];
 
 /// Order of a part's rows.

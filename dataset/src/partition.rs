@@ -1,8 +1,8 @@
 //! Names the folders of a data set: `kind=TABLE/run=RUN/board=BOARD/hour=HOUR`.
 //!
-//! Names of runs and boards come from users and from captures. Bytes other than letters, digits, `-`, `_` and `.`
-//! become `%XX`, as Hive writes them, which the readers of such folders undo. Invariant: two partitions have two
-//! folders.
+//! Names of runs and boards come from users and from captures. Bytes other than letters, digits,
+//! `-`, `_` and `.` become `%XX`, as Hive writes them, which the readers of such folders undo.
+//! Invariant: two partitions have two folders.
 
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
@@ -32,7 +32,8 @@ impl Partition {
         format!("kind={table}/run={run}/board={board}/hour={hour}").into()
     }
 
-    /// The partition of a folder, whose path is relative to the data set; `None` if the folder is none of a data set.
+    /// The partition of a folder, whose path is relative to the data set; `None` if the folder is
+    /// none of a data set.
     pub fn parse(folder: &Path) -> Option<Partition> {
         let mut names = folder.components().map(|component| match component {
             Component::Normal(name) => name.to_str(),
@@ -46,8 +47,8 @@ impl Partition {
     }
 }
 
-/// The partition and the name of a part, whose path is relative to the data set; `None` for any other path, also for another
-/// spelling of that of a part.
+/// The partition and the name of a part, whose path is relative to the data set; `None` for any
+/// other path, also for another spelling of that of a part.
 pub(crate) fn part(path: &Path) -> Option<(Partition, &str)> {
     let partition = Partition::parse(path.parent()?)?;
     let name = path.file_name()?.to_str()?;
@@ -73,9 +74,9 @@ pub(crate) fn is_published_name(name: &str) -> bool {
 const CAPTURE_EXTENSIONS: [&str; 2] = [".pcapng", ".pcap"];
 const COMPRESSIONS: [&str; 3] = [".zst", ".gz", ".lz4"];
 
-/// The name of the run of a capture or of a log of tags, if the user gives none: the name of its file, without extension
-/// and without what `hmtt-recv -b` (`trace_00001_20261122081500.pcapng`) or `hmtt tag -f` (`prog.tags.4711.2`) appends
-/// to it.
+/// The name of the run of a capture or of a log of tags, if the user gives none: the name of its
+/// file, without extension and without what `hmtt-recv -b` (`trace_00001_20261122081500.pcapng`) or
+/// `hmtt tag -f` (`prog.tags.4711.2`) appends to it.
 pub fn default_run(capture: &Path) -> String {
     let name = file_name(capture);
     if let Some(stem) = log_stem(&name) {
@@ -116,7 +117,8 @@ fn file_name(path: &Path) -> Cow<'_, str> {
     path.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// The name of a log of tags without extension, and without the numbers of the process and of its program.
+/// The name of a log of tags without extension, and without the numbers of the process and of its
+/// program.
 fn log_stem(name: &str) -> Option<&str> {
     let mut stem = name;
     for _ in 0..2 {

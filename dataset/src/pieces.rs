@@ -1,4 +1,5 @@
-//! Divides the accesses of a data set into pieces that are analysed apart, by one machine or by many, with the same result.
+//! Divides the accesses of a data set into pieces that are analysed apart, by one machine or by
+//! many, with the same result.
 //!
 //! ```text
 //! parts of `runs`            -> sessions   when each began, whether it continues the one before, what is known of it
@@ -7,8 +8,8 @@
 //!                            -> state      what all analyses find in it, as bytes
 //! ```
 //!
-//! Invariants: a piece has all that reading it needs beside its parts, so that another machine can read it. Pieces of a memory
-//! follow each other in time, and accesses in a piece, too.
+//! Invariants: a piece has all that reading it needs beside its parts, so that another machine can
+//! read it. Pieces of a memory follow each other in time, and accesses in a piece, too.
 
 mod described;
 mod plan;
@@ -38,7 +39,8 @@ pub const ANALYSED_TABLES: [Table; 3] = [Table::Accesses, Table::Pages, Table::S
 /// All accesses of a data set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What is known of the board of each run, in the order of their names. Each is a memory, numbered from 0.
+    /// What is known of the board of each run, in the order of their names. Each is a memory,
+    /// numbered from 0.
     pub memories: Vec<Memory>,
     /// The pieces of all memories, one memory after the other.
     pub pieces: Vec<Piece>,
@@ -90,7 +92,8 @@ struct Session {
     gaps: Vec<PlacedGap>,
 }
 
-/// A gap, and what follows it: an access at the clock of its end was before it if its frame had arrived before.
+/// A gap, and what follows it: an access at the clock of its end was before it if its frame had
+/// arrived before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct PlacedGap {
     gap: Gap,
@@ -125,7 +128,8 @@ impl ReadRows {
 }
 
 impl Plan {
-    /// Reads all accesses, and passes them on with the numbers of their memories and the ends of pieces.
+    /// Reads all accesses, and passes them on with the numbers of their memories and the ends of
+    /// pieces.
     pub fn read(&self, root: &Path, pass_on: &mut dyn FnMut(usize, Part<'_>)) -> Ending {
         let mut rows = ReadRows::default();
         // Boards without accesses are memories, too.

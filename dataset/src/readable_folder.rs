@@ -1,7 +1,7 @@
 //! A folder from which a program reads files that other processes name.
 //!
-//! The user who starts the program names the folder. Links of that path are followed. The other processes name files below
-//! the folder. Links of these names are not followed.
+//! The user who starts the program names the folder. Links of that path are followed. The other
+//! processes name files below the folder. Links of these names are not followed.
 
 use std::fs::File;
 use std::io;
@@ -47,9 +47,9 @@ impl ReadableFolder {
         &self.path
     }
 
-    /// Returns the part of an absolute path that comes after the folder. `None`: the path is not below the folder, or it has
-    /// `..`. The path may begin with the folder's path as it was given, or with its path without links. For example, `a/b` of
-    /// `/data/a/b` in the folder `/data`.
+    /// Returns the part of an absolute path that comes after the folder. `None`: the path is not
+    /// below the folder, or it has `..`. The path may begin with the folder's path as it was given,
+    /// or with its path without links. For example, `a/b` of `/data/a/b` in the folder `/data`.
     pub fn within(&self, path: &Path) -> Option<PathBuf> {
         let is_of_names = path
             .components()
@@ -111,7 +111,8 @@ mod tests {
         assert!(folder.check_folder(Path::new("link")).is_err());
         assert!(folder.check_folder(Path::new("")).is_ok());
         assert!(folder.file(Path::new("file")).is_ok());
-        // Links of the folder's own path are followed. Paths may name the folder with and without them.
+        // Links of the folder's own path are followed. Paths may name the folder with and without
+        // them.
         let alias = ReadableFolder::new(&place.path().join("alias")).unwrap();
         for path in [place.path().join("alias/file"), inside.canonicalize().unwrap().join("file")] {
             assert!(alias.file(&alias.within(&path).unwrap()).is_ok());

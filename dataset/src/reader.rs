@@ -1,7 +1,7 @@
 //! Reads the columns of parts. A damaged part is an error.
 //!
-//! A few bytes can state any number of equal rows, and a long text for each of them. So the rows of a row group, and the bytes
-//! of texts that are copied, are limited to what parts have.
+//! A few bytes can state any number of equal rows, and a long text for each of them. So the rows of
+//! a row group, and the bytes of texts that are copied, are limited to what parts have.
 
 use std::fs::File;
 use std::ops::Range;
@@ -22,7 +22,8 @@ use crate::schema::{Column, Kind, Table};
 
 /// Longest text that is copied, in bytes: hashes and names of exits are shorter.
 const MAX_TEXT_BYTES: usize = 256;
-/// Most bytes that the descriptions in a column of a row group have together: a description has about 2 KiB.
+/// Most bytes that the descriptions in a column of a row group have together: a description has
+/// about 2 KiB.
 const MAX_LONG_TEXT_BYTES: usize = 256 << 20;
 
 /// An open part.

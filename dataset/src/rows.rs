@@ -9,7 +9,8 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::schema::{Kind, Table};
 
-/// Most rows of a row group of accesses, and of another table, whose rows are few and need more memory.
+/// Most rows of a row group of accesses, and of another table, whose rows are few and need more
+/// memory.
 pub const MAX_ACCESSES: usize = 1 << 20;
 const MAX_ROWS: usize = 1 << 17;
 /// Definition levels of a present and of an absent value.
@@ -67,7 +68,8 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// A count, clock or address as a signed number. Those above 2^63 become the largest one: no card counts that far.
+/// A count, clock or address as a signed number. Those above 2^63 become the largest one: no card
+/// counts that far.
 pub fn signed(number: impl Into<u64>) -> i64 {
     i64::try_from(number.into()).unwrap_or(i64::MAX)
 }

@@ -1,6 +1,8 @@
-//! Defines the tables of a data set and their columns. `docs/dataset.md` has the same list, with meanings.
+//! Defines the tables of a data set and their columns. `docs/dataset.md` has the same list, with
+//! meanings.
 //!
-//! Addresses, clocks and counts are signed: Spark reads unsigned 64-bit numbers as decimals, which are slow.
+//! Addresses, clocks and counts are signed: Spark reads unsigned 64-bit numbers as decimals, which
+//! are slow.
 
 use std::sync::{Arc, LazyLock};
 
@@ -20,11 +22,13 @@ pub enum Table {
     Gaps,
     /// Tags and marks of software.
     Tags,
-    /// What the other tables do not hold: faults, results of the card's analysis, restarts, the DDR clock.
+    /// What the other tables do not hold: faults, results of the card's analysis, restarts, the DDR
+    /// clock.
     Events,
     /// Calls of functions in a log of tags.
     Calls,
-    /// Sessions of a card in a capture: memory, settings, clocks, and what the card and the decoder counted.
+    /// Sessions of a card in a capture: memory, settings, clocks, and what the card and the decoder
+    /// counted.
     Runs,
     /// Threads of a log of tags: what was read and lost.
     Threads,
@@ -225,8 +229,8 @@ const THREADS: &[Column] = &[
     required("is_cut", Flag),
 ];
 
-/// The smallest encoding of each column that has many values. The other columns have dictionaries. Whole addresses take
-/// twice the time to compress.
+/// The smallest encoding of each column that has many values. The other columns have dictionaries.
+/// Whole addresses take twice the time to compress.
 pub const ENCODINGS: [(&str, Encoding); 10] = [
     ("clock", Encoding::DELTA_BINARY_PACKED),
     ("arrival", Encoding::DELTA_BINARY_PACKED),
@@ -245,7 +249,8 @@ static SCHEMAS: LazyLock<Vec<SchemaDescPtr>> =
     LazyLock::new(|| Table::ALL.into_iter().map(schema).collect());
 
 impl Table {
-    /// All tables. Parts of a capture are published in this order: what describes the others comes last.
+    /// All tables. Parts of a capture are published in this order: what describes the others comes
+    /// last.
     pub const ALL: [Table; 9] = [
         Table::Accesses,
         Table::Pages,
@@ -308,7 +313,8 @@ impl Table {
         !matches!(self, Table::Calls | Table::Threads)
     }
 
-    /// Whether the table describes the sessions of the other tables: each session has one row in one such table.
+    /// Whether the table describes the sessions of the other tables: each session has one row in
+    /// one such table.
     pub const fn is_of_sessions(self) -> bool {
         matches!(self, Table::Runs | Table::Threads)
     }

@@ -1,4 +1,5 @@
-//! Publishes parts: a change of a data set is made whole, or completed by the next command that changes the data set.
+//! Publishes parts: a change of a data set is made whole, or completed by the next command that
+//! changes the data set.
 //!
 //! ```text
 //! DIR/.staging/ID.lock     locked while its process lives
@@ -8,14 +9,15 @@
 //! DIR/.staging/commit.lock locked while a change is made or completed
 //! ```
 //!
-//! A process that is killed before its journal has changed nothing: its folder is removed later. After that, each
-//! step of the change can be repeated. Invariants: parts are placed by renaming, so that they appear whole; no part
-//! is placed before all of them are durable; all are placed before any is removed. The folder is not a partition, and its files
-//! do not end in `.parquet`, so databases do not read it. Readers use none of this (`listing`).
+//! A process that is killed before its journal has changed nothing: its folder is removed later.
+//! After that, each step of the change can be repeated. Invariants: parts are placed by renaming,
+//! so that they appear whole; no part is placed before all of them are durable; all are placed
+//! before any is removed. The folder is not a partition, and its files do not end in `.parquet`, so
+//! databases do not read it. Readers use none of this (`listing`).
 //!
-//! A data set may come from somebody else, or be in a folder to which others can write. So a writer changes only a data set
-//! that belongs to its user, completes only changes whose folder, journal and parts are the user's own, and does so by names
-//! below one descriptor.
+//! A data set may come from somebody else, or be in a folder to which others can write. So a writer
+//! changes only a data set that belongs to its user, completes only changes whose folder, journal
+//! and parts are the user's own, and does so by names below one descriptor.
 
 mod apply;
 mod recover;
@@ -38,7 +40,8 @@ use apply::apply;
 pub const FOLDER: &str = ".staging";
 const COMMIT_LOCK: &str = "commit.lock";
 const LOCK_SUFFIX: &str = ".lock";
-/// Permissions of folders and files, less those that the umask takes away: readers of other users read journals.
+/// Permissions of folders and files, less those that the umask takes away: readers of other users
+/// read journals.
 const FOLDER_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
 
@@ -101,8 +104,8 @@ impl<'a> Staging<'a> {
 }
 
 impl Drop for Staging<'_> {
-    /// Removes the folder, unless it has a change that is not complete. What cannot be removed is left to the next
-    /// process.
+    /// Removes the folder, unless it has a change that is not complete. What cannot be removed is
+    /// left to the next process.
     fn drop(&mut self) {
         if !self.is_begun {
             let _ = remove(&self.base, &self.id);
@@ -146,8 +149,8 @@ fn lock_name(id: &str) -> String {
     format!("{id}{LOCK_SUFFIX}")
 }
 
-/// Creates and locks the lock of a staging folder. Another process may remove it before it is locked, as that of a dead
-/// one: then it is created again.
+/// Creates and locks the lock of a staging folder. Another process may remove it before it is
+/// locked, as that of a dead one: then it is created again.
 fn lock_new(base: &Folder, name: &str) -> io::Result<File> {
     loop {
         let file = base.lock_file(name.as_ref())?;

@@ -1,4 +1,5 @@
-//! Changes a data set: `change-dataset add DIR CAPTURE...`, `change-dataset compact DIR`. The tests kill this program.
+//! Changes a data set: `change-dataset add DIR CAPTURE...`, `change-dataset compact DIR`. The tests
+//! kill this program.
 
 use std::process::ExitCode;
 

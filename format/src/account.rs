@@ -1,10 +1,11 @@
 //! Compares the bursts that the card counted with those that its records represent.
 //!
-//! Reports count READ and WRITE bursts before any are merged, including accesses to the tag window and to registers.
-//! Records represent bursts too: records of bursts, tags, page runs and slices represent the number that they state,
-//! and a record of a line represents one burst up to all bursts of the line. So both numbers can be compared from the
-//! report at a start to the first end frame, whatever was set in between. Losses widen the range: the card counts no
-//! burst that its event queue lost, and may count several bursts for a lost record of a line.
+//! Reports count READ and WRITE bursts before any are merged, including accesses to the tag window
+//! and to registers. Records represent bursts too: records of bursts, tags, page runs and slices
+//! represent the number that they state, and a record of a line represents one burst up to all
+//! bursts of the line. So both numbers can be compared from the report at a start to the first end
+//! frame, whatever was set in between. Losses widen the range: the card counts no burst that its
+//! event queue lost, and may count several bursts for a lost record of a line.
 
 use crate::config::Mode;
 use crate::info::Report;
@@ -19,7 +20,8 @@ pub struct Balance {
     pub least: u64,
     /// Most bursts that its records, including lost ones, represent.
     pub most: u64,
-    /// Bursts of its slices and tags; `None` unless slices were on all the time and no record was lost.
+    /// Bursts of its slices and tags; `None` unless slices were on all the time and no record was
+    /// lost.
     pub sliced: Option<u64>,
 }
 
@@ -66,7 +68,8 @@ impl Account {
         open.sliced = open.sliced.map(|sliced| sliced.saturating_add(tally.sliced));
     }
 
-    /// Counts a gap. The content of missing or damaged frames is unknown, and may include a change of settings.
+    /// Counts a gap. The content of missing or damaged frames is unknown, and may include a change
+    /// of settings.
     pub fn gap(&mut self, accesses: u64, records: u32, frames: u64) {
         if frames != 0 {
             self.open = None;

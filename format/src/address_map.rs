@@ -1,8 +1,9 @@
-//! Converts physical addresses to DRAM coordinates and back, by a matrix over GF(2) and its inverse.
+//! Converts physical addresses to DRAM coordinates and back, by a matrix over GF(2) and its
+//! inverse.
 //!
-//! Each coordinate bit is the XOR of some address bits (`bank[1] = p15 ^ p18`). Invariant: every address bit that a map
-//! names can be computed from the coordinates, so that rank, bank, row and column on the bus determine the address.
-//! Other maps are rejected.
+//! Each coordinate bit is the XOR of some address bits (`bank[1] = p15 ^ p18`). Invariant: every
+//! address bit that a map names can be computed from the coordinates, so that rank, bank, row and
+//! column on the bus determine the address. Other maps are rejected.
 
 use core::fmt;
 
@@ -36,8 +37,8 @@ const BANK_AT: u32 = 40;
 const RANK_AT: u32 = 48;
 
 impl Coordinates {
-    /// Packs the four coordinates into one word, each at a fixed place, so that one mask can select bits of all of
-    /// them.
+    /// Packs the four coordinates into one word, each at a fixed place, so that one mask can select
+    /// bits of all of them.
     pub const fn packed(self) -> u64 {
         (self.column as u64) << COLUMN_AT
             | (self.row as u64) << ROW_AT
@@ -156,8 +157,8 @@ impl MapBuilder {
     /// States that bit `bit` of `axis` is the XOR of the address bits set in `mask`.
     ///
     /// # Errors
-    /// [`MapError::BitOutOfRange`] or [`MapError::AddressBitOutOfRange`] for a bit that does not exist,
-    /// [`MapError::GivenTwice`] if the bit was stated before.
+    /// [`MapError::BitOutOfRange`] or [`MapError::AddressBitOutOfRange`] for a bit that does not
+    /// exist, [`MapError::GivenTwice`] if the bit was stated before.
     pub fn bit(&mut self, axis: Axis, bit: u8, mask: u64) -> Result<(), MapError> {
         if bit >= axis.max_bits() {
             return Err(MapError::BitOutOfRange(axis, bit));
@@ -206,8 +207,8 @@ impl MapBuilder {
     }
 }
 
-/// Inverts a map by Gauss-Jordan elimination over GF(2): `forward` has the address bits of each coordinate bit, the
-/// result the coordinate bits of each address bit.
+/// Inverts a map by Gauss-Jordan elimination over GF(2): `forward` has the address bits of each
+/// coordinate bit, the result the coordinate bits of each address bit.
 fn invert(forward: &[u64; 64]) -> Result<[u64; ADDRESS_BITS], MapError> {
     let mut rows = *forward;
     let mut from: [u64; 64] = core::array::from_fn(|slot| 1 << slot);
@@ -238,7 +239,8 @@ fn invert(forward: &[u64; 64]) -> Result<[u64; ADDRESS_BITS], MapError> {
 /// An address map with its inverse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressMap {
-    /// For each coordinate bit, by its position in [`Coordinates::packed`], the address bits of which it is the parity.
+    /// For each coordinate bit, by its position in [`Coordinates::packed`], the address bits of
+    /// which it is the parity.
     forward: [u64; 64],
     /// For each address bit, the packed coordinate bits of which it is the parity.
     inverse: [u64; ADDRESS_BITS],
@@ -250,7 +252,8 @@ impl AddressMap {
         if bit < axis.max_bits() { self.forward[axis.slot() + usize::from(bit)] } else { 0 }
     }
 
-    /// The packed coordinate bits whose XOR is address bit `bit`; 0 for bits that the map does not name.
+    /// The packed coordinate bits whose XOR is address bit `bit`; 0 for bits that the map does not
+    /// name.
     pub fn inverse_mask(&self, bit: usize) -> u64 {
         self.inverse.get(bit).copied().unwrap_or(0)
     }
@@ -288,8 +291,8 @@ impl AddressMap {
         })
     }
 
-    /// Position of a coordinate bit in [`Coordinates::packed`], for gateware that computes the XOR of packed
-    /// coordinates.
+    /// Position of a coordinate bit in [`Coordinates::packed`], for gateware that computes the XOR
+    /// of packed coordinates.
     pub const fn packed_position(axis: Axis, bit: u8) -> u32 {
         axis.base() + bit as u32
     }

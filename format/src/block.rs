@@ -1,8 +1,8 @@
 //! Decodes the words of one frame into events with absolute clocks and addresses.
 //!
-//! A block is decoded from its own words only: the sync states clock, unit and segment, and records are relative to
-//! them. A reader of several frames compares [`Block::accesses`] at the end of one with the [`Sync`] of the next; the
-//! difference is the number of accesses lost between them.
+//! A block is decoded from its own words only: the sync states clock, unit and segment, and records
+//! are relative to them. A reader of several frames compares [`Block::accesses`] at the end of one
+//! with the [`Sync`] of the next; the difference is the number of accesses lost between them.
 
 use crate::config::Mode;
 use crate::event::{Event, MarkRegister, SliceLength};
@@ -172,8 +172,8 @@ impl<I: Iterator<Item = u64>> Block<I> {
     }
 }
 
-/// log2 of the size in bytes of the unit that numbers count in a mode. `line_log2`: log2 of the size of a line or
-/// burst, whichever is recorded.
+/// log2 of the size in bytes of the unit that numbers count in a mode. `line_log2`: log2 of the
+/// size of a line or burst, whichever is recorded.
 pub const fn unit_log2(mode: Mode, line_log2: u8, page_log2: u8) -> u8 {
     match mode {
         Mode::Line => line_log2,

@@ -1,4 +1,5 @@
-//! Lists of the blocks of a file that earlier runs of programs executed, by which `hmtt monitor` starts faster.
+//! Lists of the blocks of a file that earlier runs of programs executed, by which `hmtt monitor`
+//! starts faster.
 //!
 //! A list is a hint: nothing depends on its being right. All numbers are little-endian.
 //!

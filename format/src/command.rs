@@ -1,5 +1,5 @@
-//! Decodes the levels of the command pins at a clock edge into a DDR command, and encodes commands as levels, by the
-//! command truth tables of JESD79, JESD79-2, JESD79-3 and JESD79-4.
+//! Decodes the levels of the command pins at a clock edge into a DDR command, and encodes commands
+//! as levels, by the command truth tables of JESD79, JESD79-2, JESD79-3 and JESD79-4.
 
 /// A DDR memory generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,13 +43,14 @@ impl Generation {
         Self::ALL.into_iter().find(|g| *g as u8 == number)
     }
 
-    /// Whether ACTIVATE has a pin of its own (ACT_n), and RAS, CAS and WE are also A16, A15 and A14.
+    /// Whether ACTIVATE has a pin of its own (ACT_n), and RAS, CAS and WE are also A16, A15 and
+    /// A14.
     pub const fn has_act_n(self) -> bool {
         matches!(self, Generation::Ddr4)
     }
 
-    /// The address pin of column bit `bit`. A10 (auto-precharge) and, from DDR2 on, A12 (burst chop) are no column
-    /// bits.
+    /// The address pin of column bit `bit`. A10 (auto-precharge) and, from DDR2 on, A12 (burst
+    /// chop) are no column bits.
     pub const fn column_pin(self, bit: u8) -> u8 {
         match (self, bit) {
             (_, 0..=9) => bit,
@@ -68,10 +69,12 @@ pub const MAX_RANKS: u8 = 4;
 /// Mask of all ranks.
 pub const ALL_RANKS: u8 = (1 << MAX_RANKS) - 1;
 
-/// The levels of a slot's command pins at a rising clock edge. Pins whose names end in `_n` are active low.
+/// The levels of a slot's command pins at a rising clock edge. Pins whose names end in `_n` are
+/// active low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pins {
-    /// Clock enables, one bit for each rank, rank 0 lowest. Ranks without a pin have the level of rank 0.
+    /// Clock enables, one bit for each rank, rank 0 lowest. Ranks without a pin have the level of
+    /// rank 0.
     pub cke: u8,
     /// Chip selects, one bit for each rank, rank 0 lowest; absent ones are high.
     pub cs_n: u8,
@@ -135,14 +138,15 @@ pub struct Command {
 }
 
 impl Command {
-    /// Decodes the pins at a clock edge for rank 0. `cke_before`: CKE of that rank at the previous edge. If it was low,
-    /// the other pins are ignored; at the edge at which CKE rises, JEDEC allows only DESELECT and NOP.
+    /// Decodes the pins at a clock edge for rank 0. `cke_before`: CKE of that rank at the previous
+    /// edge. If it was low, the other pins are ignored; at the edge at which CKE rises, JEDEC
+    /// allows only DESELECT and NOP.
     pub fn decode(generation: Generation, pins: Pins, cke_before: bool) -> Command {
         Self::decode_rank(generation, pins, 0, cke_before)
     }
 
-    /// Decodes the pins at a clock edge for rank `rank`, as [`Command::decode`]. Mirrored addresses are not corrected,
-    /// see [`mirror`].
+    /// Decodes the pins at a clock edge for rank `rank`, as [`Command::decode`]. Mirrored addresses
+    /// are not corrected, see [`mirror`].
     pub fn decode_rank(generation: Generation, pins: Pins, rank: u8, cke_before: bool) -> Command {
         let selected = pins.cs_n >> rank & 1 == 0;
         let strobed = if selected { strobed(generation, pins) } else { CommandKind::Deselect };
@@ -200,8 +204,8 @@ fn strobed(generation: Generation, pins: Pins) -> CommandKind {
     }
 }
 
-/// Encodes a command to rank 0, for tests and traffic generators. CKE is high, except for the kinds at which it falls
-/// ([`CommandKind::SelfRefreshEntry`], [`CommandKind::PowerDownEntry`]).
+/// Encodes a command to rank 0, for tests and traffic generators. CKE is high, except for the kinds
+/// at which it falls ([`CommandKind::SelfRefreshEntry`], [`CommandKind::PowerDownEntry`]).
 pub fn encode(generation: Generation, command: Command) -> Pins {
     use CommandKind::*;
     let (ras_n, cas_n, we_n) = match command.kind {
@@ -237,8 +241,8 @@ pub fn encode(generation: Generation, command: Command) -> Pins {
     pins
 }
 
-/// Encodes a command to one or several ranks, as [`encode`]. `ranks`: one bit for each rank, rank 0 lowest; CKE falls
-/// for these ranks only.
+/// Encodes a command to one or several ranks, as [`encode`]. `ranks`: one bit for each rank, rank 0
+/// lowest; CKE falls for these ranks only.
 pub fn encode_to(generation: Generation, command: Command, ranks: u8) -> Pins {
     let pins = encode(generation, command);
     let chosen = ranks & ALL_RANKS;
@@ -249,10 +253,10 @@ pub fn encode_to(generation: Generation, command: Command, ranks: u8) -> Pins {
     }
 }
 
-/// Swaps the pins of a command to a mirrored rank: converts the slot's levels to the rank's, and the rank's to the
-/// slot's. `bank_bits`: number of bank bits of the map, since only DDR4 with two bank group bits swaps BG0 and BG1.
-/// Source: JESD21-C 4.20.18 and 4.20.19 (DDR3 modules), 4.20.25 and 4.20.26 (DDR4 modules), annexes on address
-/// mirroring.
+/// Swaps the pins of a command to a mirrored rank: converts the slot's levels to the rank's, and
+/// the rank's to the slot's. `bank_bits`: number of bank bits of the map, since only DDR4 with two
+/// bank group bits swaps BG0 and BG1. Source: JESD21-C 4.20.18 and 4.20.19 (DDR3 modules), 4.20.25
+/// and 4.20.26 (DDR4 modules), annexes on address mirroring.
 pub fn mirror(generation: Generation, bank_bits: u8, ba: u8, a: u32) -> (u8, u32) {
     let swap = |word: u32, low: u32, high: u32| {
         let differ = (word >> low ^ word >> high) & 1;

@@ -1,12 +1,13 @@
-//! Defines the card's configuration registers: physical addresses at which a number of accesses is a command.
+//! Defines the card's configuration registers: physical addresses at which a number of accesses is
+//! a command.
 //!
-//! The 512 registers are at the physical addresses 0x0 to 0x1000; the register is the address / 8 (the MTT paper,
-//! section
-//! 3.2). Where the mode register sets the burst length, the distance between registers is the length of the longest
-//! burst ([`crate::MemoryDescription::follow_mode_register`]). A command is [`DEFAULT_COUNT`] consecutive accesses to
-//! one register, and the data that they read or write is ignored. Accesses outside the registers may come in between.
-//! An access to another register, or a pause longer than the timeout, begins a new count.
-//! [`crate::control`] has the accesses of each command.
+//! The 512 registers are at the physical addresses 0x0 to 0x1000; the register is the address / 8
+//! (the MTT paper, section 3.2). Where the mode register sets the burst length, the distance
+//! between registers is the length of the longest burst
+//! ([`crate::MemoryDescription::follow_mode_register`]). A command is [`DEFAULT_COUNT`] consecutive
+//! accesses to one register, and the data that they read or write is ignored. Accesses outside the
+//! registers may come in between. An access to another register, or a pause longer than the
+//! timeout, begins a new count. [`crate::control`] has the accesses of each command.
 
 /// Number of accesses that are a command.
 pub const DEFAULT_COUNT: u8 = 32;
@@ -17,7 +18,8 @@ pub const REGISTERS_LOG2: u8 = 9;
 /// Clocks without an access to registers after which the count of accesses begins again.
 pub const DEFAULT_TIMEOUT: u32 = 1 << 12;
 
-/// Restores the power-on settings: 32 accesses to 0x80, with the default distance between registers.
+/// Restores the power-on settings: 32 accesses to 0x80, with the default distance between
+/// registers.
 pub const RESET: u16 = 0x10;
 /// Starts the capture if the run switch is on, or else when it is switched on.
 pub const START: u16 = 0x11;
@@ -29,7 +31,8 @@ pub const MODE_LINE: u16 = 0x18;
 pub const MODE_PAGE: u16 = 0x19;
 /// Selects frequency mode: frequency slices, without records of lines or pages.
 pub const MODE_FREQUENCY: u16 = 0x1a;
-/// Selects analysis mode: hot pages, reuse distances and bank use, without records of lines or pages.
+/// Selects analysis mode: hot pages, reuse distances and bank use, without records of lines or
+/// pages.
 pub const MODE_ANALYSIS: u16 = 0x1b;
 /// Turns on frequency slices in addition to line or page records.
 pub const FREQUENCY_ON: u16 = 0x1c;
@@ -43,7 +46,8 @@ pub const GRANULARITY_BURST: u16 = 0x1f;
 pub const SLICE_FIRST: u16 = 0x20;
 /// First of eight registers that set the frame threshold to [`threshold_words`] of their offset.
 pub const THRESHOLD_FIRST: u16 = 0x38;
-/// First of sixteen registers that append their offset, as four bits, to the base of the tag window.
+/// First of sixteen registers that append their offset, as four bits, to the base of the tag
+/// window.
 pub const TAG_NIBBLE_FIRST: u16 = 0x40;
 /// Turns on the tag window: accesses to it become Tag records.
 pub const TAG_ON: u16 = 0x50;
@@ -67,14 +71,15 @@ pub const SLICE_CODES: u8 = 19;
 /// The time slice after power-on: 1 ms.
 pub const DEFAULT_SLICE_CODE: u8 = 9;
 
-/// Length of a time slice in microseconds: 1, 2, 5, 10, ... 1 000 000. Codes above the last one select the last one.
+/// Length of a time slice in microseconds: 1, 2, 5, 10, ... 1 000 000. Codes above the last one
+/// select the last one.
 pub const fn slice_micros(code: u8) -> u32 {
     let code = if code < SLICE_CODES { code } else { SLICE_CODES - 1 };
     [1, 2, 5][code as usize % 3] * 10u32.pow(code as u32 / 3)
 }
 
-/// Length of a time slice in clocks, rounded to the nearest integer. `tck_ps`: clock period in picoseconds, at least
-/// [`crate::memory::MIN_TCK_PS`].
+/// Length of a time slice in clocks, rounded to the nearest integer. `tck_ps`: clock period in
+/// picoseconds, at least [`crate::memory::MIN_TCK_PS`].
 pub const fn slice_clocks(code: u8, tck_ps: u32) -> u32 {
     ((slice_micros(code) as u64 * 1_000_000 + tck_ps as u64 / 2) / tck_ps as u64) as u32
 }

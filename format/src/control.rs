@@ -4,8 +4,9 @@
 //! Control -> registers -> accesses: reads, as many of each register as the card counts
 //! ```
 //!
-//! Every program that controls a card uses these accesses: `hmtt ctl`, the marks of `hmtt tag`, and, in C,
-//! `probe/include/hmtt.h`. All of them read: a command needs no write, and a read changes no data of the memory.
+//! Every program that controls a card uses these accesses: `hmtt ctl`, the marks of `hmtt tag`,
+//! and, in C, `probe/include/hmtt.h`. All of them read: a command needs no write, and a read
+//! changes no data of the memory.
 
 use crate::config::{self, Granularity, Mode};
 use crate::memory::MemoryDescription;

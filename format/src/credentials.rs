@@ -1,7 +1,8 @@
 //! Hides credentials of URLs in messages.
 //!
-//! A URL of an object store may have a user and a password in front of its host, or a signature in its query. Errors quote URLs, as
-//! do those of the libraries that access them; what is printed may be kept in logs that others read.
+//! A URL of an object store may have a user and a password in front of its host, or a signature in
+//! its query. Errors quote URLs, as do those of the libraries that access them; what is printed may
+//! be kept in logs that others read.
 
 use core::fmt;
 
@@ -9,7 +10,8 @@ use core::fmt;
 const HIDDEN: &str = "***";
 const BEFORE_HOST: &str = "://";
 
-/// A text that prints `***` in place of the user, the password and the values of the query of each URL in it.
+/// A text that prints `***` in place of the user, the password and the values of the query of each
+/// URL in it.
 ///
 /// ```
 /// use hmtt_format::credentials::hidden;

@@ -1,24 +1,26 @@
 //! Escapes text from untrusted sources, so that it can be printed in a line of text or in a table.
 //!
-//! Names and comments from files, from the wire and from other processes may contain anything: a line end that forges
-//! the next line of a summary, or a control sequence of the terminal. Invariant: such text is written to terminals,
-//! text and CSV only through [`name`] or [`message`]; JSON has escapes of its own.
+//! Names and comments from files, from the wire and from other processes may contain anything: a
+//! line end that forges the next line of a summary, or a control sequence of the terminal.
+//! Invariant: such text is written to terminals, text and CSV only through [`name`] or [`message`];
+//! JSON has escapes of its own.
 
 use core::fmt;
 
-/// Escapes a name to printable characters on one line. Backslashes are doubled, so that [`unescaped`] restores the
-/// name.
+/// Escapes a name to printable characters on one line. Backslashes are doubled, so that
+/// [`unescaped`] restores the name.
 pub const fn name(text: &str) -> Escaped<'_> {
     Escaped { text, with_backslash: true, with_lines: false }
 }
 
-/// Escapes a message to printable characters on one line. Backslashes are unchanged, since names in it may be escaped
-/// already.
+/// Escapes a message to printable characters on one line. Backslashes are unchanged, since names in
+/// it may be escaped already.
 pub const fn message(text: &str) -> Escaped<'_> {
     Escaped { text, with_backslash: false, with_lines: false }
 }
 
-/// Escapes a text of several lines, whose line ends are its own. Names in it are escaped by [`name`] or [`message`] before.
+/// Escapes a text of several lines, whose line ends are its own. Names in it are escaped by
+/// [`name`] or [`message`] before.
 pub const fn lines(text: &str) -> Escaped<'_> {
     Escaped { text, with_backslash: false, with_lines: true }
 }
@@ -31,8 +33,9 @@ pub struct Escaped<'a> {
     with_lines: bool,
 }
 
-/// Whether a character has no glyph: control characters, and those that change the direction or the line of the text
-/// around them (Unicode's `Cf`, `Zl` and `Zp`, except those that ordinary text needs).
+/// Whether a character has no glyph: control characters, and those that change the direction or the
+/// line of the text around them (Unicode's `Cf`, `Zl` and `Zp`, except those that ordinary text
+/// needs).
 fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(character,

@@ -1,4 +1,5 @@
-//! Defines the events of a trace: the content of each kind of record, with absolute clocks and addresses.
+//! Defines the events of a trace: the content of each kind of record, with absolute clocks and
+//! addresses.
 //!
 //! ```text
 //! words of a frame -> Block -> Event -> Event's display           lines of the simulator
@@ -6,13 +7,13 @@
 //!                              Event <-> serde (feature `serde`)  objects of JSON lines
 //! ```
 //!
-//! Everything that handles records uses this type: decoders, tables, reports, and the models of the simulator. A record
-//! states less than an event can hold: the address of a tag and the length of a whole slice follow from the card's last
-//! report, and [`Event::with_settings`] adds them.
+//! Everything that handles records uses this type: decoders, tables, reports, and the models of the
+//! simulator. A record states less than an event can hold: the address of a tag and the length of a
+//! whole slice follow from the card's last report, and [`Event::with_settings`] adds them.
 //!
-//! With the feature `serde` an event is an object whose member `kind` is [`Event::kind`], and whose other members have
-//! the names in `docs/glossary.md`. Members that are not known are ignored. The aliases are the names in version 1 of
-//! tables.
+//! With the feature `serde` an event is an object whose member `kind` is [`Event::kind`], and whose
+//! other members have the names in `docs/glossary.md`. Members that are not known are ignored. The
+//! aliases are the names in version 1 of tables.
 
 mod mark;
 #[cfg(feature = "serde")]
@@ -92,8 +93,8 @@ pub enum Event {
     Slice {
         /// First clock of the slice.
         clock: Cycles,
-        /// Code of the length that was set, see [`crate::config::slice_micros`]; `None` if the event is from a table,
-        /// which holds the length instead.
+        /// Code of the length that was set, see [`crate::config::slice_micros`]; `None` if the
+        /// event is from a table, which holds the length instead.
         #[cfg_attr(feature = "serde", serde(skip))]
         code: Option<u8>,
         /// Length of the slice.
@@ -156,9 +157,9 @@ impl Event {
         }]
     }
 
-    /// The event, with what the settings of its card add to its record: the address of a tag if the base of the
-    /// window is known (`tag_window`) and does not contradict the offset, and the length of a slice if the clock period is
-    /// known (`tck_ps`, in picoseconds).
+    /// The event, with what the settings of its card add to its record: the address of a tag if the
+    /// base of the window is known (`tag_window`) and does not contradict the offset, and the
+    /// length of a slice if the clock period is known (`tck_ps`, in picoseconds).
     pub fn with_settings(mut self, tag_window: Option<u64>, tck_ps: Option<u32>) -> Event {
         match &mut self {
             Event::Tag { offset, address: address @ None, .. } => {
@@ -174,8 +175,8 @@ impl Event {
     }
 }
 
-/// Whether an address may be at an offset in bytes of a tag window: the window's base is a multiple of its size, so the
-/// offset is the low bits of the address.
+/// Whether an address may be at an offset in bytes of a tag window: the window's base is a multiple
+/// of its size, so the offset is the low bits of the address.
 pub fn is_at_tag_offset(address: PhysAddr, offset: u32) -> bool {
     let low = (u64::from(offset) + 1).next_power_of_two() - 1;
     address.0 & low == u64::from(offset)

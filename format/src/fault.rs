@@ -1,4 +1,5 @@
-//! Defines protocol faults: commands that JEDEC forbids. They are counted and reported, and never become accesses.
+//! Defines protocol faults: commands that JEDEC forbids. They are counted and reported, and never
+//! become accesses.
 
 use core::fmt;
 

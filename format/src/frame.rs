@@ -5,11 +5,11 @@
 //!        dst MAC  02 + counter   88 B5   version|kind   words  lost (low 16) words, 8 bytes each
 //! ```
 //!
-//! All fields of several bytes are big-endian. Frames shorter than 60 bytes are padded with zeros. The first two words
-//! of a frame are its [`Sync`]; a heartbeat has a [`Heartbeat`] in their place.
+//! All fields of several bytes are big-endian. Frames shorter than 60 bytes are padded with zeros.
+//! The first two words of a frame are its [`Sync`]; a heartbeat has a [`Heartbeat`] in their place.
 
-/// Destination address of all frames: a locally administered unicast address with "HMTT" in ASCII. No interface has
-/// this address, so receivers use promiscuous mode.
+/// Destination address of all frames: a locally administered unicast address with "HMTT" in ASCII.
+/// No interface has this address, so receivers use promiscuous mode.
 pub const DESTINATION: [u8; 6] = [0x02, 0x48, 0x4d, 0x54, 0x54, 0x00];
 /// First byte of the source address; the frame counter follows.
 pub const SOURCE_PREFIX: u8 = 0x02;
@@ -35,8 +35,8 @@ pub const SYNC_WORDS: u8 = 2;
 pub const MIN_FRAME_BYTES: usize = 60;
 /// Longest frame in bytes, without FCS.
 pub const MAX_FRAME_BYTES: usize = WORDS_AT + MAX_WORDS as usize * WORD_BYTES;
-/// Number of times that the last report of a capture is sent, so that the loss of one of these frames does not hide the
-/// end.
+/// Number of times that the last report of a capture is sent, so that the loss of one of these
+/// frames does not hide the end.
 pub const END_REPEATS: u8 = 3;
 
 /// The content of a frame.
@@ -107,8 +107,8 @@ impl PayloadHeader {
     }
 }
 
-/// Value of [`Sync::unit_log2`] in frequency and analysis mode: records have no numbers of units, and slices count as
-/// accesses.
+/// Value of [`Sync::unit_log2`] in frequency and analysis mode: records have no numbers of units,
+/// and slices count as accesses.
 pub const UNIT_NONE: u8 = 0;
 
 /// The state at the start of a frame, from which the frame is decoded without any other frame.
@@ -119,8 +119,8 @@ pub const UNIT_NONE: u8 = 0;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sync {
-    /// In a data frame, the clock of the record before the first one; in a report, the clock at which it was made,
-    /// while records of later frames may have earlier clocks. 48 bits.
+    /// In a data frame, the clock of the record before the first one; in a report, the clock at
+    /// which it was made, while records of later frames may have earlier clocks. 48 bits.
     pub clock: u64,
     /// log2 of the size in bytes of the unit that numbers in this frame count; 4 bits.
     pub unit_log2: u8,
@@ -155,7 +155,8 @@ impl Sync {
         ]
     }
 
-    /// Whether records have no numbers of units, as in frequency and analysis mode. Slices count as accesses then.
+    /// Whether records have no numbers of units, as in frequency and analysis mode. Slices count as
+    /// accesses then.
     pub const fn has_no_numbers(&self) -> bool {
         self.unit_log2 == UNIT_NONE
     }
@@ -217,8 +218,8 @@ impl Heartbeat {
     }
 }
 
-/// Writes a frame without FCS, padded to [`MIN_FRAME_BYTES`], into `buffer`, and returns its length in bytes. For tests
-/// and software senders.
+/// Writes a frame without FCS, padded to [`MIN_FRAME_BYTES`], into `buffer`, and returns its length
+/// in bytes. For tests and software senders.
 ///
 /// # Panics
 /// If there are more than [`MAX_WORDS`] words.

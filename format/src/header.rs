@@ -1,7 +1,8 @@
-//! Parses the header of a vector file into a memory description and the range of the recording, and prints headers and
-//! lines.
+//! Parses the header of a vector file into a memory description and the range of the recording, and
+//! prints headers and lines.
 //!
-//! The caller passes the lines one by one, up to the line `---`, and adds the file name and the line number to errors.
+//! The caller passes the lines one by one, up to the line `---`, and adds the file name and the
+//! line number to errors.
 
 use core::fmt;
 
@@ -25,10 +26,11 @@ pub const END: &str = "---";
 pub struct VectorHeader {
     /// The memory of the recording.
     pub memory: MemoryDescription,
-    /// The generation whose pins the lines have. It is the memory's, unless the memory was described elsewhere
-    /// ([`HeaderParser::finish_with`]) and the header states another one.
+    /// The generation whose pins the lines have. It is the memory's, unless the memory was
+    /// described elsewhere ([`HeaderParser::finish_with`]) and the header states another one.
     pub generation: Generation,
-    /// Number of ranks whose CKE and CS# the lines have: the memory's, or fewer if it was described elsewhere.
+    /// Number of ranks whose CKE and CS# the lines have: the memory's, or fewer if it was described
+    /// elsewhere.
     pub ranks: u8,
     /// First clock of the recording.
     pub first_clock: u64,
@@ -46,8 +48,8 @@ pub enum HeaderError {
     Expected(&'static str),
     /// A required key is missing.
     MissingKey(&'static str),
-    /// A part of the memory's description is missing. A description from elsewhere can replace all of it
-    /// ([`HeaderParser::finish_with`]).
+    /// A part of the memory's description is missing. A description from elsewhere can replace all
+    /// of it ([`HeaderParser::finish_with`]).
     Undescribed(&'static str),
     /// The number of chip selects is not the number of the map's ranks.
     ChipSelects { stated: u32, ranks: u8 },
@@ -113,7 +115,8 @@ impl HeaderParser {
     ///
     /// # Errors
     /// [`HeaderError::Expected`] if the line does not have the form of a header line,
-    /// [`HeaderError::Map`] if it states a bit of the map that is out of range or was stated before.
+    /// [`HeaderError::Map`] if it states a bit of the map that is out of range or was stated
+    /// before.
     pub fn line(&mut self, line: &str) -> Result<(), HeaderError> {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -159,7 +162,8 @@ impl HeaderParser {
                     _ => return Err(HeaderError::Expected("unlisted_clocks=deselect or none")),
                 });
             }
-            // device_bytes, page_policy, columns and keys that a recorder adds are not needed to decode.
+            // device_bytes, page_policy, columns and keys that a recorder adds are not needed to
+            // decode.
             _ => {}
         }
         Ok(())
@@ -191,19 +195,20 @@ impl HeaderParser {
     /// Returns the header after its last line.
     ///
     /// # Errors
-    /// [`HeaderError`] if the lines do not describe the memory or state no `last_clock`, or if what they
-    /// state is not consistent.
+    /// [`HeaderError`] if the lines do not describe the memory or state no `last_clock`, or if what
+    /// they state is not consistent.
     pub fn finish(self) -> Result<VectorHeader, HeaderError> {
         let memory = self.memory()?;
         self.finish_with(memory)
     }
 
-    /// Returns the header, with `memory` in place of the memory that the lines describe. Their description may be
-    /// incomplete or inconsistent then; the generation and the ranks still define the columns of a line.
+    /// Returns the header, with `memory` in place of the memory that the lines describe. Their
+    /// description may be incomplete or inconsistent then; the generation and the ranks still
+    /// define the columns of a line.
     ///
     /// # Errors
-    /// [`HeaderError`] if the number of ranks is invalid or larger than that of `memory`, if `last_clock` is
-    /// missing, or if it is before `first_clock`.
+    /// [`HeaderError`] if the number of ranks is invalid or larger than that of `memory`, if
+    /// `last_clock` is missing, or if it is before `first_clock`.
     pub fn finish_with(self, memory: MemoryDescription) -> Result<VectorHeader, HeaderError> {
         let ranks = self.stated_ranks()?.unwrap_or(memory.ranks());
         if ranks > memory.ranks() {
@@ -259,7 +264,8 @@ impl HeaderParser {
         Ok(memory)
     }
 
-    /// The number of ranks that the lines state: by the map, or else by a number of ranks or of chip selects.
+    /// The number of ranks that the lines state: by the map, or else by a number of ranks or of
+    /// chip selects.
     fn stated_ranks(&self) -> Result<Option<u8>, HeaderError> {
         if !self.map.is_empty() {
             return Ok(Some(1 << self.map.bits(Axis::Rank)));
@@ -272,7 +278,8 @@ impl HeaderParser {
     }
 }
 
-/// Parses a sum such as `p15^p18` into a mask of address bits; `None` if it is invalid or names a bit twice.
+/// Parses a sum such as `p15^p18` into a mask of address bits; `None` if it is invalid or names a
+/// bit twice.
 pub fn parse_sum(sum: &str) -> Option<u64> {
     sum.split('^').try_fold(0u64, |mask, term| {
         let bit: u32 = term.trim().strip_prefix('p')?.parse().ok()?;
@@ -281,8 +288,8 @@ pub fn parse_sum(sum: &str) -> Option<u64> {
     })
 }
 
-/// Parses a speed such as `DDR-200 (tCK 10 ns)`, `DDR3-800` or `tCK 7.5 ns` into the clock period in picoseconds. A
-/// stated tCK takes precedence over the data rate.
+/// Parses a speed such as `DDR-200 (tCK 10 ns)`, `DDR3-800` or `tCK 7.5 ns` into the clock period
+/// in picoseconds. A stated tCK takes precedence over the data rate.
 pub fn parse_speed(speed: &str) -> Option<u32> {
     if let Some((_, rest)) = speed.split_once("tCK") {
         let end = rest.find("ns")?;

@@ -1,9 +1,10 @@
-//! Packs and unpacks reports, in which a card sends its settings, counters and memory description, so that a capture
-//! can be decoded without any other file.
+//! Packs and unpacks reports, in which a card sends its settings, counters and memory description,
+//! so that a capture can be decoded without any other file.
 //!
-//! After the sync of an info or end frame there are [`DYNAMIC_WORDS`] words of settings and counters, then the memory
-//! description: a digest, four words of parameters, and for each bit of a coordinate (column, row, bank, rank; low bit
-//! first) a word with the address bits whose XOR it is.
+//! After the sync of an info or end frame there are [`DYNAMIC_WORDS`] words of settings and
+//! counters, then the memory description: a digest, four words of parameters, and for each bit of a
+//! coordinate (column, row, bank, rank; low bit first) a word with the address bits whose XOR it
+//! is.
 
 use crate::address_map::{AddressMap, Axis, MapBuilder};
 use crate::command::Generation;
@@ -11,8 +12,8 @@ use crate::config::{Granularity, Mode};
 use crate::frame::WORD_BYTES;
 use crate::memory::MemoryDescription;
 
-/// Number of words that change: settings, reads, writes, faults and tags, the base of the tag window with the state of
-/// the DDR state machine.
+/// Number of words that change: settings, reads, writes, faults and tags, the base of the tag
+/// window with the state of the DDR state machine.
 pub const DYNAMIC_WORDS: usize = 5;
 /// Number of words of the memory description before its masks.
 pub const STATIC_HEADER_WORDS: usize = 5;
@@ -116,8 +117,9 @@ pub fn digest(words: &[u64]) -> u64 {
     })
 }
 
-/// Whether the words after the sync of a frame are a report of this version with the right digest. `words`: big-endian. The
-/// kind that the frame states makes no difference. Records of a data frame pass with a chance of 2^-64.
+/// Whether the words after the sync of a frame are a report of this version with the right digest.
+/// `words`: big-endian. The kind that the frame states makes no difference. Records of a data frame
+/// pass with a chance of 2^-64.
 pub fn is_report(words: &[u8]) -> bool {
     const LEAST: usize = DYNAMIC_WORDS + STATIC_HEADER_WORDS;
     let (words, rest) = words.as_chunks::<WORD_BYTES>();
@@ -160,7 +162,8 @@ pub struct Report {
     pub faults: u32,
     /// Tags and marks recorded since power-on.
     pub tags: u32,
-    /// Protocol faults that could not be reported, because no clock was free; 255 stands for any larger number.
+    /// Protocol faults that could not be reported, because no clock was free; 255 stands for any
+    /// larger number.
     pub unreported: u8,
     /// Current burst length in bus words; `None` if each command selects 4 or 8.
     pub burst_length: Option<u8>,
@@ -209,8 +212,8 @@ impl Report {
     /// Unpacks the words after the sync of an info or end frame.
     ///
     /// # Errors
-    /// [`ReportError`] if words are missing, or if the format version, the mode or the memory description is
-    /// not valid.
+    /// [`ReportError`] if words are missing, or if the format version, the mode or the memory
+    /// description is not valid.
     pub fn decode(words: &[u64]) -> Result<Report, ReportError> {
         let needed = DYNAMIC_WORDS + STATIC_HEADER_WORDS;
         if words.len() < needed {
@@ -251,8 +254,8 @@ impl Report {
         })
     }
 
-    /// Packs the dynamic words as the card's statistics unit does, except for the base of a tag window that is off,
-    /// which a report does not contain.
+    /// Packs the dynamic words as the card's statistics unit does, except for the base of a tag
+    /// window that is off, which a report does not contain.
     pub fn encode_dynamic(&self) -> [u64; DYNAMIC_WORDS] {
         let flags = u32::from(self.running) * FLAG_RUNNING
             | u32::from(self.frequency) * FLAG_FREQUENCY

@@ -1,5 +1,5 @@
-//! Defines what the card and its readers share: DDR commands, address maps, configuration registers, records and
-//! frames, and the log and map of software tags.
+//! Defines what the card and its readers share: DDR commands, address maps, configuration
+//! registers, records and frames, and the log and map of software tags.
 //!
 //! Invariant: each format is defined here and nowhere else. The card packs with these constants,
 //! the simulator checks with them and the receiver decodes with them. The crate is `no_std`, does

@@ -11,7 +11,8 @@ use crate::record::{NUMBER_BITS, SEGMENT_BITS};
 pub const PAGE_LOG2: u8 = 12;
 /// Clocks from one tick to the next. Ticks limit the time that a record waits in the card.
 pub const DEFAULT_TICK_CLOCKS: u32 = 1 << 15;
-/// Clocks after a line's first burst during which further bursts of the line belong to the same access.
+/// Clocks after a line's first burst during which further bursts of the line belong to the same
+/// access.
 pub const DEFAULT_MERGE_WINDOW: u16 = 64;
 /// log2 of the size in bytes of the tag window of a card that is built from a description in TOML,
 /// unless it states another one: 2 MiB, for the tags of 16,384 functions.
@@ -30,8 +31,9 @@ pub const MIN_TCK_PS: u32 = 250;
 /// Ranks whose address pins are never mirrored, one bit for each.
 const EVEN_RANKS: u8 = 0b0101;
 
-/// A memory description: generation, geometry, address map, timing, and the card's parameters that depend on them. It
-/// is read from TOML ([`crate::toml_memory`]) or from a vector's header ([`crate::header`]).
+/// A memory description: generation, geometry, address map, timing, and the card's parameters that
+/// depend on them. It is read from TOML ([`crate::toml_memory`]) or from a vector's header
+/// ([`crate::header`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryDescription {
     /// DDR generation.
@@ -40,14 +42,15 @@ pub struct MemoryDescription {
     pub map: AddressMap,
     /// log2 of the size of a bus word in bytes.
     pub bus_log2: u8,
-    /// Bus words of a burst: 2, 4 or 8. With `burst_from_mode_register`, the length until the first MODE REGISTER SET
-    /// is seen.
+    /// Bus words of a burst: 2, 4 or 8. With `burst_from_mode_register`, the length until the first
+    /// MODE REGISTER SET is seen.
     pub burst_length: u8,
-    /// Whether the mode register sets the burst length, after the first MODE REGISTER SET; otherwise the length is
-    /// fixed.
+    /// Whether the mode register sets the burst length, after the first MODE REGISTER SET;
+    /// otherwise the length is fixed.
     pub burst_from_mode_register: bool,
-    /// Whether pairs of address pins are swapped in odd ranks, as on some DDR3 and DDR4 modules: A3-A4, A5-A6, A7-A8
-    /// and BA0-BA1; on DDR4 also A11-A13 and, with two bank group bits, BG0-BG1.
+    /// Whether pairs of address pins are swapped in odd ranks, as on some DDR3 and DDR4 modules:
+    /// A3-A4, A5-A6, A7-A8 and BA0-BA1; on DDR4 also A11-A13 and, with two bank group bits,
+    /// BG0-BG1.
     pub mirror_odd_ranks: bool,
     /// Clock period in picoseconds.
     pub tck_ps: u32,
@@ -55,15 +58,16 @@ pub struct MemoryDescription {
     pub line_log2: u8,
     /// Shortest legal tRFC in clocks; an earlier command after a REFRESH is a fault.
     pub trfc_clocks: u16,
-    /// Shortest legal tRCD in clocks; an earlier READ or WRITE after its bank's ACTIVATE is a fault. 0 and 1 disable
-    /// the check, as in the next three fields.
+    /// Shortest legal tRCD in clocks; an earlier READ or WRITE after its bank's ACTIVATE is a
+    /// fault. 0 and 1 disable the check, as in the next three fields.
     pub trcd_clocks: u8,
-    /// Shortest legal tRP in clocks; a command that needs a closed bank is a fault if it is earlier after a PRECHARGE.
+    /// Shortest legal tRP in clocks; a command that needs a closed bank is a fault if it is earlier
+    /// after a PRECHARGE.
     pub trp_clocks: u8,
     /// Shortest legal tMRD in clocks; an earlier command after a MODE REGISTER SET is a fault.
     pub tmrd_clocks: u8,
-    /// Shortest legal tXS (DDR1 and DDR2: tXSNR) in clocks; an earlier command after the end of self refresh is a
-    /// fault.
+    /// Shortest legal tXS (DDR1 and DDR2: tXSNR) in clocks; an earlier command after the end of
+    /// self refresh is a fault.
     pub txs_clocks: u16,
     /// Longest legal time of a rank without REFRESH in clocks; 0 disables the check.
     pub refresh_limit_clocks: u32,
@@ -133,11 +137,12 @@ impl fmt::Display for MemoryError {
 impl MemoryDescription {
     /// Creates a description, with this project's defaults for all other parameters.
     ///
-    /// `bus_bytes`: width of the data bus. `burst_length`: bus words of a burst. `tck_ps`: clock period in picoseconds.
+    /// `bus_bytes`: width of the data bus. `burst_length`: bus words of a burst. `tck_ps`: clock
+    /// period in picoseconds.
     ///
     /// # Errors
-    /// [`MemoryError::BusBytes`] or [`MemoryError::BurstLength`] for a size that no module has, or the errors
-    /// of [`MemoryDescription::check`].
+    /// [`MemoryError::BusBytes`] or [`MemoryError::BurstLength`] for a size that no module has, or
+    /// the errors of [`MemoryDescription::check`].
     pub fn new(
         generation: Generation,
         map: AddressMap,
@@ -178,16 +183,16 @@ impl MemoryDescription {
         Ok(memory)
     }
 
-    /// Sets the size of a cache line: of the sizes with at most eight units, which a line record can distinguish, the
-    /// one nearest to the default.
+    /// Sets the size of a cache line: of the sizes with at most eight units, which a line record
+    /// can distinguish, the one nearest to the default.
     fn fit_line(&mut self) {
         let unit = self.burst_log2();
         self.line_log2 = DEFAULT_LINE_LOG2.clamp(unit, unit + 3);
     }
 
-    /// Lets the mode register set the burst length; `burst_length` is the length until it is written. The sizes of
-    /// records and registers then fit every length: the unit is the smallest burst, the distance of registers the
-    /// largest one.
+    /// Lets the mode register set the burst length; `burst_length` is the length until it is
+    /// written. The sizes of records and registers then fit every length: the unit is the smallest
+    /// burst, the distance of registers the largest one.
     pub fn follow_mode_register(&mut self) {
         self.burst_from_mode_register = true;
         self.config_stride_log2 = self.config_stride_log2.max(self.bus_log2 + MAX_BURST_LOG2);
@@ -244,9 +249,9 @@ impl MemoryDescription {
         range("config_count", self.config_count.into(), 2, 255)
     }
 
-    /// log2 of the unit of burst records: the number of contiguous bytes at the start of a burst. It is the whole
-    /// burst, unless the map distributes the columns within a burst over the address; then the unit is smaller, so that
-    /// no two bursts have one in common.
+    /// log2 of the unit of burst records: the number of contiguous bytes at the start of a burst.
+    /// It is the whole burst, unless the map distributes the columns within a burst over the
+    /// address; then the unit is smaller, so that no two bursts have one in common.
     pub fn burst_log2(&self) -> u8 {
         let within = self.smallest_burst_log2();
         let straight = |bit: &u8| self.map.mask(Axis::Column, *bit) == 1 << (self.bus_log2 + bit);
@@ -267,8 +272,9 @@ impl MemoryDescription {
         1 << self.map.bits(Axis::Rank)
     }
 
-    /// The slot's levels of a command to some ranks. The pins of mirrored ranks are swapped, if all of `ranks` (one bit
-    /// for each rank) are mirrored; commands to others as well may not depend on these pins.
+    /// The slot's levels of a command to some ranks. The pins of mirrored ranks are swapped, if all
+    /// of `ranks` (one bit for each rank) are mirrored; commands to others as well may not depend
+    /// on these pins.
     pub fn pins(&self, command: Command, ranks: u8) -> Pins {
         let mut pins = encode_to(self.generation, command, ranks);
         if self.mirror_odd_ranks && ranks & EVEN_RANKS == 0 {
@@ -294,8 +300,8 @@ impl MemoryDescription {
     }
 }
 
-/// JEDEC's smallest tRFC of the generation over all densities and speeds, rounded down to clocks, so that a shorter
-/// distance is a fault on any device. DDR1 70 ns (JESD79 table 11), DDR2 75 ns
+/// JEDEC's smallest tRFC of the generation over all densities and speeds, rounded down to clocks,
+/// so that a shorter distance is a fault on any device. DDR1 70 ns (JESD79 table 11), DDR2 75 ns
 /// (JESD79-2), DDR3 90 ns (JESD79-3), DDR4 160 ns (JESD79-4).
 pub const fn default_trfc(generation: Generation, tck_ps: u32) -> u16 {
     let picos = match generation {
@@ -314,10 +320,11 @@ pub const fn default_trfc(generation: Generation, tck_ps: u32) -> u16 {
     }
 }
 
-/// JEDEC's smallest tRCD of the generation over all speed bins, in clocks; its smallest tRP is the same.
-/// DDR1 15 ns (JESD79F, DDR400), DDR2 10 ns (JESD79-2F, DDR2-800C), DDR3 9.38 ns (JESD79-3F,
-/// DDR3-2133K), DDR4 12.5 ns (JESD79-4). The value is rounded up, as JEDEC does: a clock less is too
-/// early on every device, and rounded down, there would be nothing to check at low speeds. `tck_ps`: clock period.
+/// JEDEC's smallest tRCD of the generation over all speed bins, in clocks; its smallest tRP is the
+/// same. DDR1 15 ns (JESD79F, DDR400), DDR2 10 ns (JESD79-2F, DDR2-800C), DDR3 9.38 ns (JESD79-3F,
+/// DDR3-2133K), DDR4 12.5 ns (JESD79-4). The value is rounded up, as JEDEC does: a clock less is
+/// too early on every device, and rounded down, there would be nothing to check at low speeds.
+/// `tck_ps`: clock period.
 pub const fn default_trcd(generation: Generation, tck_ps: u32) -> u8 {
     let picos: u32 = match generation {
         Generation::Ddr1 => 15_000,
@@ -338,9 +345,10 @@ pub const fn default_tmrd(generation: Generation) -> u8 {
     }
 }
 
-/// JEDEC's smallest time from the end of self refresh to a command that needs no DLL, rounded down to clocks:
-/// DDR1 tXSNR 75 ns (JESD79F), DDR2 tXSNR = tRFC + 10 ns (JESD79-2F), DDR3 tXS = tRFC + 10 ns
-/// (JESD79-3F), DDR4 tXS_ABORT = tRFC4 + 10 ns of 2 Gb, 100 ns (JESD79-4). `tck_ps`: clock period.
+/// JEDEC's smallest time from the end of self refresh to a command that needs no DLL, rounded down
+/// to clocks: DDR1 tXSNR 75 ns (JESD79F), DDR2 tXSNR = tRFC + 10 ns (JESD79-2F), DDR3 tXS = tRFC +
+/// 10 ns (JESD79-3F), DDR4 tXS_ABORT = tRFC4 + 10 ns of 2 Gb, 100 ns (JESD79-4). `tck_ps`: clock
+/// period.
 pub const fn default_txs(generation: Generation, tck_ps: u32) -> u16 {
     let picos = match generation {
         Generation::Ddr1 => 75_000,
@@ -352,8 +360,9 @@ pub const fn default_txs(generation: Generation, tck_ps: u32) -> u16 {
     if clocks > 4095 { 4095 } else { clocks as u16 }
 }
 
-/// Longest legal time between two REFRESH commands of a rank, in clocks: nine average intervals, since eight commands
-/// may be postponed. tREFI is 7.8 us; for DDR1 it is the 15.6 us of the smaller devices. `tck_ps`: clock period.
+/// Longest legal time between two REFRESH commands of a rank, in clocks: nine average intervals,
+/// since eight commands may be postponed. tREFI is 7.8 us; for DDR1 it is the 15.6 us of the
+/// smaller devices. `tck_ps`: clock period.
 pub const fn default_refresh_limit(generation: Generation, tck_ps: u32) -> u32 {
     let picos: u64 = match generation {
         Generation::Ddr1 => 9 * 15_600_000,
@@ -363,7 +372,8 @@ pub const fn default_refresh_limit(generation: Generation, tck_ps: u32) -> u32 {
     if clocks >= 1 << 24 { (1 << 24) - 1 } else { clocks as u32 }
 }
 
-/// Converts a data rate such as the 200 of DDR-200 to the clock period in picoseconds; a clock has two transfers.
+/// Converts a data rate such as the 200 of DDR-200 to the clock period in picoseconds; a clock has
+/// two transfers.
 pub const fn tck_of_rate(megatransfers: u32) -> Option<u32> {
     2_000_000u32.checked_div(megatransfers)
 }

@@ -1,14 +1,16 @@
-//! Encodes and decodes maps from physical pages to processes and virtual addresses (`docs/pagemap.md`).
+//! Encodes and decodes maps from physical pages to processes and virtual addresses
+//! (`docs/pagemap.md`).
 //!
 //! ```text
 //! header, MACHINE, then for each snapshot:   PROCESS MAPPINGS PAGES SCAN, of each process   SNAPSHOT
 //! ```
 //!
-//! A [`Writer`] writes a map; [`decode_header`] and [`Chunk::decode`] read one. [`changes`] finds what differs between two
-//! states of a process.
+//! A [`Writer`] writes a map; [`decode_header`] and [`Chunk::decode`] read one. [`changes`] finds
+//! what differs between two states of a process.
 //!
-//! Invariant: every chunk has a CRC-32 and is decoded without any other chunk. Pages of [`Chunk::Pages`] are in order, do
-//! not overlap, and are below [`MOST_PAGES`], as frames are. Decoding costs time and memory linear in the bytes.
+//! Invariant: every chunk has a CRC-32 and is decoded without any other chunk. Pages of
+//! [`Chunk::Pages`] are in order, do not overlap, and are below [`MOST_PAGES`], as frames are.
+//! Decoding costs time and memory linear in the bytes.
 
 mod changes;
 mod chunk;

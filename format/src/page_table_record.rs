@@ -1,11 +1,12 @@
 //! Encodes and decodes the 13-byte records of changes of page tables in HMTT's published traces.
 //!
-//! `README.md` of the published traces says that a record has a magic number, a process, a virtual and a physical page number,
-//! with 1, 4, 4 and 4 bytes; `trace.cpp` beside it reads the last 8 bytes as one little-endian number with 24 bits of the
-//! physical page and 40 bits of the virtual one (`docs/pagemap.md` names the sources). [`Layout`] has both.
+//! `README.md` of the published traces says that a record has a magic number, a process, a virtual
+//! and a physical page number, with 1, 4, 4 and 4 bytes; `trace.cpp` beside it reads the last 8
+//! bytes as one little-endian number with 24 bits of the physical page and 40 bits of the virtual
+//! one (`docs/pagemap.md` names the sources). [`Layout`] has both.
 //!
-//! Marks of 16 equal bytes are between the records: [`START`], [`DUMP`], the records of all pages at the begin, [`DUMPED`], the
-//! records of changes, [`END`].
+//! Marks of 16 equal bytes are between the records: [`START`], [`DUMP`], the records of all pages
+//! at the begin, [`DUMPED`], the records of changes, [`END`].
 
 /// Size of a record in bytes.
 pub const RECORD_BYTES: usize = 13;

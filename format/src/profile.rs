@@ -1,7 +1,9 @@
-//! Writes and reads profiles of `hmtt monitor`: what a program has executed, block by block (docs/monitor.md).
+//! Writes and reads profiles of `hmtt monitor`: what a program has executed, block by block
+//! (docs/monitor.md).
 //!
-//! A profile is a JSON file. Invariant: numbers of blocks ascend, edges name blocks of the profile, and the size of a
-//! block is that of its code. Other files are refused. Counts are as the file states them: sums of them must saturate.
+//! A profile is a JSON file. Invariant: numbers of blocks ascend, edges name blocks of the profile,
+//! and the size of a block is that of its code. Other files are refused. Counts are as the file
+//! states them: sums of them must saturate.
 
 mod parts;
 
@@ -35,7 +37,8 @@ pub enum ProfileError {
     /// A block's code has another size than the block.
     #[error("the code of block {0} has another size")]
     Size(u32),
-    /// An edge names a block that is not in the profile, or that does not end with an indirect transfer.
+    /// An edge names a block that is not in the profile, or that does not end with an indirect
+    /// transfer.
     #[error("the edge from block {0} to block {1} has no place")]
     Edge(u32, u32),
     /// A superblock has fewer than two blocks, or one that is not in the profile.
@@ -87,11 +90,14 @@ pub struct Profile {
     pub left: Option<String>,
     /// What was recorded.
     pub recorded: Recorded,
-    /// Processor time of its threads while it was followed, in nanoseconds, without those that ended without a last report.
+    /// Processor time of its threads while it was followed, in nanoseconds, without those that
+    /// ended without a last report.
     pub processor_ns: u64,
-    /// Time of its threads in code of the cache, in nanoseconds: without native code, system calls and waiting.
+    /// Time of its threads in code of the cache, in nanoseconds: without native code, system calls
+    /// and waiting.
     pub cache_ns: u64,
-    /// Which functions the lists of blocks, edges and superblocks are about; all if it is not there.
+    /// Which functions the lists of blocks, edges and superblocks are about; all if it is not
+    /// there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selected>,
     /// Threads that were in the cache.
@@ -108,7 +114,8 @@ pub struct Profile {
     pub invalid_numbers: u64,
     /// Threads whose last block numbers are not known.
     pub cut_threads: u64,
-    /// Addresses at which executions differ from the edges into the block and its starts; only with edges.
+    /// Addresses at which executions differ from the edges into the block and its starts; only with
+    /// edges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unbalanced_blocks: Option<u64>,
     /// Executed blocks, in the order of their numbers.

@@ -9,8 +9,8 @@
 //! word    63 1 | 62..58 31    | 57..54 kind | 53..0 body
 //! ```
 //!
-//! Numbers count units: bursts, lines or pages, as the frame's sync states. Records have their [`NUMBER_BITS`] low
-//! bits, the segment has their [`SEGMENT_BITS`] high bits.
+//! Numbers count units: bursts, lines or pages, as the frame's sync states. Records have their
+//! [`NUMBER_BITS`] low bits, the segment has their [`SEGMENT_BITS`] high bits.
 
 mod analysis;
 mod half;
@@ -67,8 +67,8 @@ impl Word {
     /// Decodes one word. `next` returns the next word, for records of several words.
     ///
     /// # Errors
-    /// [`WordError`] if the kind of the record, its fault or its group of counts is not known, or if `next` returns
-    /// `None` before the record's last word.
+    /// [`WordError`] if the kind of the record, its fault or its group of counts is not known, or
+    /// if `next` returns `None` before the record's last word.
     #[inline]
     pub fn decode(word: u64, next: impl FnMut() -> Option<u64>) -> Result<Word, WordError> {
         let (first, low) = ((word >> 32) as u32, word as u32);

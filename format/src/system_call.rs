@@ -1,11 +1,13 @@
 //! Names of the system calls of x86-64 Linux, as strace(1) prints them.
 //!
-//! The numbers are those of the kernel's `arch/x86/entry/syscalls/syscall_64.tbl`, without those of the x32 ABI.
+//! The numbers are those of the kernel's `arch/x86/entry/syscalls/syscall_64.tbl`, without those of
+//! the x32 ABI.
 
 /// First number after a gap.
 const LATER: u32 = 424;
 
-/// The name of a system call; `None` if the number is of no system call, or of one that is newer than this list.
+/// The name of a system call; `None` if the number is of no system call, or of one that is newer
+/// than this list.
 pub fn name(number: u32) -> Option<&'static str> {
     let (names, number) = match number.checked_sub(LATER) {
         Some(later) => (&LATER_NAMES[..], later),

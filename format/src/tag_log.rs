@@ -1,12 +1,13 @@
-//! Encodes and decodes tag logs (`docs/tag-log.md`), and decodes the events that the stubs of `hmtt tag` write to a
-//! process's memory.
+//! Encodes and decodes tag logs (`docs/tag-log.md`), and decodes the events that the stubs of `hmtt
+//! tag` write to a process's memory.
 //!
-//! A log is a [`Header`] followed by [`Chunk`]s. It is only appended to, and a truncated log is read up to its last
-//! whole chunk. Invariant: every chunk has a CRC-32 and is decoded without any other chunk.
+//! A log is a [`Header`] followed by [`Chunk`]s. It is only appended to, and a truncated log is
+//! read up to its last whole chunk. Invariant: every chunk has a CRC-32 and is decoded without any
+//! other chunk.
 //!
-//! To write a log, begin with [`Header::encode`]. [`TagEvent::from_timed`] or [`TagEvent::from_ordered`] decodes each
-//! slot of a thread's buffer, an [`EventEncoder`] writes a chunk of events into a buffer of the caller, and
-//! [`Chunk::encode`] writes all other chunks.
+//! To write a log, begin with [`Header::encode`]. [`TagEvent::from_timed`] or
+//! [`TagEvent::from_ordered`] decodes each slot of a thread's buffer, an [`EventEncoder`] writes a
+//! chunk of events into a buffer of the caller, and [`Chunk::encode`] writes all other chunks.
 //!
 //! ```
 //! use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Full, FunctionId, TagEvent};
@@ -22,8 +23,8 @@
 //! # Ok::<(), Full>(())
 //! ```
 //!
-//! To read a log, call [`Header::decode`], then [`Chunk::decode`] for each chunk. No function allocates, and no input
-//! causes a panic.
+//! To read a log, call [`Header::decode`], then [`Chunk::decode`] for each chunk. No function
+//! allocates, and no input causes a panic.
 
 mod chunk;
 mod crc32;
@@ -58,8 +59,9 @@ pub const ORDERED_SLOT_BYTES: usize = 8;
 /// Largest number of a function or block, since the words of its entry and exit have 32 bits.
 pub const MAX_NUMBER: u32 = (u32::MAX - 2) / 2;
 
-/// Number of a function or basic block in events and in counts. Both share one range of numbers, and a number never
-/// changes its meaning in a process. It is not the place of a function in any list.
+/// Number of a function or basic block in events and in counts. Both share one range of numbers,
+/// and a number never changes its meaning in a process. It is not the place of a function in any
+/// list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FunctionId(pub u32);
@@ -211,8 +213,8 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 pub struct TagEvent {
     /// Time stamp counter; 0 in logs without times.
     pub tsc: u64,
-    /// Low 32 bits of the stack pointer. It points at the function's return address, at the entry and at the exit, so
-    /// both events have the same value.
+    /// Low 32 bits of the stack pointer. It points at the function's return address, at the entry
+    /// and at the exit, so both events have the same value.
     pub sp: u32,
     /// Number of the function or block.
     pub number: FunctionId,

@@ -1,8 +1,9 @@
-//! Writes and reads tag maps: the functions, blocks and loops that the numbers in a tag log or in a card's tags stand for.
+//! Writes and reads tag maps: the functions, blocks and loops that the numbers in a tag log or in a
+//! card's tags stand for.
 //!
-//! A map is a JSON file, `LOG.json` beside `LOG`. It is replaced as a whole whenever a tag is added or removed, so that
-//! a reader finds the state before or after the change. Functions and blocks share one range of numbers, and a number
-//! never changes its meaning.
+//! A map is a JSON file, `LOG.json` beside `LOG`. It is replaced as a whole whenever a tag is added
+//! or removed, so that a reader finds the state before or after the change. Functions and blocks
+//! share one range of numbers, and a number never changes its meaning.
 
 #[cfg(test)]
 mod tests;
@@ -21,13 +22,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::tag_log::FunctionId;
 
-/// Permissions of a new file, before the umask. Only the owner may read which functions a program executes.
+/// Permissions of a new file, before the umask. Only the owner may read which functions a program
+/// executes.
 const MODE: u32 = 0o600;
 
 /// Version of the file. Any change that a reader must know of increments it.
 pub const VERSION: u32 = 3;
-/// First version that can be read. Version 2 has no loops; version 1 also has other names of fields, which are the aliases
-/// below.
+/// First version that can be read. Version 2 has no loops; version 1 also has other names of
+/// fields, which are the aliases below.
 const OLDEST_VERSION: u32 = 1;
 
 /// An error of reading or writing a map.
@@ -110,7 +112,8 @@ pub struct TaggedFunction {
     /// Address of the first instruction in the process.
     #[serde(with = "hex_address", alias = "start")]
     pub code_address: u64,
-    /// Address of the first instruction in the file's own address space; not in maps of older versions.
+    /// Address of the first instruction in the file's own address space; not in maps of older
+    /// versions.
     #[serde(default, with = "optional_hex_address")]
     pub file_address: Option<u64>,
     /// Size in bytes.
@@ -196,7 +199,8 @@ impl TagMap {
     /// Reads a map of this version or of an older one.
     ///
     /// # Errors
-    /// [`TagMapError::Read`], [`TagMapError::Parse`], or [`TagMapError::Version`] for any other version.
+    /// [`TagMapError::Read`], [`TagMapError::Parse`], or [`TagMapError::Version`] for any other
+    /// version.
     pub fn load(path: &Path) -> Result<Self, TagMapError> {
         let bytes = fs::read(path).map_err(|error| TagMapError::Read(path.into(), error))?;
         let parse = |error| TagMapError::Parse(path.into(), error);
@@ -274,8 +278,8 @@ struct Stated {
     version: u32,
 }
 
-/// Converts addresses to hexadecimal text without a prefix, as `hmtt tag list` prints them. Reading accepts a prefix,
-/// and numbers.
+/// Converts addresses to hexadecimal text without a prefix, as `hmtt tag list` prints them. Reading
+/// accepts a prefix, and numbers.
 mod hex_address {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};

@@ -1,8 +1,8 @@
 //! Sums the records of a data frame without decoding them into events.
 //!
-//! Most frames contain only halves. These are counted many at a time, without a branch for each; a frame with a record
-//! of whole words is decoded by [`Block`]. Invariant: a tally is the sum over the events of the frame's [`Block`],
-//! whichever way it was computed.
+//! Most frames contain only halves. These are counted many at a time, without a branch for each; a
+//! frame with a record of whole words is decoded by [`Block`]. Invariant: a tally is the sum over
+//! the events of the frame's [`Block`], whichever way it was computed.
 
 use crate::block::{Block, BlockError};
 use crate::event::Event;
@@ -28,7 +28,8 @@ pub struct Tally {
     pub writes: u64,
     /// Accesses of page runs, slices and tags, which are bursts whatever the frame's unit is.
     pub bursts: u64,
-    /// Bursts of slices and of tags, including slices that are recorded in addition to other records.
+    /// Bursts of slices and of tags, including slices that are recorded in addition to other
+    /// records.
     pub sliced: u64,
     /// Clock of the last record.
     pub clock: Cycles,
@@ -39,8 +40,8 @@ pub struct Tally {
 }
 
 const HALF_BYTES: usize = size_of::<u32>();
-/// Number of halves that are counted at once: enough for the widest vector registers, and few enough that a skip slows
-/// down only a small part of the frame.
+/// Number of halves that are counted at once: enough for the widest vector registers, and few
+/// enough that a skip slows down only a small part of the frame.
 const CHUNK_HALVES: usize = 32;
 const CHUNK_BYTES: usize = CHUNK_HALVES * HALF_BYTES;
 const SYNC_BYTES: usize = SYNC_WORDS as usize * WORD_BYTES;
@@ -49,7 +50,8 @@ impl Tally {
     /// Sums the words of a frame, the sync first. Bytes of an incomplete word are ignored.
     ///
     /// # Errors
-    /// [`BlockError::NoSync`] if there are fewer words than a sync has. An invalid word is stated by [`Tally::error`].
+    /// [`BlockError::NoSync`] if there are fewer words than a sync has. An invalid word is stated
+    /// by [`Tally::error`].
     pub fn of(words: &[u8]) -> Result<Tally, BlockError> {
         match Tally::of_halves(words) {
             Some(tally) => Ok(tally),
@@ -108,7 +110,8 @@ impl Tally {
         Ok(tally)
     }
 
-    /// Adds an event. [`Tally::clock`] and [`Tally::segment`] are unchanged, because not every event changes them.
+    /// Adds an event. [`Tally::clock`] and [`Tally::segment`] are unchanged, because not every
+    /// event changes them.
     #[inline]
     pub fn note(&mut self, event: &Event) {
         self.records += 1;
@@ -188,8 +191,8 @@ struct Sum {
 }
 
 impl Sum {
-    /// Sums the first bytes of a chunk's halves. They are read as little-endian numbers, in which the first byte is the
-    /// lowest one, so that no bytes need to be swapped.
+    /// Sums the first bytes of a chunk's halves. They are read as little-endian numbers, in which
+    /// the first byte is the lowest one, so that no bytes need to be swapped.
     #[inline]
     fn of(chunk: &[u8; CHUNK_BYTES]) -> Sum {
         const WRITE: u32 = 1 << (WRITE_AT - 24);

@@ -1,9 +1,10 @@
 //! Computes the distances in clocks that a memory controller keeps, for a memory description.
 //!
-//! A description has the generation, the clock period and the shortest distances that the card checks, but no speed bin.
-//! So distances are those of the bin that fits its clock ([`bins`]), each rounded up to clocks, and never shorter than
-//! the description's own. Devices have eight data pins, which determines their density and so tRFC, and pages of 1 KiB,
-//! which determines tRRD and tFAW. The additive latency is 0.
+//! A description has the generation, the clock period and the shortest distances that the card
+//! checks, but no speed bin. So distances are those of the bin that fits its clock ([`bins`]), each
+//! rounded up to clocks, and never shorter than the description's own. Devices have eight data
+//! pins, which determines their density and so tRFC, and pages of 1 KiB, which determines tRRD and
+//! tFAW. The additive latency is 0.
 
 use crate::address_map::Axis;
 use crate::{Generation, MemoryDescription};
@@ -12,11 +13,11 @@ pub mod bins;
 
 use bins::Bin;
 
-/// Average distance of REFRESH commands, tREFI: 7.8 us in picoseconds, up to 85 degrees Celsius. Small DDR1
-/// devices need only half as many.
+/// Average distance of REFRESH commands, tREFI: 7.8 us in picoseconds, up to 85 degrees Celsius.
+/// Small DDR1 devices need only half as many.
 const TREFI_PS: u64 = 7_800_000;
-/// Clocks of a rank that are left free on the data bus before data of another rank: no JEDEC value, but what two
-/// preambles need.
+/// Clocks of a rank that are left free on the data bus before data of another rank: no JEDEC value,
+/// but what two preambles need.
 pub const RANK_GAP: u64 = 2;
 
 /// Distances in clocks, with the names of JEDEC in their documentation.
@@ -36,7 +37,8 @@ pub struct Timing {
     pub trcd: u64,
     /// tRP, PRECHARGE to ACTIVATE or REFRESH.
     pub trp: u64,
-    /// tRPA, PRECHARGE of all banks to ACTIVATE or REFRESH: a clock longer for DDR2 with eight banks.
+    /// tRPA, PRECHARGE of all banks to ACTIVATE or REFRESH: a clock longer for DDR2 with eight
+    /// banks.
     pub trpa: u64,
     /// tRAS, ACTIVATE to PRECHARGE.
     pub tras: u64,
@@ -46,7 +48,8 @@ pub struct Timing {
     pub trrd: u64,
     /// tRRD_L of DDR4, within a bank group; equal to `trrd` otherwise.
     pub trrd_l: u64,
-    /// tFAW, in which at most four banks of a rank are activated; 0 for DDR1, which has no such limit.
+    /// tFAW, in which at most four banks of a rank are activated; 0 for DDR1, which has no such
+    /// limit.
     pub tfaw: u64,
     /// tWR, end of write data to PRECHARGE.
     pub twr: u64,
@@ -56,9 +59,11 @@ pub struct Timing {
     pub twtr_l: u64,
     /// READ to PRECHARGE: BL/2 for DDR1, BL/2 + max(tRTP, 2) - 2 for DDR2, tRTP for DDR3 and DDR4.
     pub read_to_precharge: u64,
-    /// WR, the write recovery that the mode register sets: with it a device with auto-precharge replaces tWR.
+    /// WR, the write recovery that the mode register sets: with it a device with auto-precharge
+    /// replaces tWR.
     pub write_recovery: u64,
-    /// READ to the precharge of auto-precharge: RTP, half of WR, for DDR4; otherwise as by a PRECHARGE.
+    /// READ to the precharge of auto-precharge: RTP, half of WR, for DDR4; otherwise as by a
+    /// PRECHARGE.
     pub read_to_auto_precharge: u64,
     /// READ to WRITE of one rank.
     pub read_to_write: u64,
@@ -70,7 +75,8 @@ pub struct Timing {
     pub tmrd: u64,
     /// tMOD, MODE REGISTER SET to any other command; tMRD for DDR1 and DDR2.
     pub tmod: u64,
-    /// CKE high to the first command: 400 ns (DDR1: not stated, the same here), tXPR for DDR3 and DDR4.
+    /// CKE high to the first command: 400 ns (DDR1: not stated, the same here), tXPR for DDR3 and
+    /// DDR4.
     pub txpr: u64,
     /// tDLLK, reset of the DLL to READ.
     pub tdllk: u64,
@@ -154,8 +160,8 @@ impl Timing {
     }
 }
 
-/// Converts a time to clocks, rounded up. With DDR4 less than 0.026 of a clock is dropped, since periods are rounded to
-/// picoseconds (JESD79-4 *Rounding algorithms*).
+/// Converts a time to clocks, rounded up. With DDR4 less than 0.026 of a clock is dropped, since
+/// periods are rounded to picoseconds (JESD79-4 *Rounding algorithms*).
 fn round_up(generation: Generation, picos: u64, tck_ps: u64) -> u64 {
     match generation {
         Generation::Ddr4 => (picos * 1000 / tck_ps + 974) / 1000,
@@ -163,8 +169,9 @@ fn round_up(generation: Generation, picos: u64, tck_ps: u64) -> u64 {
     }
 }
 
-/// tCCD and tCCD_L. DDR1 can issue a READ as soon as the burst before has ended (JESD79F *Reads*); the others after two
-/// clocks (DDR2) or four (DDR3, DDR4). tCCD_L of DDR4 is at least 5 clocks and depends on the bin.
+/// tCCD and tCCD_L. DDR1 can issue a READ as soon as the burst before has ended (JESD79F *Reads*);
+/// the others after two clocks (DDR2) or four (DDR3, DDR4). tCCD_L of DDR4 is at least 5 clocks and
+/// depends on the bin.
 fn column_distances(
     generation: Generation,
     burst: u64,
@@ -179,7 +186,8 @@ fn column_distances(
     }
 }
 
-/// The write recovery WR that the mode register can state, for tWR in clocks. DDR1 has no such field.
+/// The write recovery WR that the mode register can state, for tWR in clocks. DDR1 has no such
+/// field.
 fn write_recovery(generation: Generation, twr: u64) -> u64 {
     match generation {
         Generation::Ddr1 => twr,

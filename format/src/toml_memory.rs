@@ -29,7 +29,8 @@ use crate::memory::{DEFAULT_TAG_WINDOW_LOG2, MemoryDescription, MemoryError};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TomlError {
-    /// The text is not TOML, or has an unknown key or a value of a wrong type. The error states line and column.
+    /// The text is not TOML, or has an unknown key or a value of a wrong type. The error states
+    /// line and column.
     Syntax(toml::de::Error),
     /// A value does not have the expected form.
     Expected(&'static str, String),
@@ -50,7 +51,8 @@ impl std::fmt::Display for TomlError {
     }
 }
 
-/// Where a text is no TOML, or not the one that is expected, and why, on one line: without the lines of the text.
+/// Where a text is no TOML, or not the one that is expected, and why, on one line: without the
+/// lines of the text.
 pub fn syntax_text(error: &toml::de::Error) -> String {
     let (full, message) = (error.to_string(), error.message());
     match full.lines().next() {

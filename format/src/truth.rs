@@ -1,4 +1,5 @@
-//! Parses truth files, which list the accesses of a recording: one `clock R|W hex-address` on each line.
+//! Parses truth files, which list the accesses of a recording: one `clock R|W hex-address` on each
+//! line.
 
 use crate::units::{Access, Cycles, Direction, PhysAddr};
 

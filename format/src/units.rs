@@ -75,7 +75,8 @@ impl Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Access {
-    /// Clock of the READ or WRITE command; of the first one where bursts were merged into one access to a line.
+    /// Clock of the READ or WRITE command; of the first one where bursts were merged into one
+    /// access to a line.
     pub clock: Cycles,
     /// Read or write.
     pub direction: Direction,

@@ -1,6 +1,6 @@
 //! Feeds every reader inputs that once failed, and changed ones, the same every time. A reader
-//! accepts or rejects them, and returns what a simple model of the format returns. `make fuzz` tries
-//! more inputs, chosen by coverage.
+//! accepts or rejects them, and returns what a simple model of the format returns. `make fuzz`
+//! tries more inputs, chosen by coverage.
 
 use std::panic::catch_unwind;
 use std::path::Path;

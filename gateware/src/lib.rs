@@ -1,8 +1,10 @@
-//! The card in rust-hdl: it snoops the command pins of a DIMM slot and sends each access over Ethernet.
+//! The card in rust-hdl: it snoops the command pins of a DIMM slot and sends each access over
+//! Ethernet.
 //!
-//! The units have the names of the MTT paper and are in the order of the data: [`ddr`] (DCBU, DSMU), [`config`] (CU),
-//! [`statistics`] (SU), [`analysis`], [`fifo`], [`ethernet`] (Tx thread, GMAC). [`card`] connects them; [`emit`]
-//! writes Verilog; [`synth`] and [`bitstream`] run the tools.
+//! The units have the names of the MTT paper and are in the order of the data: [`ddr`] (DCBU,
+//! DSMU), [`config`] (CU), [`statistics`] (SU), [`analysis`], [`fifo`], [`ethernet`] (Tx thread,
+//! GMAC). [`card`] connects them; [`emit`] writes Verilog; [`synth`] and [`bitstream`] run the
+//! tools.
 
 // hdl_gen does not support match guards.
 #![allow(clippy::collapsible_match)]

@@ -1,7 +1,7 @@
 //! Defines records, which the statistics unit and the analysis pass to the block writer.
 //!
-//! The configuration unit requests some kinds of records itself, so the kinds are defined apart from the units that
-//! make records. `docs/format.md` states how each kind is written into a frame.
+//! The configuration unit requests some kinds of records itself, so the kinds are defined apart
+//! from the units that make records. `docs/format.md` states how each kind is written into a frame.
 
 #![allow(missing_docs, reason = "LogicStruct derives public methods without documentation")]
 

@@ -1,7 +1,8 @@
 //! Simulates the card directly: one call for each clock edge.
 //!
-//! Without waves, only the blocks that can change are evaluated (`stepped`). With waves, `simulate` of `rust_hdl`
-//! visits each block of both domains at each half clock until nothing changes (`plain`). A test compares the two.
+//! Without waves, only the blocks that can change are evaluated (`stepped`). With waves, `simulate`
+//! of `rust_hdl` visits each block of both domains at each half clock until nothing changes
+//! (`plain`). A test compares the two.
 
 mod activity;
 mod inputs;

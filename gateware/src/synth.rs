@@ -1,5 +1,5 @@
-//! The `synth` command: writes Verilog, constraints and a build script for a board and a memory, then counts cells or
-//! builds a bitstream.
+//! The `synth` command: writes Verilog, constraints and a build script for a board and a memory,
+//! then counts cells or builds a bitstream.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -64,7 +64,8 @@ pub fn memory(file: Option<&Path>) -> Result<MemoryDescription, SynthError> {
     toml_memory::parse(&text).map_err(|error| SynthError::Memory(path.into(), error))
 }
 
-/// Returns the required frequencies of the clocks of a board. `ddr_mhz` replaces the clock of the memory.
+/// Returns the required frequencies of the clocks of a board. `ddr_mhz` replaces the clock of the
+/// memory.
 pub fn requirements(
     board: &Board,
     memory: &MemoryDescription,

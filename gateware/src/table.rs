@@ -1,4 +1,5 @@
-//! A constant table, combinational. The Verilog is a `case`, which synthesis turns into LUTs or a ROM.
+//! A constant table, combinational. The Verilog is a `case`, which synthesis turns into LUTs or a
+//! ROM.
 
 use rust_hdl::prelude::*;
 

@@ -10,7 +10,8 @@ use rust_hdl::prelude::*;
 /// Writer of a VCD file, and its first error.
 type Outlet = (Box<dyn Write>, Option<io::Error>);
 
-/// A writer that never fails but keeps the first error, because rust-hdl's probe panics when a write fails.
+/// A writer that never fails but keeps the first error, because rust-hdl's probe panics when a
+/// write fails.
 #[derive(Clone)]
 struct Patient {
     inner: Rc<RefCell<Outlet>>,

@@ -1,5 +1,5 @@
-//! Defines the command line of `hmtt-recv`. The parser, the help text, the shell completions and the man page are
-//! all derived from it.
+//! Defines the command line of `hmtt-recv`. The parser, the help text, the shell completions and
+//! the man page are all derived from it.
 
 mod interfaces;
 
@@ -35,7 +35,8 @@ pub struct Arguments {
     /// Write the frames to this pcapng file or named pipe; - is standard output
     #[arg(short, long, value_name = "FILE.pcapng")]
     pub write: Option<PathBuf>,
-    /// Continue in another numbered file when a condition is met; with files:N only the last N are kept
+    /// Continue in another numbered file when a condition is met; with files:N only the last N are
+    /// kept
     #[arg(short = 'b', long = "ring-buffer", value_name = "CONDITION", requires = "write")]
     pub rotation: Vec<Condition>,
     /// Compress each file with zstd; FILE gets .zst appended
@@ -67,7 +68,8 @@ pub struct Arguments {
     /// Permissions of the files, in octal, before the umask is applied
     #[arg(long, value_name = "OCTAL", default_value = "600", requires = "write", value_parser = mode)]
     pub mode: u32,
-    /// Once sockets are open, become this user (a name or a number) and create the files as that user
+    /// Once sockets are open, become this user (a name or a number) and create the files as that
+    /// user
     #[arg(short = 'Z', long, value_name = "USER")]
     pub relinquish_privileges: Option<String>,
     /// Size of the kernel's ring for each interface in MiB; 1 s at line rate is 120
@@ -76,7 +78,8 @@ pub struct Arguments {
     /// Largest amount of memory for frames that wait for a slow disk, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub queue_mb: u32,
-    /// Largest share of a processor for the online statistics; frames beyond it are counted as skipped
+    /// Largest share of a processor for the online statistics; frames beyond it are counted as
+    /// skipped
     #[arg(long, value_name = "PERCENT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub statistics_cpu: u32,
     /// Capture through pnet instead of the ring: portable, but slower, and kernel drops are unknown
@@ -142,7 +145,8 @@ impl Arguments {
         })
     }
 
-    /// Checks what the parser cannot: options that need others, and interfaces that are named twice.
+    /// Checks what the parser cannot: options that need others, and interfaces that are named
+    /// twice.
     ///
     /// # Errors
     /// Usage errors, which clap prints.

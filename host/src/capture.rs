@@ -1,8 +1,9 @@
 //! Reads frames from network interfaces into batches with their arrival times.
 //!
-//! [`ring`] reads them from the kernel's ring (Linux TPACKET_V3), [`fallback`] one by one through pnet. [`queue`] runs
-//! either on a separate thread, so that a slow disk does not delay the reading of the ring. This module does not
-//! interpret frames; it counts those that the kernel and the interface dropped, and notes when an interface was down.
+//! [`ring`] reads them from the kernel's ring (Linux TPACKET_V3), [`fallback`] one by one through
+//! pnet. [`queue`] runs either on a separate thread, so that a slow disk does not delay the reading
+//! of the ring. This module does not interpret frames; it counts those that the kernel and the
+//! interface dropped, and notes when an interface was down.
 
 mod batch;
 pub mod fallback;
@@ -25,8 +26,8 @@ pub use source_status::SourceStatus;
 
 use hmtt::pcapng::InterfaceStatistics;
 
-/// Longest time, in milliseconds, until a batch is passed on although it is not full, and until a request to stop is
-/// noticed.
+/// Longest time, in milliseconds, until a batch is passed on although it is not full, and until a
+/// request to stop is noticed.
 pub const WAIT_MILLIS: u32 = 50;
 
 /// What a source does when its interface goes down.
@@ -102,16 +103,16 @@ impl CaptureError {
 
 /// A source of frames: one interface.
 pub trait Source: Send {
-    /// Waits for at most a small multiple of [`WAIT_MILLIS`] and puts the frames that arrived into `batch`. The batch
-    /// must be empty; it stays empty if no frame arrived.
+    /// Waits for at most a small multiple of [`WAIT_MILLIS`] and puts the frames that arrived into
+    /// `batch`. The batch must be empty; it stays empty if no frame arrived.
     ///
     /// # Errors
     /// If no more frames can be read.
     fn next_batch(&mut self, batch: &mut Batch) -> Result<(), CaptureError>;
 
-    /// Counts of frames that were received and dropped since the source was opened. They include all frames that
-    /// [`Source::next_batch`] has returned. The interface's own counts, which take long to read, may be up to 200 ms
-    /// old unless `fresh`.
+    /// Counts of frames that were received and dropped since the source was opened. They include
+    /// all frames that [`Source::next_batch`] has returned. The interface's own counts, which take
+    /// long to read, may be up to 200 ms old unless `fresh`.
     ///
     /// # Errors
     /// If the kernel's counts cannot be read.
@@ -120,7 +121,8 @@ pub trait Source: Send {
     /// When the interface was down since the source was opened; none if the source fails then.
     fn outages(&self) -> &Outages;
 
-    /// Stops the arrival of further frames, if the source can. Frames that have arrived can still be read.
+    /// Stops the arrival of further frames, if the source can. Frames that have arrived can still
+    /// be read.
     ///
     /// # Errors
     /// If the kernel refuses.

@@ -1,11 +1,14 @@
-//! Writes the bytes of captures to files: direct writes, compression, rotation, handling of a full disk.
+//! Writes the bytes of captures to files: direct writes, compression, rotation, handling of a full
+//! disk.
 //!
-//! This module does not interpret the bytes. It knows only where a file may end: at the marks that the writer sets after
-//! each unit (a pcapng block). Invariant: whatever fails, a file ends at a mark.
+//! This module does not interpret the bytes. It knows only where a file may end: at the marks that
+//! the writer sets after each unit (a pcapng block). Invariant: whatever fails, a file ends at a
+//! mark.
 //!
-//! Users who are not trusted may have write access to the directory of the files: see [`Directory`]. A file that is being
-//! written is locked (`flock`), so that no other capture removes or replaces it. A file that is removed or replaced
-//! nevertheless is reported as a [`LostFile`].
+//! Users who are not trusted may have write access to the directory of the files: see
+//! [`Directory`]. A file that is being written is locked (`flock`), so that no other capture
+//! removes or replaces it. A file that is removed or replaced nevertheless is reported as a
+//! [`LostFile`].
 
 mod compressed;
 mod direct;

@@ -6,9 +6,10 @@
 //!                                       '-> bounded queue -> observer thread (may be left out)
 //! ```
 //!
-//! Invariants: a frame is written before it is checked. Every frame that was captured before the end was requested is
-//! written, or counted as not written. The observer never delays the recorder: the frames that it skips are counted. The
-//! failure of an interface does not end the capture of the others.
+//! Invariants: a frame is written before it is checked. Every frame that was captured before the
+//! end was requested is written, or counted as not written. The observer never delays the recorder:
+//! the frames that it skips are counted. The failure of an interface does not end the capture of
+//! the others.
 
 mod capture_files;
 mod check;
@@ -59,13 +60,13 @@ pub struct Setup {
     pub queue: Queue,
     /// The interfaces, in the order of the queue's sources.
     pub interfaces: Vec<String>,
-    /// Files for the frames, if they are kept. The first file is already open, because opening it may need privileges
-    /// that have been dropped.
+    /// Files for the frames, if they are kept. The first file is already open, because opening it
+    /// may need privileges that have been dropped.
     pub files: Option<CaptureFiles>,
     /// Conditions under which the capture stops.
     pub limits: Limits,
-    /// Flag of the signal handlers that requests the end. The recorder polls it itself, because the display may be
-    /// blocked.
+    /// Flag of the signal handlers that requests the end. The recorder polls it itself, because the
+    /// display may be blocked.
     pub interrupted: Arc<AtomicBool>,
     /// Flag that [`Capture::stop`] sets.
     pub stop: Arc<AtomicBool>,
@@ -97,8 +98,9 @@ impl Capture {
         Capture { thread: thread::spawn(|| recorder.run()), requests, stop, statuses, deadline }
     }
 
-    /// Requests the end once the time limit is reached. The recorder checks the limit too, but a stalled reader of its
-    /// output can block it, and such a reader is abandoned only after the end was requested.
+    /// Requests the end once the time limit is reached. The recorder checks the limit too, but a
+    /// stalled reader of its output can block it, and such a reader is abandoned only after the end
+    /// was requested.
     pub fn stop_if_due(&self) {
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             self.stop();
@@ -115,7 +117,8 @@ impl Capture {
         self.thread.is_finished()
     }
 
-    /// The failure of each interface, in the order of the sources; `None` for those that did not fail.
+    /// The failure of each interface, in the order of the sources; `None` for those that did not
+    /// fail.
     pub fn failures(&self) -> Vec<Option<String>> {
         self.statuses.iter().map(|status| status.failure()).collect()
     }

@@ -19,7 +19,8 @@ use crate::status::{check_one_name, check_own_file, check_owner, check_private, 
 /// Permissions of files for locks.
 const LOCK_MODE: u32 = 0o600;
 
-/// An open folder. It needs no permission but that of searching the folder, until its names are listed or changed.
+/// An open folder. It needs no permission but that of searching the folder, until its names are
+/// listed or changed.
 #[derive(Debug)]
 pub struct Folder {
     descriptor: OwnedFd,
@@ -42,17 +43,19 @@ impl Folder {
         Ok(Folder { descriptor })
     }
 
-    /// Opens a folder for changing what is in it: links are followed if they belong to root or to the
-    /// effective user.
+    /// Opens a folder for changing what is in it: links are followed if they belong to root or to
+    /// the effective user.
     ///
     /// # Errors
-    /// It is no folder, cannot be opened, or a link belongs to a user who is neither root nor the effective user.
+    /// It is no folder, cannot be opened, or a link belongs to a user who is neither root nor the
+    /// effective user.
     pub fn open_to_change(path: &Path) -> io::Result<Self> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         Ok(Folder { descriptor: resolve::folder(path)? })
     }
 
-    /// As [`Folder::open_to_change`]. The folder and those around it are created if they do not exist.
+    /// As [`Folder::open_to_change`]. The folder and those around it are created if they do not
+    /// exist.
     ///
     /// # Errors
     /// As there, or a folder cannot be created.
@@ -126,7 +129,8 @@ impl Folder {
     /// As [`Folder::file`], if the file is the effective user's alone.
     ///
     /// # Errors
-    /// As there, and if the file belongs to another user, others can write to it, or it has another name.
+    /// As there, and if the file belongs to another user, others can write to it, or it has another
+    /// name.
     pub fn own_file(&self, name: &OsStr, access: OFlags) -> io::Result<File> {
         let found = identify(self.as_fd(), Path::new(name))?;
         check_own_file(&fstat(&found)?)?;
@@ -148,11 +152,12 @@ impl Folder {
         Ok(openat(self, name, flags, Mode::from_raw_mode(mode))?.into())
     }
 
-    /// Opens a file for locks, which is created if need be. Nobody else can open it, because everybody who has a file open can
-    /// lock it.
+    /// Opens a file for locks, which is created if need be. Nobody else can open it, because
+    /// everybody who has a file open can lock it.
     ///
     /// # Errors
-    /// It belongs to another user, is no regular file, has another name, or cannot be opened or created.
+    /// It belongs to another user, is no regular file, has another name, or cannot be opened or
+    /// created.
     pub fn lock_file(&self, name: &OsStr) -> io::Result<File> {
         loop {
             match identify(self.as_fd(), Path::new(name)) {
@@ -268,7 +273,8 @@ impl Folder {
     }
 }
 
-/// Opens a file for locks that exists, and takes from others the permission to open it, which older versions gave.
+/// Opens a file for locks that exists, and takes from others the permission to open it, which older
+/// versions gave.
 fn own_lock(found: BorrowedFd<'_>) -> io::Result<File> {
     let status = fstat(found)?;
     check_regular(&status)?;

@@ -1,4 +1,5 @@
-//! Opens and creates files whose paths other users may control: data sets, lists of blocks, maps for perf, outputs.
+//! Opens and creates files whose paths other users may control: data sets, lists of blocks, maps
+//! for perf, outputs.
 //!
 //! ```text
 //! path of the user  -> resolve  each component; links of other users are refused -> Folder, name
@@ -9,12 +10,13 @@
 //! process           -> rights   its user and groups                              -> what is done for it is done with them
 //! ```
 //!
-//! A [`Folder`] is a descriptor, so what its path leads to later does not matter. All operations below it take names, or paths
-//! of names, and follow no symbolic link. A file is opened only after it is known to be a regular one: a FIFO would block, and
-//! opening a device may have an effect.
+//! A [`Folder`] is a descriptor, so what its path leads to later does not matter. All operations
+//! below it take names, or paths of names, and follow no symbolic link. A file is opened only after
+//! it is known to be a regular one: a FIFO would block, and opening a device may have an effect.
 //!
-//! Invariant: nothing that another user could have put at a path makes the caller write, remove, or wait elsewhere. *Own* means:
-//! of the effective user of this process. Root is no exception: what belongs to another user is not root's own.
+//! Invariant: nothing that another user could have put at a path makes the caller write, remove, or
+//! wait elsewhere. *Own* means: of the effective user of this process. Root is no exception: what
+//! belongs to another user is not root's own.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

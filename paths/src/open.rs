@@ -1,7 +1,8 @@
 //! Opens paths below a descriptor without following links.
 //!
-//! `openat2` resolves the whole path. Where a kernel or a seccomp filter of a container does not have it, the components are
-//! opened one by one, each without following a link, which gives the same descriptor or an error.
+//! `openat2` resolves the whole path. Where a kernel or a seccomp filter of a container does not
+//! have it, the components are opened one by one, each without following a link, which gives the
+//! same descriptor or an error.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -21,7 +22,8 @@ pub const IDENTIFY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 const BELOW: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
-/// Identifies the file or folder at a path of names below a folder. A link is an error, at the end too.
+/// Identifies the file or folder at a path of names below a folder. A link is an error, at the end
+/// too.
 pub fn identify(folder: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     check_names(path)?;
     match openat2(folder, path, IDENTIFY, Mode::empty(), BELOW) {

@@ -12,7 +12,8 @@ use crate::folder::Folder;
 use crate::resolve::{Last, last};
 use crate::status::{effective_user, refused};
 
-/// Creates a file that does not exist. Links in its path are followed if they belong to root or to the effective user.
+/// Creates a file that does not exist. Links in its path are followed if they belong to root or to
+/// the effective user.
 ///
 /// # Errors
 /// `AlreadyExists` if the name is taken, also by a link; or the file cannot be created.
@@ -21,8 +22,8 @@ pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     Folder::open_to_change(folder)?.create_file(name, mode)
 }
 
-/// Creates a file, or opens and empties what is there, also through links of root and of the effective user. What is there may
-/// be a device or FIFO of these.
+/// Creates a file, or opens and empties what is there, also through links of root and of the
+/// effective user. What is there may be a device or FIFO of these.
 ///
 /// # Errors
 /// It cannot be opened or created, or a link or FIFO belongs to another user.

@@ -1,8 +1,8 @@
 //! Resolves a path that the user gives, and refuses what another user has put into it.
 //!
-//! A user may name a path through links, such as `/data -> /mnt/disk`. A link leads where its owner wants: links of root and of
-//! the effective user are followed, those of others are refused. Without them, a path leads only through folders to what was
-//! created there.
+//! A user may name a path through links, such as `/data -> /mnt/disk`. A link leads where its owner
+//! wants: links of root and of the effective user are followed, those of others are refused.
+//! Without them, a path leads only through folders to what was created there.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -31,11 +31,12 @@ pub(crate) struct Last {
     pub is_open_file: bool,
 }
 
-/// The folder of a path, and the last name in it, which may not exist: links that it names are followed too.
+/// The folder of a path, and the last name in it, which may not exist: links that it names are
+/// followed too.
 ///
 /// # Errors
-/// A folder cannot be opened, a link belongs to a user who is neither root nor the effective user, or the path can only name a
-/// folder.
+/// A folder cannot be opened, a link belongs to a user who is neither root nor the effective user,
+/// or the path can only name a folder.
 pub(crate) fn last(path: &Path) -> io::Result<Last> {
     let mut walk = Walk::new(path)?;
     let (name, is_open_file) = loop {
@@ -61,8 +62,8 @@ pub(crate) fn last(path: &Path) -> io::Result<Last> {
     Ok(Last { folder: walk.at, name, is_open_file })
 }
 
-/// Opens a regular file of the user for reading, also through links of any user: nothing is written. What is no regular file is
-/// refused before it is opened.
+/// Opens a regular file of the user for reading, also through links of any user: nothing is
+/// written. What is no regular file is refused before it is opened.
 ///
 /// # Errors
 /// There is none, or it may not be read.
@@ -137,7 +138,8 @@ impl Walk {
         if self.links > MOST_LINKS {
             return Err(Errno::LOOP.into());
         }
-        // The text of a link in /proc, such as that of a process's root, does not lead where the link leads.
+        // The text of a link in /proc, such as that of a process's root, does not lead where the
+        // link leads.
         if is_of_proc(link)? {
             let flags = IDENTIFY | OFlags::DIRECTORY;
             self.at = openat(&self.at, name, flags, Mode::empty())?;

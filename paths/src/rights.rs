@@ -1,8 +1,9 @@
 //! Acts with the rights that another process has on files.
 //!
-//! A process can have any folder at a path, by mounting it there in a namespace of its own, although it may not write to that
-//! folder. What is done for a process in folders that it chooses is done with its rights: a thread of its own takes the user, the
-//! groups and no capability, and ends.
+//! A process can have any folder at a path, by mounting it there in a namespace of its own,
+//! although it may not write to that folder. What is done for a process in folders that it chooses
+//! is done with its rights: a thread of its own takes the user, the groups and no capability, and
+//! ends.
 
 use std::io;
 

@@ -1,8 +1,8 @@
 //! Creates outputs that get their name when they are whole.
 //!
-//! The file is written under a hidden name in the folder of its own, so that renaming it is one step. What is no regular file
-//! (a pipe, a device, an open file below `/proc`), and files that belong to other users or are in a folder that must not
-//! change, are written in place.
+//! The file is written under a hidden name in the folder of its own, so that renaming it is one
+//! step. What is no regular file (a pipe, a device, an open file below `/proc`), and files that
+//! belong to other users or are in a folder that must not change, are written in place.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -33,8 +33,9 @@ pub struct StagedFile {
 }
 
 impl StagedFile {
-    /// Creates a file that does not exist, or, if it `replaces`, one that may exist. Links in its path are followed as by
-    /// [`crate::create`] and [`create_or_replace`]. Without a [`StagedFile`] the file is written in place.
+    /// Creates a file that does not exist, or, if it `replaces`, one that may exist. Links in its
+    /// path are followed as by [`crate::create`] and [`create_or_replace`]. Without a
+    /// [`StagedFile`] the file is written in place.
     ///
     /// # Errors
     /// `AlreadyExists` if the name is taken and it does not replace; or the file cannot be created.
@@ -84,7 +85,8 @@ impl StagedFile {
         self.rename(&name)
     }
 
-    /// Gives the file its name with `suffix` behind it, and returns that name: for a file that is not whole.
+    /// Gives the file its name with `suffix` behind it, and returns that name: for a file that is
+    /// not whole.
     ///
     /// # Errors
     /// It cannot be renamed, or another file has the name and it does not replace.

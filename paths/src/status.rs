@@ -40,11 +40,12 @@ pub fn check_private(status: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Accepts a regular file of the effective user, to which nobody else can write and which has one name.
+/// Accepts a regular file of the effective user, to which nobody else can write and which has one
+/// name.
 ///
 /// # Errors
-/// `PermissionDenied` if it belongs to another user, others can write to it, or it has another name; `InvalidInput` if it is not
-/// a regular file.
+/// `PermissionDenied` if it belongs to another user, others can write to it, or it has another
+/// name; `InvalidInput` if it is not a regular file.
 pub fn check_own_file(status: &Stat) -> io::Result<()> {
     check_regular(status)?;
     check_private(status)?;

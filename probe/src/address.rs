@@ -1,8 +1,9 @@
 //! Addresses of a file and of a process, and the load bias between them.
 //!
-//! A [`FileAddr`] is in the address space that a file was linked for: symbols, disassembled instructions and generated
-//! stubs use it. A [`RunAddr`] is in the memory of a running process: registers, mappings and everything that is read
-//! or written there use it. Only a [`LoadBias`] converts one into the other, so that the two cannot be confused.
+//! A [`FileAddr`] is in the address space that a file was linked for: symbols, disassembled
+//! instructions and generated stubs use it. A [`RunAddr`] is in the memory of a running process:
+//! registers, mappings and everything that is read or written there use it. Only a [`LoadBias`]
+//! converts one into the other, so that the two cannot be confused.
 //!
 //! Invariant: the load bias is applied in this module only.
 

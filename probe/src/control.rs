@@ -1,19 +1,22 @@
 //! Controls a process through ptrace and puts tags into chosen functions of it, while it runs.
 //!
-//! A tag is code that runs when a function is entered or left. The first instruction of a function is overwritten with
-//! a jump to a stub, which holds the tag and the moved instruction. Every entry executes the first instruction, so the
-//! jump misses none: direct calls, calls through pointers, tail calls, calls from code that was never disassembled.
+//! A tag is code that runs when a function is entered or left. The first instruction of a function
+//! is overwritten with a jump to a stub, which holds the tag and the moved instruction. Every entry
+//! executes the first instruction, so the jump misses none: direct calls, calls through pointers,
+//! tail calls, calls from code that was never disassembled.
 //!
-//! Data flow: [`crate::disassembly`] decides what can be moved, [`crate::stubs`] generates the stubs, [`crate::ptrace`]
-//! stops threads and writes memory. This module connects them: [`Tagged`] is one process with its tags, [`follow()`]
-//! and [`follow_tree`] run it, and `collector` reads what the tags write.
+//! Data flow: [`crate::disassembly`] decides what can be moved, [`crate::stubs`] generates the
+//! stubs, [`crate::ptrace`] stops threads and writes memory. This module connects them: [`Tagged`]
+//! is one process with its tags, [`follow()`] and [`follow_tree`] run it, and `collector` reads
+//! what the tags write.
 //!
-//! [`Tagged`] owns the process and the state of following it. `Tags` owns what is in the process for tags, each part in
-//! a type of its own: the changed code (`PatchedCode`), the unwind tables (`UnwindTables`), the libraries
-//! (`Libraries`) and the memory that tags write to (`Collector`).
+//! [`Tagged`] owns the process and the state of following it. `Tags` owns what is in the process
+//! for tags, each part in a type of its own: the changed code (`PatchedCode`), the unwind tables
+//! (`UnwindTables`), the libraries (`Libraries`) and the memory that tags write to (`Collector`).
 //!
-//! Invariant: instructions are changed only while all threads of the process are stopped, and a thread whose
-//! instruction pointer is at a changed instruction is moved to where that instruction is then.
+//! Invariant: instructions are changed only while all threads of the process are stopped, and a
+//! thread whose instruction pointer is at a changed instruction is moved to where that instruction
+//! is then.
 
 pub(crate) mod abandoned;
 mod areas;
@@ -120,8 +123,8 @@ pub struct Tagged {
     tags: Tags,
     budget: Option<Budget>,
     watch: ConflictWatch,
-    /// Processes that share the tracee's memory (`vfork`), each with the parent thread that waits until the process has
-    /// memory of its own.
+    /// Processes that share the tracee's memory (`vfork`), each with the parent thread that waits
+    /// until the process has memory of its own.
     memory_sharers: BTreeMap<Pid, Option<Pid>>,
 }
 
@@ -130,8 +133,8 @@ pub struct Tagged {
 pub struct Restored {
     /// Memory of the tags that remains in the process.
     pub remaining: RemainingMemory,
-    /// Functions and addresses where the program has overwritten a jump of a tag. These addresses keep the program's
-    /// bytes.
+    /// Functions and addresses where the program has overwritten a jump of a tag. These addresses
+    /// keep the program's bytes.
     pub overwritten: Vec<(String, RunAddr)>,
 }
 
@@ -162,7 +165,8 @@ struct Tags {
     /// Functions and addresses where the program has overwritten a jump.
     overwritten: Vec<(String, RunAddr)>,
     notices: Vec<Notice>,
-    /// Whether functions were tagged, or tags removed, since the last call of [`TraceObserver::changed`].
+    /// Whether functions were tagged, or tags removed, since the last call of
+    /// [`TraceObserver::changed`].
     is_changed: bool,
 }
 

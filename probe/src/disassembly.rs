@@ -66,8 +66,8 @@ impl FileIndex {
         FileIndex { code_index, parts }
     }
 
-    /// Address ranges of separate parts of functions, ascending, with the start of the function that a branch connects
-    /// with each. Parts without such a function are missing.
+    /// Address ranges of separate parts of functions, ascending, with the start of the function
+    /// that a branch connects with each. Parts without such a function are missing.
     pub fn parts(&self) -> Vec<(Range<u64>, u64)> {
         let owned = |(function, parts): (&u64, &Vec<Range<u64>>)| {
             let function = *function;

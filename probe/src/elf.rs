@@ -139,7 +139,8 @@ pub struct Image {
     pub text: Vec<Text>,
     /// Loaded segments that are not executable, without uninitialized data, by address.
     pub data: Vec<Text>,
-    /// Places of pointers and relocations in data that contain addresses of instructions, and these addresses; by place.
+    /// Places of pointers and relocations in data that contain addresses of instructions, and these
+    /// addresses; by place.
     pub pointers: Vec<(u64, u64)>,
     /// Addresses of instructions that pointers and relocations in data contain, ascending.
     pub indirect_targets: Vec<u64>,

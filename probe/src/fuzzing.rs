@@ -1,5 +1,5 @@
-//! Exposes to fuzz targets what is not in the public interface: readers of memory that a process shares with the
-//! controller, and constructors for images that are not read from a file.
+//! Exposes to fuzz targets what is not in the public interface: readers of memory that a process
+//! shares with the controller, and constructors for images that are not read from a file.
 //!
 //! Only with the feature `fuzzing`; it may change at any time.
 

@@ -4,11 +4,13 @@
 //! /proc/PID/maps, pagemap -> scan -> runs -> recorder -> changes -> hmtt_format::page_map::Writer
 //! ```
 //!
-//! Each snapshot reads the entries of all present pages anew. No mark of the kernel spares that: soft-dirty bits and written
-//! bits are about writes of the process, and pages also move without any (compaction, migration, swapping). `PAGEMAP_SCAN`,
-//! where the kernel has it (Linux 6.7), skips memory without pages and leaves out pages of zeros, which all processes share.
+//! Each snapshot reads the entries of all present pages anew. No mark of the kernel spares that:
+//! soft-dirty bits and written bits are about writes of the process, and pages also move without
+//! any (compaction, migration, swapping). `PAGEMAP_SCAN`, where the kernel has it (Linux 6.7),
+//! skips memory without pages and leaves out pages of zeros, which all processes share.
 //!
-//! Processes are not stopped, so that a scan is not one moment: the map has when each one began and ended.
+//! Processes are not stopped, so that a scan is not one moment: the map has when each one began and
+//! ended.
 
 mod machine;
 mod process;

@@ -317,11 +317,13 @@ pub struct Process {
     /// Events of threads that arrived while the process was being stopped. The user of this type
     /// must handle each once, before it waits for later ones.
     pub queued_events: Vec<Status>,
-    /// Threads that did not stop although they were waited for. They are traced until this program ends.
+    /// Threads that did not stop although they were waited for. They are traced until this program
+    /// ends.
     pub unstopped: BTreeSet<Pid>,
     /// Which threads may be left unstopped; otherwise that is an error.
     pub may_stay: MayStay,
-    /// Registers of threads that ended while the process was being stopped, until they are evaluated.
+    /// Registers of threads that ended while the process was being stopped, until they are
+    /// evaluated.
     pub last_registers: Vec<(Pid, libc::user_regs_struct)>,
     /// Risks that are accepted for this process.
     pub risk_policy: RiskPolicy,
@@ -329,7 +331,8 @@ pub struct Process {
     site: Option<syscall_site::SyscallSite>,
     /// Signal frames that were found since the threads were stopped.
     signal_frames: RefCell<handlers::SignalFrames>,
-    /// Whether a signal to this program ends a long search: nothing needs the result to undo changes.
+    /// Whether a signal to this program ends a long search: nothing needs the result to undo
+    /// changes.
     pub(crate) may_be_interrupted: bool,
     /// Addresses of restorers that were changed, so that their bytes no longer identify them.
     pub(crate) restorers: Vec<RunAddr>,

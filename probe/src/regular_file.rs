@@ -1,4 +1,5 @@
-//! Opens and reads regular files without being blocked, or made to act, by anything else at the same path.
+//! Opens and reads regular files without being blocked, or made to act, by anything else at the
+//! same path.
 //!
 //! Paths come from the memory maps of other processes and from names inside their files. Opening a
 //! FIFO blocks until a writer opens it, opening a device may have an effect on the device, and
@@ -6,8 +7,8 @@
 //! with `O_PATH`, which has no effect on the file. Only if that descriptor is a regular file is the
 //! file opened for reading, through the descriptor.
 //!
-//! A file of a few pages may be gigabytes long, with holes. Holes are not read, and take no memory: they are zeros that
-//! nobody has written to.
+//! A file of a few pages may be gigabytes long, with holes. Holes are not read, and take no memory:
+//! they are zeros that nobody has written to.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -80,7 +81,8 @@ pub(crate) fn contents(file: &File) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// The first range of a file from an offset on that is not a hole, up to `size`; `None` if there is none.
+/// The first range of a file from an offset on that is not a hole, up to `size`; `None` if there is
+/// none.
 fn data_after(file: &File, at: u64, size: u64) -> Option<std::ops::Range<u64>> {
     use rustix::fs::SeekFrom as To;
     if at >= size {

@@ -1,11 +1,12 @@
 //! Recognises programs that contain LeakSanitizer, which does not work in a traced program.
 //!
-//! When such a program ends, LeakSanitizer traces the program's threads to read their registers. A thread that is traced
-//! already cannot be traced by another process, so LeakSanitizer prints an error and ends the program with another status.
-//! AddressSanitizer contains it.
+//! When such a program ends, LeakSanitizer traces the program's threads to read their registers. A
+//! thread that is traced already cannot be traced by another process, so LeakSanitizer prints an
+//! error and ends the program with another status. AddressSanitizer contains it.
 //!
-//! A program contains it if its symbols name the function that starts it, if a library of it is mapped, or if `LD_PRELOAD`
-//! names one. A statically linked runtime whose symbols were stripped is not recognised.
+//! A program contains it if its symbols name the function that starts it, if a library of it is
+//! mapped, or if `LD_PRELOAD` names one. A statically linked runtime whose symbols were stripped is
+//! not recognised.
 
 use std::fs::File;
 use std::path::Path;
@@ -92,8 +93,8 @@ fn environment(pid: Pid) -> Vec<u8> {
     bytes
 }
 
-/// The sanitizer that will look for leaks when the program of a process ends, unless the program's environment switches
-/// that off.
+/// The sanitizer that will look for leaks when the program of a process ends, unless the program's
+/// environment switches that off.
 pub fn leak_detector(pid: Pid) -> Option<LeakDetector> {
     let environment = environment(pid);
     let program = File::open(format!("/proc/{pid}/exe")).ok().and_then(of_file);

@@ -13,7 +13,8 @@
 //!
 //! Invariant: stubs contain no calls, so that no return address points into a stub. A moved call
 //! becomes a push of the original return address and a jump. Addresses are those of the file, as
-//! plain numbers within this module; the load bias matters only where an address is used as a value.
+//! plain numbers within this module; the load bias matters only where an address is used as a
+//! value.
 
 pub(crate) mod boundary;
 mod breakpoint;

@@ -1,4 +1,5 @@
-//! Attaches to a running program with threads and detaches from it, a thousand times: the program must not be affected.
+//! Attaches to a running program with threads and detaches from it, a thousand times: the program
+//! must not be affected.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -14,8 +15,8 @@ use libc::c_int;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
 use nix::unistd::{Pid, gettid};
 
-/// Program to be tagged: threads begin and end, signals arrive, and functions of all kinds are called, until it reads
-/// from standard input.
+/// Program to be tagged: threads begin and end, signals arrive, and functions of all kinds are
+/// called, until it reads from standard input.
 const PROGRAM: &str = r#"
 #include <pthread.h>
 #include <signal.h>
@@ -76,12 +77,13 @@ static FOLLOWER: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn forward(signal: c_int) {
     let follower = FOLLOWER.load(Ordering::Relaxed);
-    // SAFETY: signals a thread of this process, which has the signal blocked; handlers may make this call.
+    // SAFETY: signals a thread of this process, which has the signal blocked; handlers may make
+    // this call.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), follower, signal) };
 }
 
-/// Sends SIGCHLD to this thread. Another thread of the test harness has not blocked the signal, and where one thread
-/// has not blocked it, it is lost for those that wait for it.
+/// Sends SIGCHLD to this thread. Another thread of the test harness has not blocked the signal, and
+/// where one thread has not blocked it, it is lost for those that wait for it.
 fn route_child_signals() {
     FOLLOWER.store(gettid().as_raw(), Ordering::Relaxed);
     let action = SigAction::new(SigHandler::Handler(forward), SaFlags::SA_RESTART, SigSet::empty());
@@ -89,8 +91,8 @@ fn route_child_signals() {
     unsafe { sigaction(Signal::SIGCHLD, &action) }.unwrap();
 }
 
-/// Tags a process, lets it run for some time, and removes the tags. Returns the number of calls that were counted, and
-/// whether no memory of tags remains.
+/// Tags a process, lets it run for some time, and removes the tags. Returns the number of calls
+/// that were counted, and whether no memory of tags remains.
 fn cycle(pid: Pid, image: &Image, time: Duration) -> (u64, bool) {
     let process = Process::attach(pid).unwrap();
     let selection = Selection::default();

@@ -1,4 +1,5 @@
-//! Ends a tracer while threads are stopped before the delivery of a signal: the program gets the signal.
+//! Ends a tracer while threads are stopped before the delivery of a signal: the program gets the
+//! signal.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -31,8 +32,8 @@ fn pid(child: &Child) -> Pid {
     Pid::from_raw(child.id().cast_signed())
 }
 
-/// Ends the input of a program, and returns how often it has printed that it got a signal. Signals that it gets in quick
-/// succession count as one.
+/// Ends the input of a program, and returns how often it has printed that it got a signal. Signals
+/// that it gets in quick succession count as one.
 fn caught(mut child: Child) -> usize {
     let _ = child.stdin.take().unwrap().write_all(b"\n");
     let mut text = String::new();
@@ -41,7 +42,8 @@ fn caught(mut child: Child) -> usize {
     text.lines().filter(|line| *line == "caught").count()
 }
 
-/// Runs a tracer of these programs, to which a signal was sent, in a process of its own. Returns its exit status.
+/// Runs a tracer of these programs, to which a signal was sent, in a process of its own. Returns
+/// its exit status.
 fn traced(programs: &[Pid], tracer: impl FnOnce() -> bool) -> i32 {
     // SAFETY: the child makes system calls, and uses memory of this thread only.
     match unsafe { fork() }.unwrap() {

@@ -1,5 +1,5 @@
-//! Kills the controller of a running program at many different system calls of the controller: the program must not be
-//! affected.
+//! Kills the controller of a running program at many different system calls of the controller: the
+//! program must not be affected.
 
 mod state;
 mod workload;
@@ -21,8 +21,8 @@ use workload::Workload;
 
 /// Number of controllers that are killed, for each way of tagging each program.
 const KILLS: usize = 90;
-/// Number of system calls from one moment of killing to the next, for a controller that follows a program which
-/// receives signals: less than one signal takes, and no divisor of that.
+/// Number of system calls from one moment of killing to the next, for a controller that follows a
+/// program which receives signals: less than one signal takes, and no divisor of that.
 const STEP: usize = 11;
 /// Most attempts to remove all tags.
 const TRIES: usize = 100;
@@ -83,19 +83,21 @@ fn clean_all(pid: Pid) {
 /// When a controller is killed: at the beginning of one of its system calls.
 #[derive(Clone, Copy)]
 enum Moment {
-    /// At this system call, counted from 1, or at the first `rt_sigtimedwait`, by which it waits for events of the
-    /// program.
+    /// At this system call, counted from 1, or at the first `rt_sigtimedwait`, by which it waits
+    /// for events of the program.
     Beginning(usize),
     /// So many system calls after the first `rt_sigtimedwait`.
     Following(usize),
 }
 
-/// Runs a controller and kills it at some moment. Returns the number of system calls that it has made.
+/// Runs a controller and kills it at some moment. Returns the number of system calls that it has
+/// made.
 fn killed(workload: &Workload, work: Work, moment: Moment) -> usize {
     killed_after(workload, work, moment, || {})
 }
 
-/// Runs a controller and kills it at some moment. `before`: called while the controller is stopped there.
+/// Runs a controller and kills it at some moment. `before`: called while the controller is stopped
+/// there.
 fn killed_after(workload: &Workload, work: Work, moment: Moment, before: impl FnOnce()) -> usize {
     let (is_timed, when_full) = (false, WhenFull::Drop);
     let shape = LogShape { is_timed, chunk_bytes: 1 << 16, chunks: 2, when_full };
@@ -198,8 +200,8 @@ fn a_program_survives_its_controller_whenever_that_is_killed() {
     }
 }
 
-/// A stopped program has not begun the system call for which the controller has prepared it, and makes it when it is
-/// continued: not before another controller has tried to remove the tags.
+/// A stopped program has not begun the system call for which the controller has prepared it, and
+/// makes it when it is continued: not before another controller has tried to remove the tags.
 #[test]
 fn a_system_call_that_a_killed_controller_has_prepared_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();

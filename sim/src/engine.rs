@@ -1,8 +1,9 @@
 //! Simulates the card: applies pin levels and returns its GMII output.
 //!
-//! There are two engines with one contract: they apply the edges of [`crate::schedule`] and return the card's outputs
-//! as they are just before each rising TX edge. `rust` steps the rust-hdl model and is the reference. `verilator` runs
-//! the emitted Verilog, compiled. Equal output of both shows that the Verilog implements the model.
+//! There are two engines with one contract: they apply the edges of [`crate::schedule`] and return
+//! the card's outputs as they are just before each rising TX edge. `rust` steps the rust-hdl model
+//! and is the reference. `verilator` runs the emitted Verilog, compiled. Equal output of both shows
+//! that the Verilog implements the model.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -33,11 +34,13 @@ pub trait Phy {
     /// Receives the same levels at `count` consecutive TX edges. `Break` stops the simulation.
     fn take(&mut self, gmii: Gmii, count: u64) -> ControlFlow<()>;
 
-    /// Reports that `clocks` DDR clocks have been simulated. `quiet`: the recording has ended. Every engine calls this
-    /// at the same clocks while `quiet`, and occasionally before. `Break` stops the simulation.
+    /// Reports that `clocks` DDR clocks have been simulated. `quiet`: the recording has ended.
+    /// Every engine calls this at the same clocks while `quiet`, and occasionally before. `Break`
+    /// stops the simulation.
     fn progress(&mut self, clocks: u64, quiet: bool) -> ControlFlow<()>;
 
-    /// Reports the largest number of words that the card's FIFO has held. Called before each [`Phy::progress`].
+    /// Reports the largest number of words that the card's FIFO has held. Called before each
+    /// [`Phy::progress`].
     fn fifo_peak(&mut self, words: u64);
 }
 
@@ -87,13 +90,14 @@ pub struct Options {
     pub cache: Option<PathBuf>,
     /// File for the card's waveforms.
     pub vcd: Option<PathBuf>,
-    /// Period of the TX clock in picoseconds: [`crate::schedule::TX_PERIOD_PS`], or longer to slow the link
-    /// deliberately.
+    /// Period of the TX clock in picoseconds: [`crate::schedule::TX_PERIOD_PS`], or longer to slow
+    /// the link deliberately.
     pub tx_period_ps: u32,
-    /// When the DDR clock stops, if it does. Not to be combined with waveforms, whose times leave the stop out.
+    /// When the DDR clock stops, if it does. Not to be combined with waveforms, whose times leave
+    /// the stop out.
     pub stop: Option<ClockStop>,
-    /// Called before a model is compiled, because that can take a minute, with the path of the compiled model. Not
-    /// called when the model exists.
+    /// Called before a model is compiled, because that can take a minute, with the path of the
+    /// compiled model. Not called when the model exists.
     pub compiling: fn(&Path),
 }
 

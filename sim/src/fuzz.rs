@@ -1,4 +1,5 @@
-//! Sends random commands, legal and illegal, through the card and compares its records with a model of the pins.
+//! Sends random commands, legal and illegal, through the card and compares its records with a model
+//! of the pins.
 //!
 //! ```text
 //! generator   generates pins from a seed, clock by clock

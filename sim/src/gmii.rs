@@ -1,5 +1,5 @@
-//! Receives frames from the card's GMII output and checks them as a strict receiver would (IEEE 802.3 clauses 3, 4 and
-//! 35.2).
+//! Receives frames from the card's GMII output and checks them as a strict receiver would (IEEE
+//! 802.3 clauses 3, 4 and 35.2).
 //!
 //! ```text
 //! tx_en ____/-----------------------------------------\________________
@@ -7,8 +7,8 @@
 //!                        ^ time of the frame
 //! ```
 //!
-//! A frame with a flaw is dropped, as a network card would drop it, and counted. A gap that is too short is counted,
-//! but its frame is kept. Nothing is repaired.
+//! A frame with a flaw is dropped, as a network card would drop it, and counted. A gap that is too
+//! short is counted, but its frame is kept. Nothing is repaired.
 
 use std::time::Duration;
 
@@ -108,8 +108,8 @@ impl Catcher {
         Catcher { state: Await::Frame { gap: None }, tx_period_ps, edge: 0, bytes }
     }
 
-    /// Takes `count` TX edges at which the card drove the same levels. Returns a complete frame, a violation, or
-    /// nothing.
+    /// Takes `count` TX edges at which the card drove the same levels. Returns a complete frame, a
+    /// violation, or nothing.
     pub fn take(&mut self, gmii: Gmii, count: u64) -> Option<Result<Frame, Violation>> {
         if !gmii.tx_en {
             let finished = self.silence(gmii, count);
@@ -198,7 +198,8 @@ impl Catcher {
         match std::mem::replace(&mut self.state, Await::Frame { gap }) {
             Await::End { time } => Some(self.frame(time)),
             Await::Delimiter { preamble } => Some(Err(Violation::Preamble(preamble))),
-            // tx_er with tx_en low is carrier extension or a false carrier. The card has no reason to send either.
+            // tx_er with tx_en low is carrier extension or a false carrier. The card has no reason
+            // to send either.
             Await::Frame { .. } | Await::Silence if gmii.tx_er => Some(Err(Violation::Error)),
             Await::Frame { .. } | Await::Silence => None,
         }

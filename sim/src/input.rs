@@ -1,7 +1,8 @@
 //! Reads recordings as pin levels, clock by clock.
 //!
-//! This is the first stage of the data flow. Invariant: every clock from 0 to the recording's last one is returned, in
-//! order. A recording that cannot be read to its end is an error that names file and line, never a shorter recording.
+//! This is the first stage of the data flow. Invariant: every clock from 0 to the recording's last
+//! one is returned, in order. A recording that cannot be read to its end is an error that names
+//! file and line, never a shorter recording.
 
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
@@ -79,8 +80,8 @@ impl InputError {
     }
 }
 
-/// Opens a recording: a vector, or a VCD, for which `pins` names the signals and `memory` the memory. For a vector,
-/// `memory` replaces the header's description, which may then be incomplete.
+/// Opens a recording: a vector, or a VCD, for which `pins` names the signals and `memory` the
+/// memory. For a vector, `memory` replaces the header's description, which may then be incomplete.
 pub fn open(
     path: &Path,
     memory: Option<MemoryDescription>,

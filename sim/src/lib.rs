@@ -12,11 +12,12 @@
 //! machine    accesses of a program         -> recording
 //! ```
 //!
-//! [`replay`] connects these modules. Both engines see the same edges in the same order, so their output is
-//! byte-identical and does not show which engine ran, or when.
+//! [`replay`] connects these modules. Both engines see the same edges in the same order, so their
+//! output is byte-identical and does not show which engine ran, or when.
 //!
-//! Without the feature `card`, which is on by default, only the readers of recordings and the simulated machine
-//! without its recordings are built: [`input`], [`machine`] and [`fuzz::memories`].
+//! Without the feature `card`, which is on by default, only the readers of recordings and the
+//! simulated machine without its recordings are built: [`input`], [`machine`] and
+//! [`fuzz::memories`].
 
 #[cfg(feature = "card")]
 pub mod decode;

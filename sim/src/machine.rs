@@ -8,12 +8,13 @@
 //! recording   commands                                -> a recording, and the list of its accesses
 //! ```
 //!
-//! [`Machine`] connects pages, cache and controller. Nothing is stored but page tables, cache lines and the lines that
-//! wait in the controller, so a run can have any length.
+//! [`Machine`] connects pages, cache and controller. Nothing is stored but page tables, cache lines
+//! and the lines that wait in the controller, so a run can have any length.
 //!
-//! **Time.** The processor makes a given number of accesses in each memory clock, whatever they are. It does not wait for
-//! data, but it stops while [`controller::WINDOW`] lines wait in the controller. So bandwidth limits the program, latency
-//! does not, as with a processor that finds enough other work.
+//! **Time.** The processor makes a given number of accesses in each memory clock, whatever they
+//! are. It does not wait for data, but it stops while [`controller::WINDOW`] lines wait in the
+//! controller. So bandwidth limits the program, latency does not, as with a processor that finds
+//! enough other work.
 
 use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::{Cycles, Direction, MemoryDescription, PhysAddr};
@@ -32,8 +33,9 @@ use controller::{
 };
 use pages::{Allocation, PageError, Pages, VirtAddr};
 
-/// The memory of a machine if none is described, in TOML: one DDR-200 module of 512 MiB, whose bursts are half a line. The
-/// paper's machine had such modules, and the boards can follow their clock.
+/// The memory of a machine if none is described, in TOML: one DDR-200 module of 512 MiB, whose
+/// bursts are half a line. The paper's machine had such modules, and the boards can follow their
+/// clock.
 pub const DEFAULT_MEMORY: &str = "generation = 'DDR1'\nspeed = 'DDR-200'\nbus_bytes = 8\nburst_length = 4\n\
      [map]\ncolumn = ['p3-p13']\nbank = ['p14', 'p15']\nrow = ['p16-p28']\n";
 /// Unit of [`MachineConfiguration::milli_accesses_per_clock`]: thousandths.
@@ -153,10 +155,12 @@ impl<S: CommandSink> Machine<S> {
         })
     }
 
-    /// Makes an access of `size` bytes, after those before. An access that crosses pages uses the frames of all of them.
+    /// Makes an access of `size` bytes, after those before. An access that crosses pages uses the
+    /// frames of all of them.
     ///
     /// # Errors
-    /// [`MachineError::Page`] if the memory is full, [`MachineError::Sink`] if a command could not be taken.
+    /// [`MachineError::Page`] if the memory is full, [`MachineError::Sink`] if a command could not
+    /// be taken.
     pub fn access(
         &mut self,
         process: u32,
@@ -218,8 +222,8 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// Passes the lines of an access to the controller. `base`: clock of the access, if nothing had stopped the
-    /// processor, from the first access on.
+    /// Passes the lines of an access to the controller. `base`: clock of the access, if nothing had
+    /// stopped the processor, from the first access on.
     fn transfer(&mut self, base: u64) -> Result<(), S::Error> {
         for Transfer { direction, address, bytes } in self.transfers.drain(..) {
             let from = Cycles(self.offset + base);

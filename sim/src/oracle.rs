@@ -1,4 +1,5 @@
-//! Checks what a card sends for any commands and settings, by `docs/format.md` only, at the level of events.
+//! Checks what a card sends for any commands and settings, by `docs/format.md` only, at the level
+//! of events.
 //!
 //! ```text
 //! fuzz::pin_reader  pins                   -> accesses and faults
@@ -11,9 +12,9 @@
 //! traffic, case     seed -> hostile commands, switch and settings -> verdict
 //! ```
 //!
-//! Invariant: nothing is taken from the gateware. Where the document allows several results, all of them are accepted:
-//! the phase of a new grid of slices, the place of losses, the duration of a dump. The times at which frames are sent
-//! and the packing of records into frames are not checked.
+//! Invariant: nothing is taken from the gateware. Where the document allows several results, all of
+//! them are accepted: the phase of a new grid of slices, the place of losses, the duration of a
+//! dump. The times at which frames are sent and the packing of records into frames are not checked.
 
 use hmtt_format::event::Values;
 use hmtt_format::{Event, MemoryDescription};

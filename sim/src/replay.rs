@@ -1,8 +1,8 @@
 //! Replays a recording through a card and passes its frames to the outputs.
 //!
-//! This module connects the others and decides only when the replay ends: when the recording has ended and the card has
-//! sent its end frames and then nothing; or when an output fails. End frames alone are not sufficient, because software
-//! can stop and start a card within a recording.
+//! This module connects the others and decides only when the replay ends: when the recording has
+//! ended and the card has sent its end frames and then nothing; or when an output fails. End frames
+//! alone are not sufficient, because software can stop and start a card within a recording.
 
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
@@ -61,8 +61,9 @@ pub enum ReplayError {
     Output(#[from] OutputError),
 }
 
-/// Transmit edges of silence after which no frame of the card follows. Between two frames that wait in its FIFO there are 12
-/// (IEEE 802.3, 4.4.2), which take longer than many DDR clocks on a slow link.
+/// Transmit edges of silence after which no frame of the card follows. Between two frames that wait
+/// in its FIFO there are 12 (IEEE 802.3, 4.4.2), which take longer than many DDR clocks on a slow
+/// link.
 const LONGEST_GAP_EDGES: u64 = 64;
 
 /// Runs a replay to its end. Outputs are finished only then.

@@ -8,8 +8,8 @@
 //! paper       counts what 64-bit records in a 128 KB FIFO would have lost
 //! ```
 //!
-//! Nothing is stored: pins and expected records come from two generators with one seed, so a run can have any length.
-//! The expected records do not depend on the card.
+//! Nothing is stored: pins and expected records come from two generators with one seed, so a run
+//! can have any length. The expected records do not depend on the card.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -63,8 +63,8 @@ pub struct Found {
     pub paper: PaperFifo,
 }
 
-/// The memory for which the gateware is made by default: 512 MB of DDR-200, four banks of 8192 rows of 16 KB, 64 data
-/// bits.
+/// The memory for which the gateware is made by default: 512 MB of DDR-200, four banks of 8192 rows
+/// of 16 KB, 64 data bits.
 pub fn memory(burst_length: u8) -> MemoryDescription {
     let mut map = MapBuilder::default();
     let axes = [(Axis::Column, 3, 11u8), (Axis::Bank, 14, 2), (Axis::Row, 16, 13)];
@@ -78,7 +78,8 @@ pub fn memory(burst_length: u8) -> MemoryDescription {
         .expect("a memory JEDEC knows")
 }
 
-/// Runs the traffic through the card. `progress` is called from time to time with the clocks so far.
+/// Runs the traffic through the card. `progress` is called from time to time with the clocks so
+/// far.
 pub fn run(what: &Saturation, progress: &mut dyn FnMut(u64)) -> Result<Found, ReplayError> {
     let mut parameters = engine::default_parameters(memory(what.burst_length));
     parameters.fifo = what.fifo;

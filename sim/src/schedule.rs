@@ -1,17 +1,18 @@
 //! Defines the order of clock edges that every engine keeps.
 //!
-//! DDR clock `k` rises at `k * tCK`. TX clock `j` rises at `j * 8000 + 1000` ps, or with a longer period if the link is
-//! slowed. If both rise at one time, the DDR clock comes first. Falling edges change no state of the card and are left
-//! out. The order decides at which TX edge a word that crosses the clock domains is seen, so engines with different
-//! orders would produce different frames. The Verilator harness uses the same arithmetic.
+//! DDR clock `k` rises at `k * tCK`. TX clock `j` rises at `j * 8000 + 1000` ps, or with a longer
+//! period if the link is slowed. If both rise at one time, the DDR clock comes first. Falling edges
+//! change no state of the card and are left out. The order decides at which TX edge a word that
+//! crosses the clock domains is seen, so engines with different orders would produce different
+//! frames. The Verilator harness uses the same arithmetic.
 
 /// Period of the TX clock (125 MHz: one gigabit a second) in picoseconds.
 pub const TX_PERIOD_PS: u32 = 8_000;
 /// Time of the first rising TX edge in picoseconds.
 pub const TX_OFFSET_PS: i64 = 1_000;
 
-/// Returns the period of the TX clock in picoseconds for a link speed in megabits per second. GMII transfers one byte
-/// per clock.
+/// Returns the period of the TX clock in picoseconds for a link speed in megabits per second. GMII
+/// transfers one byte per clock.
 pub const fn tx_period_of(megabits: u32) -> u32 {
     8_000_000 / megabits
 }
@@ -30,8 +31,8 @@ pub struct ClockStop {
     pub nanos: u64,
 }
 
-/// Interleaves the two clocks. Only the distance between the next edges of both is stored, so it does not overflow,
-/// however long the recording.
+/// Interleaves the two clocks. Only the distance between the next edges of both is stored, so it
+/// does not overflow, however long the recording.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     tck_ps: i64,
@@ -41,7 +42,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Creates a schedule that starts before the first edge of either clock. Both periods are in picoseconds.
+    /// Creates a schedule that starts before the first edge of either clock. Both periods are in
+    /// picoseconds.
     pub const fn new(tck_ps: u32, tx_period_ps: u32) -> Self {
         Schedule {
             tck_ps: tck_ps as i64,
@@ -55,7 +57,8 @@ impl Schedule {
         self.ahead_ps -= nanos as i64 * 1_000;
     }
 
-    /// Returns the number of TX edges before the next DDR edge. To be called once for each DDR clock.
+    /// Returns the number of TX edges before the next DDR edge. To be called once for each DDR
+    /// clock.
     pub const fn tx_edges(&mut self) -> u32 {
         let mut edges = 0;
         while self.ahead_ps < 0 {

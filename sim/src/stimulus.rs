@@ -1,8 +1,8 @@
-//! Turns a recording into what the card's pins see: the recording's clocks with `run` high, then quiet clocks with
-//! `run` low until the card has sent what it stores.
+//! Turns a recording into what the card's pins see: the recording's clocks with `run` high, then
+//! quiet clocks with `run` low until the card has sent what it stores.
 //!
-//! The quiet clocks are DESELECT with the recording's last CKE, so that the card's view of the memory does not change
-//! while it drains.
+//! The quiet clocks are DESELECT with the recording's last CKE, so that the card's view of the
+//! memory does not change while it drains.
 
 use std::ops::Range;
 
@@ -14,12 +14,13 @@ use crate::schedule::TX_PERIOD_PS;
 
 /// Maximum number of clocks in a [`Drive`], small enough to show progress and to stop in time.
 pub const LONGEST_DRIVE: u64 = 4096;
-/// Maximum number of quiet clocks in a [`Drive`]. A card that has finished is detected after two of them.
+/// Maximum number of quiet clocks in a [`Drive`]. A card that has finished is detected after two of
+/// them.
 pub const LONGEST_QUIET_DRIVE: u64 = 2048;
 /// Minimum number of quiet clocks after which a card that has not finished is an error.
 pub const LEAST_QUIET_CLOCKS: u64 = 200_000;
-/// Quiet time in picoseconds after which a card that has not finished is an error. A full FIFO of 256 KB takes 2.1 ms
-/// at one gigabit.
+/// Quiet time in picoseconds after which a card that has not finished is an error. A full FIFO of
+/// 256 KB takes 2.1 ms at one gigabit.
 pub const QUIET_PS: u64 = 3_000_000_000;
 
 /// Consecutive clocks with the same levels.
@@ -117,7 +118,8 @@ impl Stimulus {
         Drive { clocks, run: drive.recorded && on, ..drive }
     }
 
-    /// Returns whether the run switch is on at the next clock of a recording, and for how many clocks it stays so.
+    /// Returns whether the run switch is on at the next clock of a recording, and for how many
+    /// clocks it stays so.
     fn switch(&self) -> (bool, u64) {
         let clock = self.clocks;
         match self.off.iter().find(|off| off.end > clock) {

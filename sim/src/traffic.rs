@@ -11,8 +11,8 @@ use hmtt_format::{
 
 use crate::input::{InputError, Span, Spans};
 
-/// Distances in clocks for a memory description without longer ones. They suffice for every speed bin up to a tCK of 5
-/// ns, and are slow for longer periods.
+/// Distances in clocks for a memory description without longer ones. They suffice for every speed
+/// bin up to a tCK of 5 ns, and are slow for longer periods.
 const TRCD: u64 = 4;
 const TRP: u64 = 4;
 const TRAS: u64 = 8;
@@ -103,8 +103,8 @@ impl Traffic {
         self.raw_to(1, command)
     }
 
-    /// Adds any command at the next clock. `ranks` has a bit for each rank. The command changes neither the truth nor
-    /// the builder's state of the banks.
+    /// Adds any command at the next clock. `ranks` has a bit for each rank. The command changes
+    /// neither the truth nor the builder's state of the banks.
     pub fn raw_to(&mut self, ranks: u8, command: Command) -> &mut Self {
         self.command(command.kind, 0, ranks, command.ba, command.a);
         self

@@ -111,7 +111,8 @@ fn pick(events: &[Event], wanted: impl Fn(&Event) -> bool) -> Vec<Event> {
     events.iter().copied().filter(wanted).collect()
 }
 
-/// Whether an event stands for accesses with their addresses. A mark does not: its accesses are recorded separately.
+/// Whether an event stands for accesses with their addresses. A mark does not: its accesses are
+/// recorded separately.
 fn is_record(event: &Event) -> bool {
     match event {
         Event::Access(_) | Event::Page { .. } | Event::Tag { .. } => true,

@@ -1,5 +1,5 @@
-//! Tests that readers of recordings use memory linear in the size of the input (docs/readers.md), whatever the
-//! decompressed size.
+//! Tests that readers of recordings use memory linear in the size of the input (docs/readers.md),
+//! whatever the decompressed size.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
@@ -53,7 +53,8 @@ const CLOCKS: &str =
 /// Maximum memory in bytes apart from the input's share: buffers, and one command.
 const BASE_BYTES: usize = 4 << 20;
 
-/// Reads a recording to its end. Returns the number of clocks, and the maximum of bytes allocated at once.
+/// Reads a recording to its end. Returns the number of clocks, and the maximum of bytes allocated
+/// at once.
 fn read(bytes: &[u8]) -> (Result<u64, InputError>, usize) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
@@ -89,8 +90,8 @@ impl CommandSink for Discarded {
     }
 }
 
-/// Makes accesses to `count` pages on a machine with little cache. Returns the size of their text and the maximum of
-/// bytes allocated at once.
+/// Makes accesses to `count` pages on a machine with little cache. Returns the size of their text
+/// and the maximum of bytes allocated at once.
 fn accesses_to_pages(count: u64) -> (usize, usize) {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text: String = (0..count).map(|page| format!("W,{page:x}000,1\n")).collect();

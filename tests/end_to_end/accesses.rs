@@ -1,5 +1,6 @@
-//! Compares every number of the analyses of accesses with those that `tests/readers/analyses.py` computes from the truth of
-//! recordings. The recordings pass through the simulated card, and tables of its captures must give the same.
+//! Compares every number of the analyses of accesses with those that `tests/readers/analyses.py`
+//! computes from the truth of recordings. The recordings pass through the simulated card, and
+//! tables of its captures must give the same.
 
 use std::path::Path;
 use std::process::Command;
@@ -80,7 +81,8 @@ fn compare(found: &Value, expected: &Value, place: &str) {
     }
 }
 
-/// Compares the results of a table with those of its capture, as far as the table knows what is needed.
+/// Compares the results of a table with those of its capture, as far as the table knows what is
+/// needed.
 fn compare_table(table: &Path, of_capture: &[Value], name: &str) {
     let extension = table.extension().unwrap().to_str().unwrap();
     for (words, expected) in COMMANDS.iter().zip(of_capture) {

@@ -39,7 +39,8 @@ pub fn path(path: &Path) -> &str {
     path.to_str().expect("test paths are text")
 }
 
-/// The benchmarks decode and receive generated frames; a fault that readers find in these would end them.
+/// The benchmarks decode and receive generated frames; a fault that readers find in these would end
+/// them.
 #[test]
 fn a_generated_capture_passes_every_check() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;

@@ -1,5 +1,5 @@
-//! Configures the card over its own bus: drives command sequences and tags as DDR reads, and checks the output of `hmtt
-//! decode`.
+//! Configures the card over its own bus: drives command sequences and tags as DDR reads, and checks
+//! the output of `hmtt decode`.
 
 use hmtt_format::config::{
     DEFAULT_STRIDE_LOG2, DEFAULT_TIMEOUT, FREQUENCY_ON, MARK_FREE_FIRST, MARK_KERNEL_ENTER,
@@ -28,8 +28,8 @@ fn recorded(traffic: &Traffic, options: &[&str]) -> String {
     decode(&capture)
 }
 
-/// Returns the lines of accesses between two clocks. A READ may name any word; a burst record contains the start of its
-/// burst.
+/// Returns the lines of accesses between two clocks. A READ may name any word; a burst record
+/// contains the start of its burst.
 fn between(traffic: &Traffic, from: u64, to: u64) -> Vec<String> {
     let inside = |clock: u64| (from..to).contains(&clock);
     let accesses = traffic.truth().iter().filter(|access| inside(access.clock.0));
@@ -159,7 +159,8 @@ fn single_accesses_to_the_tag_window_are_tags_in_every_mode() {
             comments(&text, "tag").iter().map(|tag| tag.split_once(' ').unwrap().1).collect();
         assert_eq!(tags, ["R 8", "W fff8", "R 1230"], "{options:?}");
     }
-    // The report after the command contains the window's base, so tags are also decoded as accesses.
+    // The report after the command contains the window's base, so tags are also decoded as
+    // accesses.
     let text = recorded(&traffic, &["--granularity", "burst"]);
     let last: Vec<&str> = lines(&text).iter().rev().take(8).rev().copied().collect();
     let expected = ["R 1000000", "R 12340008", "R 1000040", "W 1234fff8", "R 1000080"];

@@ -1,4 +1,5 @@
-//! Writes the commands of `hmtt ctl` among the accesses of recordings, and checks what the card makes of them.
+//! Writes the commands of `hmtt ctl` among the accesses of recordings, and checks what the card
+//! makes of them.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Compares what a database reads from a data set with the truth of recordings, which pass through the simulated card.
+//! Compares what a database reads from a data set with the truth of recordings, which pass through
+//! the simulated card.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +27,8 @@ fn python() -> Option<PathBuf> {
     found.is_ok_and(|output| output.status.success()).then_some(python)
 }
 
-/// Returns the rows of a query, with fields separated by spaces. A name in braces stands for the table.
+/// Returns the rows of a query, with fields separated by spaces. A name in braces stands for the
+/// table.
 fn query(python: &Path, data: &Path, sql: &str) -> Vec<String> {
     let script = "import duckdb, sys\n\
                   for row in duckdb.sql(sys.argv[1]).fetchall(): print(*row)";

@@ -1,4 +1,5 @@
-//! The demonstration, with and without namespaces: both verify the accesses of a recording, and those of a program.
+//! The demonstration, with and without namespaces: both verify the accesses of a recording, and
+//! those of a program.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -26,7 +27,8 @@ fn demonstrate(first_in_path: Option<&Path>) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Checks that both acts were verified: the trace of the bus equals the list of accesses of each recording.
+/// Checks that both acts were verified: the trace of the bus equals the list of accesses of each
+/// recording.
 fn assert_verified(text: &str) {
     let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("verified: ")).collect();
     let [first, second] = lines[..] else { panic!("{text}") };

@@ -1,5 +1,5 @@
-//! Checks that the plugin for Wireshark shows the accesses and page runs that `hmtt decode` prints. The plugin was
-//! written from `docs/format.md` alone, like the reader in Python.
+//! Checks that the plugin for Wireshark shows the accesses and page runs that `hmtt decode` prints.
+//! The plugin was written from `docs/format.md` alone, like the reader in Python.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Compares the capture files of both engines byte for byte, and with the truth, on every vector. Of long vectors the
-//! first clocks are used.
+//! Compares the capture files of both engines byte for byte, and with the truth, on every vector.
+//! Of long vectors the first clocks are used.
 
 use hmtt_tests::{DDR1, LATER, accesses, gunzip, header_number, succeed, vector};
 
@@ -33,7 +33,8 @@ fn both_engines_send_the_same_frames_for_the_other_vectors() {
     compare(DDR1.into_iter().filter(|name| !name.starts_with("v03")));
 }
 
-/// Checks that the capture's burst records equal the truth, and its faults those inserted into the recording.
+/// Checks that the capture's burst records equal the truth, and its faults those inserted into the
+/// recording.
 fn check_against_truth(name: &str, capture: &std::path::Path) {
     let text = decode(capture);
     let expected: Vec<String> = accesses(name).iter().map(ToString::to_string).collect();
@@ -43,7 +44,8 @@ fn check_against_truth(name: &str, capture: &std::path::Path) {
     assert_eq!(comments(&text, "fault"), flags, "{name}");
 }
 
-/// Clocks that the reference engine simulates of a vector of a later generation. The engine is slow.
+/// Clocks that the reference engine simulates of a vector of a later generation. The engine is
+/// slow.
 const PREFIX: u64 = 20_000;
 /// Clocks that the reference engine simulates of a DDR1 vector.
 const LONG_PREFIX: u64 = 100_000;
@@ -65,8 +67,8 @@ fn prefix(name: &str, most: u64) -> String {
     header.chain(["---\n".into()]).chain(body).collect()
 }
 
-/// Runs the compiled engine on each whole vector and compares it with the truth, and both engines on the first clocks
-/// and compares them with each other.
+/// Runs the compiled engine on each whole vector and compares it with the truth, and both engines
+/// on the first clocks and compares them with each other.
 fn both(names: impl Iterator<Item = &'static str>) {
     let folder = tempfile::tempdir().unwrap();
     for name in names {

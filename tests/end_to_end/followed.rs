@@ -1,5 +1,5 @@
-//! Follows a receiver that captures on a veth pair into a series of files, with two followers at the same time, of which
-//! both are killed: everything that was captured is in the data set, once.
+//! Follows a receiver that captures on a veth pair into a series of files, with two followers at
+//! the same time, of which both are killed: everything that was captured is in the data set, once.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! Sends a million random commands, legal and illegal, of every generation through the card, and compares its records
-//! with a model of the pins. Both engines must send the same frames. `make fuzz` runs more seeds.
+//! Sends a million random commands, legal and illegal, of every generation through the card, and
+//! compares its records with a model of the pins. Both engines must send the same frames. `make
+//! fuzz` runs more seeds.
 
 use std::collections::BTreeSet;
 

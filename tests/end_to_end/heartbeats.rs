@@ -1,4 +1,5 @@
-//! Stops the DDR clock: the card reports the stop and restarts, every reader shows it, and what is lost is reported.
+//! Stops the DDR clock: the card reports the stop and restarts, every reader shows it, and what is
+//! lost is reported.
 
 use std::path::Path;
 use std::process::Command;
@@ -26,7 +27,8 @@ fn clocked(lines: &[&str]) -> Vec<(u64, String)> {
     lines.iter().map(clocked).collect()
 }
 
-/// Requires the trace of a card that restarted to be that of one that did not, without what was lost between.
+/// Requires the trace of a card that restarted to be that of one that did not, without what was
+/// lost between.
 fn is_all_but_the_loss(stopped: &str, whole: &str) {
     let (before, after) = stopped.split_once("# card restarted\n").expect("one restart");
     assert!(before.ends_with("# no end frame: the tail may be missing\n"), "{before}");

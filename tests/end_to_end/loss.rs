@@ -1,5 +1,5 @@
-//! Drops, duplicates and swaps frames between card and receiver. Each dropped frame loses only its own accesses, and is
-//! reported with their number.
+//! Drops, duplicates and swaps frames between card and receiver. Each dropped frame loses only its
+//! own accesses, and is reported with their number.
 
 use std::path::Path;
 

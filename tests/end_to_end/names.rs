@@ -1,4 +1,5 @@
-//! Every key that the simulator and reports of tags in a trace write is in the glossary's list of names.
+//! Every key that the simulator and reports of tags in a trace write is in the glossary's list of
+//! names.
 
 use hmtt_test_support::names::assert_json_documented;
 use hmtt_tests::{succeed, vector};

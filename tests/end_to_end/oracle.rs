@@ -1,5 +1,6 @@
-//! Runs two hundred seeds of hostile commands, settings and switches, and compares what the card sends with a model of
-//! the whole card that was written from the documents. `make fuzz` runs more seeds.
+//! Runs two hundred seeds of hostile commands, settings and switches, and compares what the card
+//! sends with a model of the whole card that was written from the documents. `make fuzz` runs more
+//! seeds.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -88,8 +89,8 @@ fn cases(wanted: impl Fn(&Case) -> bool) -> impl Iterator<Item = (Case, Capture)
         .filter(|(_, capture)| capture.lost == 0)
 }
 
-/// Requires that the model rejects a capture after `spoil` has made an error of an earlier card in it. `spoil` returns
-/// whether there was anything to change.
+/// Requires that the model rejects a capture after `spoil` has made an error of an earlier card in
+/// it. `spoil` returns whether there was anything to change.
 fn is_rejected(wanted: impl Fn(&Case) -> bool, spoil: impl Fn(&Case, &mut Capture) -> bool) {
     if cases(|_| true).next().is_none() {
         return;

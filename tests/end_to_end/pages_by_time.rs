@@ -1,6 +1,8 @@
-//! Attributes accesses that the simulated card has recorded to owners of pages, by the snapshots whose marks it has recorded.
+//! Attributes accesses that the simulated card has recorded to owners of pages, by the snapshots
+//! whose marks it has recorded.
 //!
-//! What is expected is computed here from the text of `hmtt decode`: by clocks, and by plain tables of owners.
+//! What is expected is computed here from the text of `hmtt decode`: by clocks, and by plain tables
+//! of owners.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +21,8 @@ use crate::control::{MEMORY, append, control};
 
 /// Processes, from 1 on.
 const PIDS: [u32; 2] = [11, 22];
-/// Frames: one that changes its owner, one that does not, one that nobody has, and one that changes its owner twice.
+/// Frames: one that changes its owner, one that does not, one that nobody has, and one that changes
+/// its owner twice.
 const FRAMES: [u64; 4] = [0x4000, 0x4001, 0x4002, 0x5000];
 /// The process that has each of these frames in each snapshot; 0 for none.
 const OWNERS: [[u32; 4]; 4] = [[1, 1, 0, 2], [1, 1, 0, 0], [2, 1, 0, 0], [2, 1, 0, 1]];

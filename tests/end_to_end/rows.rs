@@ -1,4 +1,5 @@
-//! Compares rows and banks of captures with those of the truth files, by the maps in the recordings' headers.
+//! Compares rows and banks of captures with those of the truth files, by the maps in the
+//! recordings' headers.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,8 @@ use serde_json::Value;
 
 use crate::captures::{path, replay};
 
-/// The address bits of each bit of a coordinate, as a recording's header has them: `map bank[0]=p13^p16`.
+/// The address bits of each bit of a coordinate, as a recording's header has them: `map
+/// bank[0]=p13^p16`.
 fn masks(header: &str, axis: &str) -> Vec<Vec<u32>> {
     let lines = header.lines().filter_map(|line| line.strip_prefix("map ")?.split_once('='));
     let of_axis = lines.filter(|(name, _)| name.split('[').next() == Some(axis));

@@ -1,5 +1,5 @@
-//! Sends the densest traffic of a DDR-200 bus through the card, and checks that `docs/lossless.md` states the numbers
-//! that are measured here.
+//! Sends the densest traffic of a DDR-200 bus through the card, and checks that `docs/lossless.md`
+//! states the numbers that are measured here.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -27,7 +27,8 @@ const PUBLISHED_CLOCKS: u64 = 2_000_000;
 /// log2 of the words of the smallest board's FIFO, and of the published one.
 /// Words of the longest block: a descriptor and a full frame.
 const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
-/// Words that are neither sent nor freed: a block on the wire, one behind it, and one that a setting ended.
+/// Words that are neither sent nor freed: a block on the wire, one behind it, and one that a
+/// setting ended.
 const BOUND: u64 = 3 * BLOCK_WORDS;
 /// Burst length, and the number of settings in a row for which the event queue has space.
 const SETTINGS: [(u8, u32); 2] = [(4, 9), (8, 20)];
@@ -92,8 +93,8 @@ fn records_beyond_the_link_rate_are_lost_and_counted_exactly() {
 fn losses_of_a_slow_link_are_reported_with_their_place() {
     for (at, pattern) in Pattern::ALL.into_iter().enumerate() {
         for (burst_length, megabits) in [(4, 100), (8, 300), (8, 20)] {
-            // Settings wait for space. On a slow link the event queue overflows meanwhile: it counts bursts, not lines,
-            // and commands among the missed events have no effect.
+            // Settings wait for space. On a slow link the event queue overflows meanwhile: it
+            // counts bursts, not lines, and commands among the missed events have no effect.
             if pattern == Pattern::Tags && megabits != 300 {
                 continue;
             }
@@ -129,8 +130,8 @@ impl Sink for LastReport {
     }
 }
 
-/// Runs traffic with one record per burst and turns the run switch off right after it. Returns the verdict, and the
-/// number of READs that the card recorded.
+/// Runs traffic with one record per burst and turns the run switch off right after it. Returns the
+/// verdict, and the number of READs that the card recorded.
 fn run_bursts(traffic: &Traffic, megabits: u32) -> (Verdict, u64) {
     let mut parameters = engine::default_parameters(traffic.memory().clone());
     parameters.fifo = FifoSize::Kb8;
@@ -179,7 +180,8 @@ fn an_event_queue_that_overflows_at_the_end_reports_all_it_missed() {
 
 #[test]
 fn slices_without_space_continue_and_lose_no_clocks() {
-    // Each slice of 1 us contains a read. The link sends a frame of slices in two milliseconds, and a report waits.
+    // Each slice of 1 us contains a read. The link sends a frame of slices in two milliseconds, and
+    // a report waits.
     let reads = |traffic: &mut Traffic, count: u64| {
         for line in 0..count {
             traffic.read(0x80_0000 + line % 256 * 64).idle(90);

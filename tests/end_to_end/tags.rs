@@ -1,5 +1,5 @@
-//! Attributes accesses to functions of a real program, with tags that pass through a simulated card, and compares `hmtt
-//! tag report` with a simple model of the same inputs.
+//! Attributes accesses to functions of a real program, with tags that pass through a simulated
+//! card, and compares `hmtt tag report` with a simple model of the same inputs.
 
 mod blocks;
 mod by_marks;
@@ -74,8 +74,8 @@ fn add_accesses(
     }
 }
 
-/// Converts events into writes to the window with accesses between them. Returns the traffic, and the accesses of each
-/// function.
+/// Converts events into writes to the window with accesses between them. Returns the traffic, and
+/// the accesses of each function.
 fn traffic(program: &Program) -> (Traffic, Truth) {
     let (mut traffic, mut truth) = (Traffic::new(memory()), Truth::new(program));
     for nibble in (0..8).rev() {
@@ -167,7 +167,8 @@ fn compare_groups(capture: &str, map: &str, truth: &Truth, program: &Program) {
     }
 }
 
-/// Replays traffic with a program's tags through the simulated card. Returns the capture, and the truth.
+/// Replays traffic with a program's tags through the simulated card. Returns the capture, and the
+/// truth.
 fn captured(program: &Program) -> (PathBuf, Truth) {
     let (traffic, truth) = traffic(program);
     let folder = program.folder.path();

@@ -148,7 +148,8 @@ fn a_closed_terminal_ends_the_capture_with_a_complete_file() {
         assert_eq!(ended(), "0\n", "{session:?}");
         let info =
             Command::new(program("hmtt")).args(["info", "--json"]).arg(&file).output().unwrap();
-        // The statistics are the last block of the file. No frame of a card came, which is an error.
+        // The statistics are the last block of the file. No frame of a card came, which is an
+        // error.
         let text = String::from_utf8_lossy(&info.stdout);
         assert!(
             info.status.code() == Some(1) && text.contains(r#""kernel_dropped_frames":0"#),

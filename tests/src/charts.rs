@@ -1,7 +1,7 @@
 //! Draws lines in panels side by side as SVG.
 //!
-//! Values are between 0 and 1, or ratios, and places on the horizontal axis are named. All panels have the same lines, which a
-//! legend names.
+//! Values are between 0 and 1, or ratios, and places on the horizontal axis are named. All panels
+//! have the same lines, which a legend names.
 
 use std::fmt::Write;
 
@@ -13,7 +13,8 @@ const BELOW: f64 = 40.0;
 /// Height of a line of the legend, and how many entries it has.
 const LEGEND: f64 = 18.0;
 const ENTRIES: usize = 5;
-/// Colours that people with any colour vision tell apart (Okabe and Ito 2008), in the order of use, and one more.
+/// Colours that people with any colour vision tell apart (Okabe and Ito 2008), in the order of use,
+/// and one more.
 const COLOURS: [&str; 9] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000",
     "#882255",
@@ -63,7 +64,8 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Draws panels. `panels`: their titles. `axis`: what the places are. `places`: names of the places.
+/// Draws panels. `panels`: their titles. `axis`: what the places are. `places`: names of the
+/// places.
 pub fn svg(
     panels: &[&str],
     vertical: Vertical,

@@ -9,7 +9,8 @@ use std::process::{Command, Output};
 
 use crate::has;
 
-/// Compiler options that count the edges an input takes and record the values that it is compared with.
+/// Compiler options that count the edges an input takes and record the values that it is compared
+/// with.
 const INSTRUMENTED: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
@@ -66,11 +67,12 @@ impl Targets {
         }
     }
 
-    /// Runs a target for some seconds with its seeds and the inputs in `corpus`. The folder is created
-    /// if it does not exist.
+    /// Runs a target for some seconds with its seeds and the inputs in `corpus`. The folder is
+    /// created if it does not exist.
     ///
     /// # Errors
-    /// The panic that an input causes, with the command that reproduces it; or why the target did not run.
+    /// The panic that an input causes, with the command that reproduces it; or why the target did
+    /// not run.
     pub fn run(&self, target: &str, corpus: &Path, seconds: u64, seed: u64) -> Result<(), String> {
         let program = &self.program;
         let (found, seeds) = (corpus.join(target), corpus.join(format!("{target}-seeds")));

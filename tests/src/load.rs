@@ -1,7 +1,7 @@
 //! Generates the frames of a software card: full frames of line accesses.
 //!
-//! The words of the records repeat after [`POOL_FRAMES`] frames, or as many as are asked for. Counters, clocks and counts of
-//! accesses continue, so a receiver can prove that it lost nothing.
+//! The words of the records repeat after [`POOL_FRAMES`] frames, or as many as are asked for.
+//! Counters, clocks and counts of accesses continue, so a receiver can prove that it lost nothing.
 
 mod capture;
 mod sender;
@@ -51,7 +51,8 @@ impl Default for Load {
 
 impl Load {
     /// Creates a generator. Half of the accesses are in 16 streams of consecutive lines, half are
-    /// random in 1 GiB. A third are writes. `pool`: number of distinct frames, of 1.5 KB of memory each.
+    /// random in 1 GiB. A third are writes. `pool`: number of distinct frames, of 1.5 KB of memory
+    /// each.
     pub fn new(pool: usize) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15;
         let mut streams: Vec<u32> =
@@ -90,7 +91,8 @@ impl Load {
         length
     }
 
-    /// Builds a frame with the card's report, which counts one burst an access. `end`: the report ends the trace.
+    /// Builds a frame with the card's report, which counts one burst an access. `end`: the report
+    /// ends the trace.
     pub fn report(&mut self, end: bool, buffer: &mut [u8; MAX_FRAME_BYTES]) -> usize {
         let memory = memory();
         let words = StaticWords::new(&memory);

@@ -1,4 +1,5 @@
-//! Runs one case of hostile commands and settings against the model of the whole card, and stores a case that fails.
+//! Runs one case of hostile commands and settings against the model of the whole card, and stores a
+//! case that fails.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,7 +22,8 @@ pub enum Failure {
     Wrong(String),
 }
 
-/// Runs the case of a seed. If the card differs from the model, the files of the case are written to `folder`.
+/// Runs the case of a seed. If the card differs from the model, the files of the case are written
+/// to `folder`.
 pub fn try_seed(seed: u64, commands: usize, folder: &Path) -> Result<(Case, Verdict), Failure> {
     let (memory, setup) = Setup::of(seed);
     let case = Case::new(&memories::parse(memory), setup, seed, commands);

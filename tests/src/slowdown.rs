@@ -1,7 +1,7 @@
 //! Measures the slowdown of programs that run in different ways.
 //!
-//! Runs of two ways alternate, and the least time of each is used. The processor time of the program itself is
-//! reported by a preloaded library.
+//! Runs of two ways alternate, and the least time of each is used. The processor time of the
+//! program itself is reported by a preloaded library.
 
 pub mod programs;
 
@@ -105,8 +105,8 @@ impl Bench {
         Ok(Some(Used { own: line.context("no time")? / 1e9, all: taken.cpu, wall: taken.wall }))
     }
 
-    /// Runs the program plainly and in a way, alternating, and returns the least times of both. `None` if there is no
-    /// such build.
+    /// Runs the program plainly and in a way, alternating, and returns the least times of both.
+    /// `None` if there is no such build.
     ///
     /// # Errors
     /// A run fails.

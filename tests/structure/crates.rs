@@ -127,7 +127,8 @@ fn crates_use_only_allowed_crates() {
     assert_eq!(used, allowed);
 }
 
-/// Modules of the library that the simulator uses. Others decode frames, and the simulator checks frames independently.
+/// Modules of the library that the simulator uses. Others decode frames, and the simulator checks
+/// frames independently.
 const OF_SIMULATOR: [&str; 2] = ["access_trace", "cache"];
 
 /// The modules of the library that a crate names, besides the allowed ones.

@@ -1,5 +1,5 @@
-//! Checks the documentation of files in which the compiler cannot: derives of rust-hdl generate public methods without
-//! documentation, so these files allow missing documentation.
+//! Checks the documentation of files in which the compiler cannot: derives of rust-hdl generate
+//! public methods without documentation, so these files allow missing documentation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,49 @@ fn undocumented(text: &str) -> Vec<&str> {
         documented = false;
     }
     found
+}
+
+/// Returns the lines of comments that are longer than a line of code may be. Drawings, examples and
+/// rows of tables are as wide as they need to be.
+fn long_comments(text: &str) -> Vec<&str> {
+    let mut is_example = false;
+    let mut is_long = |line: &&str| {
+        let Some(comment) = line.trim_start().strip_prefix("//") else { return false };
+        let comment = comment.trim_start_matches(['/', '!']).trim_start();
+        is_example ^= comment.starts_with("```");
+        !is_example && !comment.starts_with('|') && line.chars().count() > 100
+    };
+    text.lines().filter(&mut is_long).collect()
+}
+
+#[test]
+fn comments_are_as_wide_as_code() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(&root).expect("a folder").flatten() {
+        let folder = entry.path();
+        if entry.file_name() != "target" && folder.is_dir() {
+            for folder in
+                ["src", "tests", "benches", "sql", "cluster"].map(|name| folder.join(name))
+            {
+                if folder.is_dir() {
+                    add_sources(&folder, &mut sources);
+                }
+            }
+        }
+    }
+    assert!(sources.len() > 1000, "{} files", sources.len());
+    for source in sources {
+        let text = fs::read_to_string(&source).expect("a source file");
+        assert_eq!(long_comments(&text), [""; 0], "{}", source.display());
+    }
+}
+
+#[test]
+fn long_comments_are_found() {
+    let long = format!("    /// {}", "word ".repeat(20));
+    let text = format!("//! Short.\n{long}\n/// ```text\n{long}\n/// ```\n/// | {long}\n");
+    assert_eq!(long_comments(&text), [&long]);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Finds circles of modules: modules in one parent module that need each other, directly or through others.
+//! Finds circles of modules: modules in one parent module that need each other, directly or through
+//! others.
 //!
 //! A module and its submodules count as one module, and may name each other.
 
@@ -107,7 +108,8 @@ fn no_modules_depend_on_each_other_in_a_circle() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Adds the first file of each crate in a folder with a `Cargo.toml`, and in those below it, with its path from `root`.
+/// Adds the first file of each crate in a folder with a `Cargo.toml`, and in those below it, with
+/// its path from `root`.
 fn add_crates(root: &Path, folder: &str, found: &mut BTreeSet<String>) {
     let mut add = |file: String| {
         if root.join(&file).is_file() {
@@ -165,7 +167,8 @@ fn circles_are_found_in_every_notation() {
     assert_eq!(twice("use crate::b::B;", "/* crate::a */ // crate::a\n"), NONE);
     assert_eq!(twice("use crate::b::B;", "const T: &str = r#\"crate::a \"#;"), NONE);
     assert_eq!(twice("use crate::b::B;", "use std::a::c;"), NONE);
-    // The circle passes through a module with a re-export, and through a name that the crate re-exports.
+    // The circle passes through a module with a re-export, and through a name that the crate
+    // re-exports.
     let third = "mod a { use crate::b; } mod b { pub use super::c::C; } mod c { use crate::A; }";
     assert_eq!(members(&format!("pub use a::A; {third}")), [["a", "b", "c"]]);
     // A module and its submodules count as one.

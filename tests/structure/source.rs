@@ -149,14 +149,15 @@ impl Crate {
         }
     }
 
-    /// Returns the module that contains what a path names in a module; `None`: it is in another crate.
+    /// Returns the module that contains what a path names in a module; `None`: it is in another
+    /// crate.
     pub fn target(&self, module: usize, path: &[String]) -> Option<usize> {
         let (from, rest) = self.start(module, path, 0)?;
         self.follow(from, &rest, 0)
     }
 
-    /// Resolves the first segment of a path. Returns the module and the remaining segments. `depth`: number of
-    /// declarations followed so far.
+    /// Resolves the first segment of a path. Returns the module and the remaining segments.
+    /// `depth`: number of declarations followed so far.
     fn start(&self, module: usize, path: &[String], depth: usize) -> Option<(usize, Written)> {
         let (first, rest) = path.split_first()?;
         let own = &self.modules[module];
@@ -216,7 +217,8 @@ fn deeper(depth: usize) -> Option<usize> {
 fn files(folder: &Path, name: &str, path: Option<String>) -> (PathBuf, PathBuf) {
     let inner = folder.join(name);
     if let Some(path) = path {
-        // It begins at the file that declares the module, which is above its folder unless it is the first one.
+        // It begins at the file that declares the module, which is above its folder unless it is
+        // the first one.
         let within = folder.join(&path);
         let above = folder.parent().unwrap_or(folder).join(path);
         return (if within.is_file() { within } else { above }, inner);

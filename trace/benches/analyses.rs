@@ -1,8 +1,10 @@
-//! Measures how many accesses a second analyses add, on one core: `cargo bench -p hmtt --bench analyses [NAME | FILE]`.
+//! Measures how many accesses a second analyses add, on one core: `cargo bench -p hmtt --bench
+//! analyses [NAME | FILE]`.
 //!
-//! Accesses are in memory, in batches of 4096, as sources pass them on: loops and scans; a mix of these with a skewed choice among
-//! pages; and, as the worst case, a random choice among 2^20 lines. The first row is of 100 M accesses, the others are of 2^24. A
-//! capture of 2^24 accesses is read, too, and a file that is given. With names of analyses, only these are measured. Each
+//! Accesses are in memory, in batches of 4096, as sources pass them on: loops and scans; a mix of
+//! these with a skewed choice among pages; and, as the worst case, a random choice among 2^20
+//! lines. The first row is of 100 M accesses, the others are of 2^24. A capture of 2^24 accesses is
+//! read, too, and a file that is given. With names of analyses, only these are measured. Each
 //! figure is the best of three, in processor time.
 
 use std::hint::black_box;

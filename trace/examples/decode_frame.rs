@@ -1,4 +1,5 @@
-//! Decodes one Ethernet frame of a card, given in hexadecimal on standard input, as tools that dump packets print it.
+//! Decodes one Ethernet frame of a card, given in hexadecimal on standard input, as tools that dump
+//! packets print it.
 
 use std::io::Read;
 

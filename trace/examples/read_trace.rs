@@ -1,4 +1,5 @@
-//! Prints the accesses and gaps of a capture, or of several in the order of time: `read_trace FILE.pcapng...`.
+//! Prints the accesses and gaps of a capture, or of several in the order of time: `read_trace
+//! FILE.pcapng...`.
 
 use hmtt::Trace;
 use hmtt::decode::Item;

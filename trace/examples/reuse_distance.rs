@@ -1,4 +1,5 @@
-//! Prints how many other lines were accessed between two accesses to a 64-byte line: `reuse_distance FILE.pcapng`.
+//! Prints how many other lines were accessed between two accesses to a 64-byte line:
+//! `reuse_distance FILE.pcapng`.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,11 +1,12 @@
 //! Reads and writes files with the accesses of a program, as `hmtt trace` records them.
 //!
-//! [`Writer`] writes the units of threads. [`read`] decodes a file: each access has a virtual address, the
-//! address of its instruction, and its thread. With [`visit`], a [`Visitor`] receives the executed blocks too, with their code
-//! and functions: [`Summary`] is one, and [`table`] writes CSV, JSON lines and Parquet. [`Decoder`] decodes what is not in a file,
-//! [`RegionCutter`] cuts a region of the instructions of a thread out of its units,
-//! and [`EachElement`] splits string instructions, as far as an [`ElementBudget`] allows.
-//! `hmtt_format::access_trace` defines the format.
+//! [`Writer`] writes the units of threads. [`read`] decodes a file: each access has a virtual
+//! address, the address of its instruction, and its thread. With [`visit`], a [`Visitor`] receives
+//! the executed blocks too, with their code and functions: [`Summary`] is one, and [`table`] writes
+//! CSV, JSON lines and Parquet. [`Decoder`] decodes what is not in a file, [`RegionCutter`] cuts a
+//! region of the instructions of a thread out of its units, and [`EachElement`] splits string
+//! instructions, as far as an [`ElementBudget`] allows. `hmtt_format::access_trace` defines the
+//! format.
 
 mod chunk;
 mod column;

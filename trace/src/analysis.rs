@@ -4,10 +4,11 @@
 //! capture, program trace, table -> source -> Batch, Gap, Known -> Fold -> Analysis -> result
 //! ```
 //!
-//! A [`source`] reads a file of any kind and passes on [`Batch`]es of columns, placed [`Gap`]s, and what it knows of them
-//! ([`Known`]). An [`Analysis`] adds batches in any number of pieces. [`Fold`] has one instance for each memory (a card, a
-//! program) and merges them. [`registry`] lists all analyses by name. `docs/analysis.md` defines the numbers of the results
-//! and shows how to add an analysis.
+//! A [`source`] reads a file of any kind and passes on [`Batch`]es of columns, placed [`Gap`]s, and
+//! what it knows of them ([`Known`]). An [`Analysis`] adds batches in any number of pieces.
+//! [`Fold`] has one instance for each memory (a card, a program) and merges them. [`registry`]
+//! lists all analyses by name. `docs/analysis.md` defines the numbers of the results and shows how
+//! to add an analysis.
 //!
 //! Invariant: what a source does not know is stated in the result, and is no error.
 
@@ -66,8 +67,8 @@ use serde::de::DeserializeOwned;
 
 /// An analysis of the accesses to one memory, or to several after [`Analysis::merge`].
 ///
-/// An instance is its own partial state: it can be serialised at any time, and continued elsewhere. The file of each
-/// analysis states its memory, and what is exact after [`Analysis::append`].
+/// An instance is its own partial state: it can be serialised at any time, and continued elsewhere.
+/// The file of each analysis states its memory, and what is exact after [`Analysis::append`].
 ///
 /// ```
 /// use hmtt::analysis::{Analysis, Batch};
@@ -115,10 +116,12 @@ pub trait Analysis: Sized + Serialize + DeserializeOwned {
         let _ = known;
     }
 
-    /// Adds the next accesses to the memory. Those of a thread, and those of a card, come in their order.
+    /// Adds the next accesses to the memory. Those of a thread, and those of a card, come in their
+    /// order.
     fn add(&mut self, batch: &Batch<'_>);
 
-    /// Adds elements of a string instruction that are known as a whole. An analysis that needs each of them has a gap here.
+    /// Adds elements of a string instruction that are known as a whole. An analysis that needs each
+    /// of them has a gap here.
     fn elements(&mut self, range: &ElementRange) {
         self.gap(&Gap { lost_accesses: Some(range.elements), ..Gap::default() });
     }
@@ -151,7 +154,8 @@ pub trait Analysis: Sized + Serialize + DeserializeOwned {
     /// Adds what another instance has found in the accesses that follow, to the same memory.
     fn append(&mut self, later: Self);
 
-    /// Adds what another instance has found in another memory: of another card, or of another program.
+    /// Adds what another instance has found in another memory: of another card, or of another
+    /// program.
     fn merge(&mut self, other: Self);
 
     /// What was found up to here.

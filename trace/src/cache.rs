@@ -1,4 +1,5 @@
-//! Simulates a hierarchy of write-back caches: accesses of one processor in, transfers of lines to and from memory out.
+//! Simulates a hierarchy of write-back caches: accesses of one processor in, transfers of lines to
+//! and from memory out.
 //!
 //! ```text
 //! configuration  sizes, ways, lines and replacement of a level, also as text
@@ -6,16 +7,18 @@
 //! level          the lines of one cache
 //! ```
 //!
-//! The first level has a cache for data and may have one for instructions; further levels hold both. Every level is
-//! write-back and allocates a line on a read miss and on a write miss. By default a level is neither inclusive nor
-//! exclusive: a line is filled into every level on its way from memory, and each level evicts it on its own. An
-//! inclusive level also removes the lines that it evicts from the levels before it.
+//! The first level has a cache for data and may have one for instructions; further levels hold
+//! both. Every level is write-back and allocates a line on a read miss and on a write miss. By
+//! default a level is neither inclusive nor exclusive: a line is filled into every level on its way
+//! from memory, and each level evicts it on its own. An inclusive level also removes the lines that
+//! it evicts from the levels before it.
 //!
-//! A dirty line that is evicted is written to the next level that has it, or to memory. Such a write-back neither
-//! allocates a line nor counts as a use of it. So hits and misses do not depend on which lines are dirty.
+//! A dirty line that is evicted is written to the next level that has it, or to memory. Such a
+//! write-back neither allocates a line nor counts as a use of it. So hits and misses do not depend
+//! on which lines are dirty.
 //!
-//! Invariant: a transfer from memory precedes the write-backs that it causes, because a victim waits in a buffer until
-//! its successor has been requested.
+//! Invariant: a transfer from memory precedes the write-backs that it causes, because a victim
+//! waits in a buffer until its successor has been requested.
 
 use hmtt_format::Direction;
 
@@ -82,11 +85,13 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// Creates empty caches. `levels`: the data path, from the processor to memory. `instructions`: the instruction
-    /// cache before the second level; without it instructions are fetched through the data path.
+    /// Creates empty caches. `levels`: the data path, from the processor to memory. `instructions`:
+    /// the instruction cache before the second level; without it instructions are fetched through
+    /// the data path.
     ///
     /// # Errors
-    /// [`CacheError`] if a level cannot exist, if a level has shorter lines than one before it, or if there is no level.
+    /// [`CacheError`] if a level cannot exist, if a level has shorter lines than one before it, or
+    /// if there is no level.
     pub fn new(
         levels: &[CacheConfiguration],
         instructions: Option<&CacheConfiguration>,
@@ -106,11 +111,12 @@ impl Hierarchy {
         Ok(Hierarchy { levels, instructions: instructions.map(Level::new).transpose()? })
     }
 
-    /// Makes an access of `size` bytes. Calls `memory` for each line that is read from memory or written to it, in
-    /// order. An access that crosses lines is made line by line; one that would pass the end of the address space ends
-    /// there.
+    /// Makes an access of `size` bytes. Calls `memory` for each line that is read from memory or
+    /// written to it, in order. An access that crosses lines is made line by line; one that would
+    /// pass the end of the address space ends there.
     ///
-    /// Returns the number of levels that missed, the most of any line: 0 if the first level had all of it.
+    /// Returns the number of levels that missed, the most of any line: 0 if the first level had all
+    /// of it.
     pub fn access(
         &mut self,
         kind: AccessKind,
@@ -156,7 +162,8 @@ impl Hierarchy {
         self.levels.iter().map(Level::dirty_lines).sum()
     }
 
-    /// Fills a line into a cache of the first level, after it missed. Returns the number of levels that missed.
+    /// Fills a line into a cache of the first level, after it missed. Returns the number of levels
+    /// that missed.
     #[cold]
     fn fill_first(
         &mut self,
@@ -178,7 +185,8 @@ impl Hierarchy {
         missed
     }
 
-    /// Reads a line from level `at` for the level before it. Returns the number of levels that missed.
+    /// Reads a line from level `at` for the level before it. Returns the number of levels that
+    /// missed.
     fn fetch(&mut self, at: usize, address: u64, memory: &mut impl FnMut(Transfer)) -> usize {
         let Some(level) = self.levels.get_mut(at) else {
             let bytes = self.levels[self.levels.len() - 1].line_bytes();
@@ -207,7 +215,8 @@ impl Hierarchy {
         missed
     }
 
-    /// Removes a line of level `at` from the levels before it. Returns whether one of them had changed it.
+    /// Removes a line of level `at` from the levels before it. Returns whether one of them had
+    /// changed it.
     fn remove_before(&mut self, at: usize, address: u64) -> bool {
         let bytes = self.levels[at].line_bytes();
         let before = self.levels[..at].iter_mut().chain(&mut self.instructions);

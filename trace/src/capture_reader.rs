@@ -1,7 +1,7 @@
 //! Reads a capture file packet by packet and decodes each packet on request.
 //!
-//! Connects `pcapng` with `decode`. A file that continues a series carries the card's last report from the files
-//! before it, in an interface comment ([`crate::decode::earlier_report`]).
+//! Connects `pcapng` with `decode`. A file that continues a series carries the card's last report
+//! from the files before it, in an interface comment ([`crate::decode::earlier_report`]).
 
 use std::fs::File;
 use std::io::Read;
@@ -81,7 +81,8 @@ pub struct UndecodedPacket<'a> {
 }
 
 impl UndecodedPacket<'_> {
-    /// Decodes the packet. `sink` gets the items of its frame, and those of earlier frames that waited for it.
+    /// Decodes the packet. `sink` gets the items of its frame, and those of earlier frames that
+    /// waited for it.
     pub fn decode(&mut self, sink: &mut impl Sink) {
         let packet = &self.packet;
         let interface = packet.interfaces.get(packet.interface);
@@ -186,7 +187,8 @@ impl<R: Read> CaptureReader<R> {
         Unread { skipped_blocks, unknown_packets: self.unknown_packets }
     }
 
-    /// The byte offset at which a last, incomplete block begins; `None` if the file ends with a whole block.
+    /// The byte offset at which a last, incomplete block begins; `None` if the file ends with a
+    /// whole block.
     pub fn truncated_at(&self) -> Option<u64> {
         self.reader.truncated_at()
     }

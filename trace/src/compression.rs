@@ -60,7 +60,8 @@ impl fmt::Display for Compression {
 }
 
 impl Compression {
-    /// The compression of a file by its first bytes, not by its name; `None` if it is not compressed.
+    /// The compression of a file by its first bytes, not by its name; `None` if it is not
+    /// compressed.
     pub fn of(first: &[u8]) -> Option<Compression> {
         if first.starts_with(&GZIP) {
             return Some(Compression::Gzip);
@@ -160,7 +161,8 @@ pub struct Begin {
     /// First bytes of what it decompresses to; fewer than asked for only if there are no more, or
     /// they are damaged.
     pub content: Vec<u8>,
-    /// All bytes that were read from the file, as they are: at most what the decompression reads ahead.
+    /// All bytes that were read from the file, as they are: at most what the decompression reads
+    /// ahead.
     pub raw: Vec<u8>,
 }
 
@@ -200,7 +202,8 @@ impl Begin {
         Ok(Begin { compression, content, raw })
     }
 
-    /// The whole decompressed file. `rest`: what follows in the reader that the begin was read from.
+    /// The whole decompressed file. `rest`: what follows in the reader that the begin was read
+    /// from.
     ///
     /// # Errors
     /// Those of [`Decompressed::new`].

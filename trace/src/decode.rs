@@ -1,4 +1,5 @@
-//! Decodes captured frames into the items of a trace: accesses and other events in time order, with explicit gaps.
+//! Decodes captured frames into the items of a trace: accesses and other events in time order, with
+//! explicit gaps.
 //!
 //! ```text
 //! frame -> frame     parses the headers of one frame
@@ -9,8 +10,9 @@
 //!       -> decoder   reads the records and states what each gap cost -> items, columns or counts
 //! ```
 //!
-//! There is a decoder for each extent. All are used in the same way: `push` each captured frame with a [`Sink`], which
-//! gets the items; ask for the `counts` so far at any time; `finish` with the sink, which returns the final counts.
+//! There is a decoder for each extent. All are used in the same way: `push` each captured frame
+//! with a [`Sink`], which gets the items; ask for the `counts` so far at any time; `finish` with
+//! the sink, which returns the final counts.
 //!
 //! | Decoder | Frames of | Counts |
 //! |---|---|---|
@@ -57,9 +59,11 @@ pub use links::Links;
 pub use sink::{Counted, Sink};
 pub use wire::Wire;
 
-/// Decodes the frames of one card, in the order of capture, and returns all items of their trace with their counts.
+/// Decodes the frames of one card, in the order of capture, and returns all items of their trace
+/// with their counts.
 ///
-/// Keeps all items in memory: for tests and short captures. [`CardTrace`] passes items on as frames arrive.
+/// Keeps all items in memory: for tests and short captures. [`CardTrace`] passes items on as frames
+/// arrive.
 ///
 /// ```
 /// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));

@@ -1,8 +1,8 @@
-//! Reads captures of HMTT cards: decodes them into traces, with every loss counted, and writes traces as tables
-//! and reports.
+//! Reads captures of HMTT cards: decodes them into traces, with every loss counted, and writes
+//! traces as tables and reports.
 //!
-//! Start with [`Trace`]: it reads a capture from a file or from any reader, or several captures merged, as accesses,
-//! items or columns.
+//! Start with [`Trace`]: it reads a capture from a file or from any reader, or several captures
+//! merged, as accesses, items or columns.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -51,8 +51,8 @@
 //!
 //! All are on by default.
 //!
-//! Invariants: no function opens a socket or needs a privilege. No input, from a file or from the wire, causes a
-//! panic. A loss is data (a gap), not an error.
+//! Invariants: no function opens a socket or needs a privilege. No input, from a file or from the
+//! wire, causes a panic. A loss is data (a gap), not an error.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 // Some items that are always compiled are used by optional modules only.

@@ -6,8 +6,9 @@
 //! IP, loopback       no Ethernet: a frame of a card cannot be in it            -> none
 //! ```
 //!
-//! `tcpdump -i any` writes Linux cooked captures, and a mirror or trunk port sends tagged frames. Receivers need neither:
-//! the kernel removes the tag before it passes a frame on. Invariant: a frame without tags is not copied.
+//! `tcpdump -i any` writes Linux cooked captures, and a mirror or trunk port sends tagged frames.
+//! Receivers need neither: the kernel removes the tag before it passes a frame on. Invariant: a
+//! frame without tags is not copied.
 
 use hmtt_format::frame::{DESTINATION, MAC_HEADER_BYTES};
 
@@ -68,7 +69,8 @@ pub fn frame<'a>(link_type: u16, packet: &'a [u8], space: &'a mut Vec<u8>) -> Li
             }
             _ => return LinkFrame::Other,
         },
-        // Protocol, 2 reserved bytes, interface, hardware type, packet type, length of the address, 8 bytes of address.
+        // Protocol, 2 reserved bytes, interface, hardware type, packet type, length of the address,
+        // 8 bytes of address.
         link_type::LINUX_SLL2 => match (packet.get(11), packet.get(12..12 + ADDRESS_BYTES)) {
             (Some(6), Some(source)) if packet.len() >= 20 => {
                 let space = cooked(source, space);

@@ -1,4 +1,5 @@
-//! Merges the captures of several cards into one trace on one time base, and states the bound of the error in time.
+//! Merges the captures of several cards into one trace on one time base, and states the bound of
+//! the error in time.
 //!
 //! ```text
 //! captures -> survey      first reading: marks, arrival times and clock period of each session
@@ -7,8 +8,9 @@
 //!          -> merge       repeatedly takes the earliest item of all cards
 //! ```
 //!
-//! A session is what a card sends between two restarts; within it the clock is continuous. The first session is the
-//! reference: the merged trace counts its clocks. Memory does not grow with the captures, except by 24 bytes a mark.
+//! A session is what a card sends between two restarts; within it the clock is continuous. The
+//! first session is the reference: the merged trace counts its clocks. Memory does not grow with
+//! the captures, except by 24 bytes a mark.
 
 mod arrivals;
 mod card_items;
@@ -31,13 +33,15 @@ use crate::pcapng::{Interface, ReadError};
 use card_items::CardItems;
 use time_base::Reference;
 
-/// Most cards of all captures together. Each card's items are read from an open capture of their own.
+/// Most cards of all captures together. Each card's items are read from an open capture of their
+/// own.
 pub const MAX_SOURCES: usize = 256;
 
 /// What the user states about the clocks, and what a merge assumes.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Offsets stated by the user: a source (a card, as in [`CardSession::source`]), and the clocks to add to its clocks.
+    /// Offsets stated by the user: a source (a card, as in [`CardSession::source`]), and the clocks
+    /// to add to its clocks.
     pub offsets: Vec<(CardId, i64)>,
     /// Longest time between the moments at which two cards see the same mark, in nanoseconds.
     pub skew_nanos: f64,
@@ -66,13 +70,15 @@ pub enum MergeError {
     /// No capture has a frame of a card.
     #[error("no frame of a card in any capture")]
     Nothing,
-    /// An offset is stated for a source that does not exist. Holds the number of the source, from 1, and the number of sources.
+    /// An offset is stated for a source that does not exist. Holds the number of the source, from
+    /// 1, and the number of sources.
     #[error("there is no source {0}; there are {1}, numbered from 1")]
     NoSource(usize, usize),
     /// There are more sources than can be read at the same time. Holds their number.
     #[error("the captures have {0} cards; at most {MAX_SOURCES} can be merged")]
     TooMany(usize),
-    /// A session has neither marks in common with the reference nor arrival times, and no offset is stated.
+    /// A session has neither marks in common with the reference nor arrival times, and no offset is
+    /// stated.
     #[error(
         "nothing relates the clock of {session} to the first one's: it has no mark in common, and no \
          arrival times; state an offset"
@@ -85,8 +91,8 @@ pub enum MergeError {
 
 /// Captures whose clocks have been related.
 ///
-/// [`Trace::merged`](crate::Trace::merged) reads captures as one merged trace; a `Merge` also states how their clocks were
-/// related.
+/// [`Trace::merged`](crate::Trace::merged) reads captures as one merged trace; a `Merge` also
+/// states how their clocks were related.
 ///
 /// ```
 /// # fn main() -> Result<(), hmtt::merge::MergeError> {
@@ -146,8 +152,8 @@ impl Merge {
         Ok(Merge { sessions, bases, counts, interfaces })
     }
 
-    /// The sessions, with the maps of their clocks to the first one's. The number of a session is that of
-    /// its capture in the merged trace.
+    /// The sessions, with the maps of their clocks to the first one's. The number of a session is
+    /// that of its capture in the merged trace.
     pub fn sessions(&self) -> impl Iterator<Item = (&CardSession, &TimeBase)> {
         self.sessions.iter().zip(self.bases.iter().map(Arc::as_ref))
     }
@@ -162,8 +168,8 @@ impl Merge {
         &self.interfaces
     }
 
-    /// Reads the captures again; all items go to `sink`, in the order of their times, with the number
-    /// of their session.
+    /// Reads the captures again; all items go to `sink`, in the order of their times, with the
+    /// number of their session.
     ///
     /// Stops when the sink returns `false`.
     ///
@@ -179,7 +185,8 @@ impl Merge {
         Ok(())
     }
 
-    /// Reads the captures again: their items in the order of their times, each with the number of its session.
+    /// Reads the captures again: their items in the order of their times, each with the number of
+    /// its session.
     ///
     /// # Errors
     /// [`MergeError::Read`]: a capture cannot be opened again. If reading fails later, the last item is the error.

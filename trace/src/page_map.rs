@@ -1,4 +1,5 @@
-//! Reads maps of pages (`docs/pagemap.md`), and resolves physical addresses to processes, mappings and virtual addresses.
+//! Reads maps of pages (`docs/pagemap.md`), and resolves physical addresses to processes, mappings
+//! and virtual addresses.
 //!
 //! ```text
 //! file -> reader: chunks -> history: who had which frames, from which snapshot to which -> owners: frame -> Owner
@@ -6,9 +7,9 @@
 //! HMTT's 13-byte records <-> table_records
 //! ```
 //!
-//! Invariant: nothing is guessed. A frame is resolved if every snapshot says the same of it ([`Owner`]), or, where marks in a
-//! capture relate its clock to the map, every snapshot around the access. Memory and time are linear in the file, besides
-//! sorting.
+//! Invariant: nothing is guessed. A frame is resolved if every snapshot says the same of it
+//! ([`Owner`]), or, where marks in a capture relate its clock to the map, every snapshot around the
+//! access. Memory and time are linear in the file, besides sorting.
 
 mod attribution;
 mod attributor;
@@ -70,7 +71,8 @@ pub struct MappedProcess {
     pub hidden_pages: u64,
     /// Longest time of a reading, by the clock of the map.
     pub longest_scan_ns: u64,
-    /// Longest time from the begin of a reading to the end of the next one, by the clock of the map; 0 if it was read once.
+    /// Longest time from the begin of a reading to the end of the next one, by the clock of the
+    /// map; 0 if it was read once.
     pub longest_stale_ns: u64,
     /// When the last reading began.
     last_begin_ns: u64,
@@ -131,8 +133,8 @@ impl PageMap {
         self.machine.clock == Clock::Monotonic
     }
 
-    /// Longest time in which a page may have moved unnoticed, in nanoseconds; `None` if no process was read twice, or the map
-    /// has no times.
+    /// Longest time in which a page may have moved unnoticed, in nanoseconds; `None` if no process
+    /// was read twice, or the map has no times.
     pub fn longest_stale_ns(&self) -> Option<u64> {
         if !self.is_timed() {
             return None;
@@ -140,7 +142,8 @@ impl PageMap {
         self.processes.iter().map(|one| one.longest_stale_ns).max().filter(|ns| *ns > 0)
     }
 
-    /// Checks that a card's memory can be one of this machine: it has not more than twice as many bytes.
+    /// Checks that a card's memory can be one of this machine: it has not more than twice as many
+    /// bytes.
     ///
     /// # Errors
     /// [`PageMapError::OtherMachine`].

@@ -1,14 +1,15 @@
 //! Pages that ranges of addresses cover as a whole, kept as ranges.
 //!
-//! A string instruction, of which a row of a table states any number of elements, adds one range: time and memory do not
-//! depend on its length. Invariant: ranges neither overlap nor touch.
+//! A string instruction, of which a row of a table states any number of elements, adds one range:
+//! time and memory do not depend on its length. Invariant: ranges neither overlap nor touch.
 
 use std::collections::BTreeMap;
 
 #[cfg(feature = "analysis")]
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Pages in the longest range that is not kept as one: what is shorter is cheaper in a table of pages.
+/// Pages in the longest range that is not kept as one: what is shorter is cheaper in a table of
+/// pages.
 const MOST_SINGLE: u64 = 4;
 
 /// A set of numbers of pages.
@@ -34,8 +35,9 @@ impl PageRanges {
         self.ranges.insert(first, last);
     }
 
-    /// Adds the pages of which a range of lines has all lines, and returns the lines that are left: of a page before these and
-    /// of one behind them, or all of a short range. `lines_log2`: log2 of the lines of a page.
+    /// Adds the pages of which a range of lines has all lines, and returns the lines that are left:
+    /// of a page before these and of one behind them, or all of a short range. `lines_log2`: log2
+    /// of the lines of a page.
     pub fn add_lines(&mut self, first: u64, last: u64, lines_log2: u32) -> [Option<(u64, u64)>; 2] {
         let (page, end) = (first >> lines_log2, last >> lines_log2);
         if end - page <= MOST_SINGLE {

@@ -1,7 +1,8 @@
 //! Writes frames with their arrival times to pcapng files, and reads them back.
 //!
-//! pcapng (draft-ietf-opsawg-pcapng) is append-only: a file whose writer was killed can be read up to its last whole
-//! block. Classic pcap files are read, too. The module uses no sockets and does not interpret frames.
+//! pcapng (draft-ietf-opsawg-pcapng) is append-only: a file whose writer was killed can be read up
+//! to its last whole block. Classic pcap files are read, too. The module uses no sockets and does
+//! not interpret frames.
 
 mod block;
 mod capture_sums;
@@ -21,7 +22,8 @@ pub use reader::{Packet, PcapngReader};
 pub use source::{Bytes, Reading, Source, is_capture, is_plain_capture};
 pub use writer::{Description, PcapngWriter};
 
-/// Counts of the receiver for one interface, as in an Interface Statistics Block; `None` where a count is not known.
+/// Counts of the receiver for one interface, as in an Interface Statistics Block; `None` where a
+/// count is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct InterfaceStatistics {
     /// Frames that arrived at the interface, dropped ones included (`isb_ifrecv`).

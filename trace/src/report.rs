@@ -1,7 +1,9 @@
-//! Summarises traces, captures and tag logs as text and JSON: counts, the card and its memory, calls, losses.
+//! Summarises traces, captures and tag logs as text and JSON: counts, the card and its memory,
+//! calls, losses.
 //!
-//! [`summary`] is always compiled; the other modules need the feature `reports`, and those of tag logs ([`calls`],
-//! [`callgrind`]) also the feature `tags`. The module `table` writes the single rows of a trace.
+//! [`summary`] is always compiled; the other modules need the feature `reports`, and those of tag
+//! logs ([`calls`], [`callgrind`]) also the feature `tags`. The module `table` writes the single
+//! rows of a trace.
 
 #[cfg(feature = "reports")]
 pub mod analysis;

@@ -6,9 +6,10 @@
 //! HMTT's 6-byte records ------'              '-> HMTT's 6-byte records
 //! ```
 //!
-//! A [`Row`] is complete in itself: it also holds what can be computed only with the card's last report
-//! (the address of a tag, the length of a slice). Each format is one submodule that holds its writer and
-//! its reader. Invariant: a format holds every row, or its writer counts what it left out ([`LeftOut`]).
+//! A [`Row`] is complete in itself: it also holds what can be computed only with the card's last
+//! report (the address of a tag, the length of a slice). Each format is one submodule that holds
+//! its writer and its reader. Invariant: a format holds every row, or its writer counts what it
+//! left out ([`LeftOut`]).
 
 mod access_line;
 mod card;
@@ -80,8 +81,8 @@ pub enum TableError {
 
 /// A writer of a table in one format.
 ///
-/// Rows are pushed one by one or, accesses, in columns; [`Writer::finish`] completes the file and counts what the format
-/// could not hold.
+/// Rows are pushed one by one or, accesses, in columns; [`Writer::finish`] completes the file and
+/// counts what the format could not hold.
 ///
 /// ```
 /// # fn main() -> Result<(), hmtt::table::TableError> {
@@ -106,7 +107,8 @@ pub trait Writer {
     /// [`TableError`]: the file cannot be written, or the format cannot hold the row's clock.
     fn row(&mut self, row: &Row) -> Result<(), TableError>;
 
-    /// Writes accesses of one card. Formats may have a faster implementation than one row at a time.
+    /// Writes accesses of one card. Formats may have a faster implementation than one row at a
+    /// time.
     ///
     /// # Errors
     /// As [`Writer::row`].

@@ -5,8 +5,8 @@
 //!                                   '-> call_tree -> flame graphs; timeline -> Chrome's trace events
 //! ```
 //!
-//! Invariants: each event is processed once and not stored; memory grows with functions, call edges and threads.
-//! Lost events are counted, and no input causes a panic.
+//! Invariants: each event is processed once and not stored; memory grows with functions, call edges
+//! and threads. Lost events are counted, and no input causes a panic.
 
 pub mod accesses;
 pub mod call_counts;
@@ -18,7 +18,8 @@ pub mod stack;
 pub mod threads;
 pub mod timeline;
 
-/// Converts ticks to nanoseconds. If the frequency is not known (0), a tick counts as one nanosecond.
+/// Converts ticks to nanoseconds. If the frequency is not known (0), a tick counts as one
+/// nanosecond.
 pub fn nanoseconds(ticks: u64, tsc_hz: u64) -> u64 {
     match tsc_hz {
         0 => ticks,

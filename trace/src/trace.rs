@@ -1,13 +1,14 @@
-//! Reads a capture, or several merged, as one trace: accesses one by one, items of any kind, or batches of columns.
+//! Reads a capture, or several merged, as one trace: accesses one by one, items of any kind, or
+//! batches of columns.
 //!
 //! ```text
 //! file, pipe, reader -> capture_reader -> decode -> runs (runs.rs) -> Trace -> accesses(), items(), next_batch()
 //! several files      -> merge          ---------'
 //! ```
 //!
-//! A [`Trace`] reads as it is asked: memory does not grow with the capture. Invariant: what could be read is returned
-//! before the error that ended the reading, and what is missing is a [`Gap`](crate::decode::Gap) among the items and
-//! a number in [`Trace::counts`].
+//! A [`Trace`] reads as it is asked: memory does not grow with the capture. Invariant: what could
+//! be read is returned before the error that ended the reading, and what is missing is a
+//! [`Gap`](crate::decode::Gap) among the items and a number in [`Trace::counts`].
 
 mod input;
 mod runs;
@@ -58,8 +59,9 @@ pub struct Batch<'a> {
 
 /// A capture, or several, read as a trace.
 ///
-/// `R` is what [`Trace::from_reader`] reads from; a trace of files, which [`Trace::open`] and [`Trace::merged`] return, is
-/// a plain `Trace`. The capture below is that of the worked example in `docs/format.md`.
+/// `R` is what [`Trace::from_reader`] reads from; a trace of files, which [`Trace::open`] and
+/// [`Trace::merged`] return, is a plain `Trace`. The capture below is that of the worked example in
+/// `docs/format.md`.
 ///
 /// ```
 /// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
@@ -111,11 +113,13 @@ impl Trace {
         Ok(Trace::new(Input::Capture(Box::new(CaptureReader::stream_after(begin, file)?))))
     }
 
-    /// Opens the captures of several cards and merges them: the clocks of all cards are converted to that of the first
-    /// one, and accesses and items follow in the order of time. Cards are numbered over all captures.
+    /// Opens the captures of several cards and merges them: the clocks of all cards are converted
+    /// to that of the first one, and accesses and items follow in the order of time. Cards are
+    /// numbered over all captures.
     ///
-    /// Each file is read twice: to relate the clocks, then for its items. The clocks are related with the default
-    /// [`Options`]; [`Trace::from_merge`] takes others, and [`Merge::sessions`] states the error of the times.
+    /// Each file is read twice: to relate the clocks, then for its items. The clocks are related
+    /// with the default [`Options`]; [`Trace::from_merge`] takes others, and [`Merge::sessions`]
+    /// states the error of the times.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -145,8 +149,8 @@ impl Trace {
 }
 
 impl<R: Read> Trace<R> {
-    /// Reads a capture from any reader, such as a socket or memory, compressed with zstd or not. The reader may be
-    /// borrowed; it is buffered.
+    /// Reads a capture from any reader, such as a socket or memory, compressed with zstd or not.
+    /// The reader may be borrowed; it is buffered.
     ///
     /// # Errors
     /// [`ReadError`]: the reader fails, or what it has is no capture.
@@ -158,16 +162,17 @@ impl<R: Read> Trace<R> {
         Trace { input, runs: Runs::default(), only: None, counts: None, failure: None }
     }
 
-    /// Returns the accesses and items of this card only. All cards are read and counted nevertheless.
+    /// Returns the accesses and items of this card only. All cards are read and counted
+    /// nevertheless.
     pub fn only(self, card: CardId) -> Self {
         Trace { only: Some(card), ..self }
     }
 
-    /// Returns the accesses from here on, one by one, of all cards in the order in which their frames arrived; of a
-    /// merged trace in the order of time.
+    /// Returns the accesses from here on, one by one, of all cards in the order in which their
+    /// frames arrived; of a merged trace in the order of time.
     ///
-    /// Everything else is left out: read [`Trace::counts`] to know whether something is missing. The iterator's items
-    /// are errors where reading fails; it ends then.
+    /// Everything else is left out: read [`Trace::counts`] to know whether something is missing.
+    /// The iterator's items are errors where reading fails; it ends then.
     pub fn accesses(&mut self) -> impl Iterator<Item = Result<Access, ReadError>> {
         std::iter::from_fn(move || {
             loop {
@@ -183,8 +188,8 @@ impl<R: Read> Trace<R> {
         })
     }
 
-    /// Returns the items from here on, one by one, with the card of each: accesses ([`Event::Access`]), tags, faults,
-    /// gaps, reports and all else that a trace has.
+    /// Returns the items from here on, one by one, with the card of each: accesses
+    /// ([`Event::Access`]), tags, faults, gaps, reports and all else that a trace has.
     pub fn items(&mut self) -> impl Iterator<Item = Result<(CardId, Item), ReadError>> {
         std::iter::from_fn(move || {
             loop {
@@ -204,9 +209,9 @@ impl<R: Read> Trace<R> {
         })
     }
 
-    /// Returns the next accesses as columns, with the item that follows them; `None` at the end. This is the fast way
-    /// to read: nothing is copied, and a batch fits into a processor's second-level cache. A batch of a merged trace ends
-    /// where an access of another card follows.
+    /// Returns the next accesses as columns, with the item that follows them; `None` at the end.
+    /// This is the fast way to read: nothing is copied, and a batch fits into a processor's
+    /// second-level cache. A batch of a merged trace ends where an access of another card follows.
     ///
     /// # Errors
     /// [`ReadError`], after everything that could be read was returned.
@@ -222,8 +227,8 @@ impl<R: Read> Trace<R> {
         Ok(Some(Batch { card, interface, accesses, item, has_slices_only }))
     }
 
-    /// Reads what is left, without returning it, and returns the counts of each card: frames, accesses, and everything
-    /// that was lost.
+    /// Reads what is left, without returning it, and returns the counts of each card: frames,
+    /// accesses, and everything that was lost.
     ///
     /// # Errors
     /// [`ReadError`]
@@ -232,18 +237,20 @@ impl<R: Read> Trace<R> {
         Ok(self.counts.get_or_insert_default())
     }
 
-    /// The interfaces of the capture, as far as it has been read; of a merged trace those of all captures.
+    /// The interfaces of the capture, as far as it has been read; of a merged trace those of all
+    /// captures.
     pub fn interfaces(&self) -> &[Interface] {
         self.input.interfaces()
     }
 
-    /// The byte offset at which an incomplete last block begins, if the file ends within a block; of a merged trace that of
-    /// the first such file.
+    /// The byte offset at which an incomplete last block begins, if the file ends within a block;
+    /// of a merged trace that of the first such file.
     pub fn truncated_at(&self) -> Option<u64> {
         self.input.truncated_at()
     }
 
-    /// What the capture has that is not read, as far as it has been read. Not known of a merged trace.
+    /// What the capture has that is not read, as far as it has been read. Not known of a merged
+    /// trace.
     pub fn unread(&self) -> crate::capture_reader::Unread {
         self.input.unread()
     }

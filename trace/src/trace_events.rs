@@ -6,7 +6,8 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-/// A writer of events. After the first error nothing more is written, and [`TraceEvents::finish`] returns it.
+/// A writer of events. After the first error nothing more is written, and [`TraceEvents::finish`]
+/// returns it.
 #[derive(Debug)]
 pub struct TraceEvents<W> {
     output: W,
@@ -40,7 +41,8 @@ impl<W: Write> TraceEvents<W> {
         }
     }
 
-    /// Writes an event at a time in ns, of a thread of a process. `rest`: more members, each after a comma.
+    /// Writes an event at a time in ns, of a thread of a process. `rest`: more members, each after
+    /// a comma.
     pub fn event(&mut self, phase: char, pid: u32, thread: u32, ns: u64, rest: &str) {
         let (micros, nanos) = (ns / 1000, ns % 1000);
         let is_first = !std::mem::replace(&mut self.has_events, true);

@@ -1,5 +1,6 @@
-//! Tests that forged frames cause a bounded amount of work, whatever the wire has carried before. Allocated bytes are
-//! counted, since time depends on the machine. `bench_forged` measures the time.
+//! Tests that forged frames cause a bounded amount of work, whatever the wire has carried before.
+//! Allocated bytes are counted, since time depends on the machine. `bench_forged` measures the
+//! time.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};

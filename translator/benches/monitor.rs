@@ -1,7 +1,8 @@
 //! Measures how many block numbers the monitor reads each second: `cargo bench -p hmtt-translator`.
 //!
-//! The numbers are those of a random walk through 4,000 blocks of which few are hot, as programs write them, and of a
-//! loop of one block. Prints billions of numbers in a second of processor time.
+//! The numbers are those of a random walk through 4,000 blocks of which few are hot, as programs
+//! write them, and of a loop of one block. Prints billions of numbers in a second of processor
+//! time.
 
 use hmtt_probe::address::RunAddr;
 use hmtt_translator::monitor::code::{BlockCode, End, Numbered};
@@ -13,7 +14,8 @@ const NUMBERS: usize = 1 << 20;
 const TIMES: usize = 300;
 /// Bytes that the monitor reads at a time.
 const BATCH: usize = 1 << 14;
-/// Of 16 executions of a conditional block, those that jump; of an indirect one, those with the usual target.
+/// Of 16 executions of a conditional block, those that jump; of an indirect one, those with the
+/// usual target.
 const TAKEN: u64 = 12;
 const USUAL: [u64; 2] = [16, 10];
 
@@ -28,7 +30,8 @@ fn start(number: u64) -> RunAddr {
     RunAddr(0x40_0000 + number * 16)
 }
 
-/// Blocks of a program: of 16, 10 end with a conditional jump, 3 directly, 3 indirectly. Most targets are near.
+/// Blocks of a program: of 16, 10 end with a conditional jump, 3 directly, 3 indirectly. Most
+/// targets are near.
 fn program() -> Vec<BlockCode> {
     let mut state = 0x1234_5678_9abc_def1;
     let block = |number: u64| {

@@ -1,8 +1,9 @@
-//! Measures how long the translation of a block takes: `cargo bench -p hmtt-translator --bench translation`.
+//! Measures how long the translation of a block takes: `cargo bench -p hmtt-translator --bench
+//! translation`.
 //!
-//! Translates the blocks of all functions of a program, in the order of their addresses, with the batches of a process.
-//! The first argument names the program; without one it is the Python interpreter. Prints microseconds of processor time for
-//! each block, the least of several rounds.
+//! Translates the blocks of all functions of a program, in the order of their addresses, with the
+//! batches of a process. The first argument names the program; without one it is the Python
+//! interpreter. Prints microseconds of processor time for each block, the least of several rounds.
 
 use std::hint::black_box;
 use std::path::Path;

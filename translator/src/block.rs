@@ -1,8 +1,8 @@
 //! Intermediate blocks: the description of original code that everything else reads.
 //!
-//! A block is a series of instructions up to the first transfer. Blocks may start at any address and
-//! may overlap. `decode` reads them from original code, `uses` finds the registers and flags of each
-//! instruction, and `liveness` those whose values are still needed.
+//! A block is a series of instructions up to the first transfer. Blocks may start at any address
+//! and may overlap. `decode` reads them from original code, `uses` finds the registers and flags of
+//! each instruction, and `liveness` those whose values are still needed.
 
 mod decode;
 mod liveness;
@@ -32,8 +32,8 @@ pub struct Block {
     pub operations: Vec<Operation>,
     /// How it ends.
     pub end: End,
-    /// Whether its bytes may change without a system call of the process. Such a block ends with its first store, which may
-    /// change what follows.
+    /// Whether its bytes may change without a system call of the process. Such a block ends with
+    /// its first store, which may change what follows.
     pub may_change: bool,
     /// How much of its accesses is recorded, if any are.
     pub extent: Extent,

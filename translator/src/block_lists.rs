@@ -1,8 +1,8 @@
-//! Keeps lists of the blocks that programs have executed, by build identifiers, so that the next run translates them before
-//! it needs them.
+//! Keeps lists of the blocks that programs have executed, by build identifiers, so that the next
+//! run translates them before it needs them.
 //!
-//! A list names addresses only: code always comes from the process. Lists are optional: what cannot be read or written is
-//! left out.
+//! A list names addresses only: code always comes from the process. Lists are optional: what cannot
+//! be read or written is left out.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -43,7 +43,8 @@ pub struct ListName<'a> {
 }
 
 impl ListName<'_> {
-    /// The name of the list's file, without its end; `None` without a usable build identifier of the file.
+    /// The name of the list's file, without its end; `None` without a usable build identifier of
+    /// the file.
     fn stem(self) -> Option<String> {
         if self.file.is_empty() || self.file.len().max(self.program.len()) > ID_BYTES {
             return None;
@@ -58,7 +59,8 @@ impl BlockLists {
     /// Opens a folder of lists that the user has named. It is created if it does not exist.
     ///
     /// # Errors
-    /// The folder cannot be created or opened, is a link, belongs to another user, or can be written by others.
+    /// The folder cannot be created or opened, is a link, belongs to another user, or can be
+    /// written by others.
     pub fn open(folder: &Path) -> io::Result<Self> {
         let name = folder.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let around = folder.parent().unwrap_or(Path::new(""));
@@ -71,12 +73,14 @@ impl BlockLists {
         Ok(BlockLists { folder })
     }
 
-    /// Opens a folder of lists below a folder of the user, such as `.cache/hmtt/blocks` in the home directory. Folders are
-    /// created in what is the user's own: a process of root with the home directory of another user would leave there what
-    /// that user cannot remove, where that user chooses.
+    /// Opens a folder of lists below a folder of the user, such as `.cache/hmtt/blocks` in the home
+    /// directory. Folders are created in what is the user's own: a process of root with the home
+    /// directory of another user would leave there what that user cannot remove, where that user
+    /// chooses.
     ///
     /// # Errors
-    /// One of the folders belongs to another user, is a link, or cannot be created or opened; or others can write to the last.
+    /// One of the folders belongs to another user, is a link, or cannot be created or opened; or
+    /// others can write to the last.
     pub fn open_below(home: &Path, path: &Path) -> io::Result<Self> {
         let mut folder = Folder::open_to_change(home)?;
         check_owner(&folder.status()?)?;
@@ -131,7 +135,8 @@ impl BlockLists {
         if is_first { self.remove_old() } else { Ok(()) }
     }
 
-    /// Removes the oldest lists if there are too many, and what interrupted runs have left. Other files stay.
+    /// Removes the oldest lists if there are too many, and what interrupted runs have left. Other
+    /// files stay.
     fn remove_old(&self) -> io::Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut lists = Vec::new();
@@ -160,7 +165,8 @@ fn enter(around: &Folder, name: &OsStr) -> io::Result<Folder> {
     around.own_folder(Path::new(name))
 }
 
-/// Whether a file has the name of a list with this end: build identifiers, and numbers of a new one.
+/// Whether a file has the name of a list with this end: build identifiers, and numbers of a new
+/// one.
 fn is_list(name: &str, suffix: &str) -> bool {
     let stem = name.strip_suffix(suffix).unwrap_or_default();
     let is_known = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'.');

@@ -52,8 +52,8 @@ pub trait CacheMemory {
     fn new_arena(&mut self, near: RunAddr) -> Result<Arena, String>;
     /// Writes code to which nothing leads yet.
     fn write(&mut self, arena: ArenaNumber, offset: u32, bytes: &[u8]);
-    /// Replaces bytes of code by one store of the 8 bytes at a multiple of 8 that contain them (AMD64 Architecture
-    /// Programmer's Manual, volume 2, 7.6.1).
+    /// Replaces bytes of code by one store of the 8 bytes at a multiple of 8 that contain them
+    /// (AMD64 Architecture Programmer's Manual, volume 2, 7.6.1).
     fn replace(&mut self, arena: ArenaNumber, offset: u32, bytes: &[u8]);
     /// Replaces an entry of the lookup table by one store.
     fn set_table(&mut self, entry: u16, address: RunAddr);
@@ -291,7 +291,8 @@ impl<M: CacheMemory> Cache<M> {
         address.map_or(Answer::Native(to), Answer::Cached)
     }
 
-    /// Where a thread that has asked, and is at an address of the stubs, continues without a controller.
+    /// Where a thread that has asked, and is at an address of the stubs, continues without a
+    /// controller.
     pub fn alone(&self, at: RunAddr) -> Option<RunAddr> {
         let space = self.spaces.iter().find(|space| space.contains(at.0))?;
         let is_in_stubs = space.offset(at.0) < self.stubs.section.len();
@@ -313,14 +314,15 @@ impl<M: CacheMemory> Cache<M> {
         section.state_at(offset)
     }
 
-    /// The number that a thread at an address of the cache has not written to its ring yet, also if its state is not known.
+    /// The number that a thread at an address of the cache has not written to its ring yet, also if
+    /// its state is not known.
     pub fn unwritten_at(&self, address: RunAddr) -> Option<u32> {
         if let Some(state) = self.state_at(address) {
             return state.unwritten;
         }
         let (section, offset, side) = self.section_at(address)?;
-        // Comparisons of targets are in the hot code after an instruction with a known state, and in the cold code before
-        // one.
+        // Comparisons of targets are in the hot code after an instruction with a known state, and
+        // in the cold code before one.
         let after = section.points.partition_point(|(at, _)| *at < offset);
         let point = match side {
             Side::Hot => section.points[..after].last(),
@@ -364,8 +366,8 @@ impl<M: CacheMemory> Cache<M> {
         })
     }
 
-    /// Takes all blocks that contain bytes of a range out of the cache: nothing leads to them any more.
-    /// Threads that are in them finish the block that they are in.
+    /// Takes all blocks that contain bytes of a range out of the cache: nothing leads to them any
+    /// more. Threads that are in them finish the block that they are in.
     pub fn invalidate(&mut self, range: Range<RunAddr>) {
         let first = range.start.saturating_sub(MAX_BYTES as u64).0;
         let inside = self.by_address.range(first..range.end.0.max(first));

@@ -8,8 +8,9 @@ use crate::extent::Extent;
 
 /// Code that may be translated.
 pub trait CodeBytes {
-    /// Reads bytes from an address on. Returns how many were read: fewer than wanted if what follows
-    /// is not readable or not executable, or if it is code that may change and this is not, or the other way round.
+    /// Reads bytes from an address on. Returns how many were read: fewer than wanted if what
+    /// follows is not readable or not executable, or if it is code that may change and this is not,
+    /// or the other way round.
     fn read(&self, at: RunAddr, into: &mut [u8]) -> usize;
 
     /// Whether code at an address may change without a system call of the process.
@@ -22,13 +23,14 @@ pub trait CodeBytes {
         Extent::Chosen
     }
 
-    /// The first address in a range whose instruction runs natively because of restartable sequences.
+    /// The first address in a range whose instruction runs natively because of restartable
+    /// sequences.
     fn sequence(&self, _range: &Range<RunAddr>) -> Option<RunAddr> {
         None
     }
 
-    /// Blocks that the program is expected to execute soon after it gets to an address, in order, each at most once. They
-    /// are translated together, and need not exist.
+    /// Blocks that the program is expected to execute soon after it gets to an address, in order,
+    /// each at most once. They are translated together, and need not exist.
     fn expected(&self, _at: RunAddr) -> Vec<Expected> {
         Vec::new()
     }

@@ -1,19 +1,22 @@
-//! Runs processes from code caches: shares memory with each, translates on request, and follows its threads.
+//! Runs processes from code caches: shares memory with each, translates on request, and follows its
+//! threads.
 //!
-//! One thread of the controller, which has started the first process, traces all processes (`processes`): it passes what
-//! ptrace reports to the **tracer** of the process (`tracer`), which moves threads between the original code and the
-//! cache. Each process has threads of the controller for itself (`workers`), which share their state with its tracer
-//! (`Shared`). The **translator** (`translator`) answers threads that wait in the cache for a block. The **monitor**
-//! ([`crate::monitor`]) reads the rings, and builds superblocks if it is asked to. A third one (`progress`) reports what the
-//! monitor has read, if that is wanted. One more thread completes and writes the profiles of all processes.
+//! One thread of the controller, which has started the first process, traces all processes
+//! (`processes`): it passes what ptrace reports to the **tracer** of the process (`tracer`), which
+//! moves threads between the original code and the cache. Each process has threads of the
+//! controller for itself (`workers`), which share their state with its tracer (`Shared`). The
+//! **translator** (`translator`) answers threads that wait in the cache for a block. The
+//! **monitor** ([`crate::monitor`]) reads the rings, and builds superblocks if it is asked to. A
+//! third one (`progress`) reports what the monitor has read, if that is wanted. One more thread
+//! completes and writes the profiles of all processes.
 //!
-//! A thread is in the cache, or it is native: it executes original code, and stops at each system call, after which it
-//! enters the cache again. System calls that start threads or processes, return from signal handlers, execute programs
-//! or change code are made natively.
+//! A thread is in the cache, or it is native: it executes original code, and stops at each system
+//! call, after which it enters the cache again. System calls that start threads or processes,
+//! return from signal handlers, execute programs or change code are made natively.
 //!
-//! Invariant: a native thread has its original registers, and so have signal frames, new threads and children. A
-//! thread in the cache needs the controller only for blocks that are not translated; without a controller it goes on
-//! in original code from there.
+//! Invariant: a native thread has its original registers, and so have signal frames, new threads
+//! and children. A thread in the cache needs the controller only for blocks that are not
+//! translated; without a controller it goes on in original code from there.
 
 mod calls;
 mod code;
@@ -69,7 +72,8 @@ pub struct Outcome {
     pub ending: Ending,
     /// Why the controller has detached without being asked.
     pub left: Option<&'static str>,
-    /// Symbols of the code cache, one on a line: address and size in hexadecimal, and name. `None` if not asked for.
+    /// Symbols of the code cache, one on a line: address and size in hexadecimal, and name. `None`
+    /// if not asked for.
     pub perf_map: Option<String>,
 }
 
@@ -90,7 +94,8 @@ impl Outcome {
         }
     }
 
-    /// What is missing from a record of all accesses, a sentence for each reason; empty if nothing is.
+    /// What is missing from a record of all accesses, a sentence for each reason; empty if nothing
+    /// is.
     pub fn missing_accesses(&self) -> Vec<String> {
         let Outcome { profile, left, .. } = self;
         let mut unrecorded = self.unrecorded();
@@ -151,7 +156,8 @@ impl Shared {
         }
     }
 
-    /// Exclusive use of the cache. A request is answered, and a waiting thread moved, only by the thread that has it.
+    /// Exclusive use of the cache. A request is answered, and a waiting thread moved, only by the
+    /// thread that has it.
     fn translation(&self) -> MutexGuard<'_, Translation> {
         self.translation.lock().unwrap_or_else(PoisonError::into_inner)
     }

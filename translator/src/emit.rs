@@ -8,20 +8,22 @@
 //! cold      what is executed rarely: requests of unlinked exits, constants
 //! ```
 //!
-//! The code of a block has two forms, of which each is generated when it is needed. The *main form* is
-//! entered by direct transfers. A *landing* is entered through the lookup table. The values of `rcx` and `r11` are
-//! then in the thread area, and each is loaded when an instruction needs it, or at the end of the block if that is no
-//! other indirect transfer. So series of calls and returns, which rarely use these registers, do not load and store
-//! them each time.
+//! The code of a block has two forms, of which each is generated when it is needed. The *main form*
+//! is entered by direct transfers. A *landing* is entered through the lookup table. The values of
+//! `rcx` and `r11` are then in the thread area, and each is loaded when an instruction needs it, or
+//! at the end of the block if that is no other indirect transfer. So series of calls and returns,
+//! which rarely use these registers, do not load and store them each time.
 //!
 //! The entry (prefix and check) is before `main`. A *joined* block follows its predecessor, which
 //! falls through to `main`; the check is then after the cold code, and jumps to `main`.
 //!
-//! A superblock has the blocks of a path one after the other ([`paths`]). It writes one number: where it leaves the path
-//! that of the blocks up to there, otherwise, at the start of its last block, that of the whole path.
+//! A superblock has the blocks of a path one after the other ([`paths`]). It writes one number:
+//! where it leaves the path that of the blocks up to there, otherwise, at the start of its last
+//! block, that of the whole path.
 //!
 //! Each direct exit is a jump that is linked by one store of 8 bytes at a multiple of 8. The same
-//! input generates the same code, so the points of a block can be generated again when they are needed.
+//! input generates the same code, so the points of a block can be generated again when they are
+//! needed.
 
 mod ends;
 mod entries;
@@ -89,7 +91,8 @@ pub enum Form {
     Landing,
 }
 
-/// Registers that a lookup changes, and whose values are in the thread area when a landing is entered.
+/// Registers that a lookup changes, and whose values are in the thread area when a landing is
+/// entered.
 pub const LOOKUP_REGISTERS: Registers =
     Registers::one(register::RCX).with(Registers::one(register::R11));
 
@@ -101,8 +104,8 @@ pub enum ExitKind {
         /// Whether the ring is checked.
         checked: bool,
     },
-    /// A direct transfer from the end of a path to its start, where the ring is checked: to the repeated path of the first one
-    /// with this number, if that is in use.
+    /// A direct transfer from the end of a path to its start, where the ring is checked: to the
+    /// repeated path of the first one with this number, if that is in use.
     Again {
         /// Number of the first path as a whole.
         first: u32,
@@ -116,7 +119,8 @@ pub enum ExitKind {
     Native,
     /// A transfer out of a superblock whose code has changed. It is never linked.
     Left,
-    /// A transfer out of a block whose code has changed, before its first instruction. It is never linked.
+    /// A transfer out of a block whose code has changed, before its first instruction. It is never
+    /// linked.
     Changed,
 }
 
@@ -135,8 +139,8 @@ pub struct Exit {
     pub request: u64,
 }
 
-/// A place between two blocks of a path at which threads can be made to leave it: an instruction that does nothing, and can
-/// be replaced by a jump.
+/// A place between two blocks of a path at which threads can be made to leave it: an instruction
+/// that does nothing, and can be replaced by a jump.
 #[derive(Clone, Copy, Debug)]
 pub struct Leave {
     /// Address of the displacement of the jump.
@@ -169,7 +173,8 @@ pub struct Entries {
     pub checked: u64,
     /// Address at which the block is entered without a check.
     pub main: u64,
-    /// Address of the displacement of a landing's jump to the next landing with the same entry of the table.
+    /// Address of the displacement of a landing's jump to the next landing with the same entry of
+    /// the table.
     pub next: u64,
 }
 
@@ -446,5 +451,6 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// The bits that are 0 in the slack behind chunks are those of one byte, which [`entries`] moves to `ch`.
+/// The bits that are 0 in the slack behind chunks are those of one byte, which [`entries`] moves to
+/// `ch`.
 const _: () = assert!(ring::PLACE_MASK == 0xff << 16);

@@ -1,11 +1,13 @@
 //! Executes instructions of generated code in place of a thread that is stopped at them.
 //!
-//! The original state of a thread is not known at a few instructions, all of them generated. The controller executes these
-//! itself, up to one at which it is known. The thread does not run meanwhile, so it needs nothing if the controller is
-//! killed: a thread that was resumed for one instruction would be ended by the trap behind it.
+//! The original state of a thread is not known at a few instructions, all of them generated. The
+//! controller executes these itself, up to one at which it is known. The thread does not run
+//! meanwhile, so it needs nothing if the controller is killed: a thread that was resumed for one
+//! instruction would be ended by the trap behind it.
 //!
-//! They read registers, fields of the thread area and records in the cache, and write registers and fields. Status flags
-//! are not computed: none of these instructions uses them, and the program's are saved where they change.
+//! They read registers, fields of the thread area and records in the cache, and write registers and
+//! fields. Status flags are not computed: none of these instructions uses them, and the program's
+//! are saved where they change.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
@@ -32,8 +34,9 @@ pub trait Fields {
 }
 
 impl Thread {
-    /// Executes the instruction at the instruction pointer. `code`: its bytes, and any after them. `None` if it is not one of
-    /// those that are executed here, or accesses something else; nothing has happened then.
+    /// Executes the instruction at the instruction pointer. `code`: its bytes, and any after them.
+    /// `None` if it is not one of those that are executed here, or accesses something else; nothing
+    /// has happened then.
     pub fn execute(&mut self, code: &[u8], fields: &dyn Fields) -> Option<()> {
         let instruction = Decoder::with_ip(64, code, self.rip, DecoderOptions::NONE).decode();
         let one = Execution { thread: self, instruction: &instruction, fields };
@@ -195,8 +198,8 @@ mod tests {
     /// Offset, bytes and value of a field that was written.
     type Store = (u64, (usize, u64));
 
-    /// Executes one instruction at 0x1000, with registers that have 100 times their number. Returns the registers that
-    /// have changed and what was written.
+    /// Executes one instruction at 0x1000, with registers that have 100 times their number. Returns
+    /// the registers that have changed and what was written.
     fn executed(code: &[u8]) -> Option<(Vec<Change>, u64, Vec<Store>)> {
         let general: [u64; 16] = std::array::from_fn(|number| 100 * number as u64);
         let (mut thread, written) = (Thread { general, rip: 0x1000 }, Written::default());
@@ -248,7 +251,8 @@ mod tests {
 
     #[test]
     fn other_instructions_are_not() {
-        // mov [rcx], rax; mov al, 1; syscall; jmp rcx; push rax; mov rax, fs:[0]; add al, 127; an invalid one
+        // mov [rcx], rax; mov al, 1; syscall; jmp rcx; push rax; mov rax, fs:[0]; add al, 127; an
+        // invalid one
         let others: [&[u8]; 8] = [
             &[0x48, 0x89, 1],
             &[0xb0, 1],

@@ -4,8 +4,8 @@ use std::num::NonZeroU64;
 
 use thiserror::Error;
 
-/// The size of a chunk in bytes: the granularity at which addresses are of interest, such as 64 for cache lines and
-/// 4096 for pages.
+/// The size of a chunk in bytes: the granularity at which addresses are of interest, such as 64 for
+/// cache lines and 4096 for pages.
 pub type Chunk = NonZeroU64;
 
 /// The share of a block's representatives that is traced (the paper's omega), from 1 % to 100 %.
@@ -37,7 +37,8 @@ impl Omega {
         self.0 as u32
     }
 
-    /// Number of representatives that are traced, of `all`: the share rounded down, which is 0 in small blocks.
+    /// Number of representatives that are traced, of `all`: the share rounded down, which is 0 in
+    /// small blocks.
     pub const fn capacity(self, all: usize) -> usize {
         all * self.0 as usize / 100
     }

@@ -1,4 +1,5 @@
-//! What is known of the instructions of a block from their bytes: sizes, branches, and the registers that they read and write.
+//! What is known of the instructions of a block from their bytes: sizes, branches, and the
+//! registers that they read and write.
 //!
 //! Reads original code as it is stored in traces. Bytes that are no instruction end it.
 
@@ -17,7 +18,8 @@ const STATUS: u32 = RflagsBits::OF
 /// A register, or a part of the processor's state that is like one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// A general register, in the order of encodings: `rax`, `rcx`, `rdx`, `rbx`, `rsp`, `rbp`, `rsi`, `rdi`, `r8`...
+    /// A general register, in the order of encodings: `rax`, `rcx`, `rdx`, `rbx`, `rsp`, `rbp`,
+    /// `rsi`, `rdi`, `r8`...
     General(u8),
     /// The status flags.
     Flags,

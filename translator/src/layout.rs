@@ -11,16 +11,18 @@
 //! checks the whole address, or the stub for indirect misses. The byte of a system call, by the low
 //! 8 bits of its number, is [`ASKED`](lookup::ASKED) or [`AT_ONCE`](lookup::AT_ONCE).
 //!
-//! **Thread area.** `gs` of a thread is its address, a multiple of [`CHUNK_STRIDE`](ring::CHUNK_STRIDE). The
-//! controller sets all fields before the thread enters the cache. A thread writes everything but
-//! the fields of the controller; the controller trusts none of it.
+//! **Thread area.** `gs` of a thread is its address, a multiple of
+//! [`CHUNK_STRIDE`](ring::CHUNK_STRIDE). The controller sets all fields before the thread enters
+//! the cache. A thread writes everything but the fields of the controller; the controller trusts
+//! none of it.
 //!
-//! **Ring.** Chunk `c` starts at [`chunk_at(c)`](ring::chunk_at) and ends at a multiple of the stride, so a
-//! pointer that has passed its end has zeros in bits 16 to 23. These are tested before a block
-//! number is written, except in blocks that are entered forward within a page. Such a block may
-//! write to the slack behind the chunk, which is longer than any series of them.
+//! **Ring.** Chunk `c` starts at [`chunk_at(c)`](ring::chunk_at) and ends at a multiple of the
+//! stride, so a pointer that has passed its end has zeros in bits 16 to 23. These are tested before
+//! a block number is written, except in blocks that are entered forward within a page. Such a block
+//! may write to the slack behind the chunk, which is longer than any series of them.
 //!
-//! **Notes.** A number with bit 31 set is no block but a note: bits 28 to 30 are its kind, and the others its payload.
+//! **Notes.** A number with bit 31 set is no block but a note: bits 28 to 30 are its kind, and the
+//! others its payload.
 //!
 //! | kind | payload | written | meaning |
 //! |---|---|---|---|
@@ -74,8 +76,9 @@
 //! | 848 | 8 | controller | [`SIGNAL_MASK`](area::SIGNAL_MASK): the program's signal mask while signals of the thread are deferred (docs/monitor.md) |
 //! | 856 | 4 | both | [`DEFERS`](area::DEFERS): they are deferred; without a controller the thread sets that mask |
 //!
-//! **Pauses** are what a thread does besides executing code of the cache: system calls, native code, signals that the
-//! controller delivers, waiting for its answer and for a free chunk. [`CALLED_AT`](area::CALLED_AT) is 0 outside of system calls.
+//! **Pauses** are what a thread does besides executing code of the cache: system calls, native
+//! code, signals that the controller delivers, waiting for its answer and for a free chunk.
+//! [`CALLED_AT`](area::CALLED_AT) is 0 outside of system calls.
 
 /// Bytes of a page of memory.
 pub const PAGE_BYTES: u64 = 4096;
@@ -184,7 +187,8 @@ pub mod ring {
     pub use hmtt_format::access_trace::{
         CALL, CUT, FS_BASE, KIND_SHIFT, NATIVE, NOTE, PAYLOAD, START, TIME, note,
     };
-    /// Binary logarithm of the ticks of the time stamp counter in a unit of the payload of [`TIME`].
+    /// Binary logarithm of the ticks of the time stamp counter in a unit of the payload of
+    /// [`TIME`].
     pub const TIME_SHIFT: u32 = 6;
     /// State of a chunk: the thread fills it, or may.
     pub const FREE: u32 = 0;

@@ -1,11 +1,12 @@
-//! Which memory an instruction accesses: the place, size, direction and condition of each of its accesses.
+//! Which memory an instruction accesses: the place, size, direction and condition of each of its
+//! accesses.
 //!
-//! What `iced_x86` lists is the source: memory operands, the stack, and strings. Its list is completed here: it has no access of
-//! `clzero`, no sizes of saved states, and takes no account of masks. `lea`, `nop` and prefetches access nothing; `clflush` and `clwb`
-//! count as reads.
+//! What `iced_x86` lists is the source: memory operands, the stack, and strings. Its list is
+//! completed here: it has no access of `clzero`, no sizes of saved states, and takes no account of
+//! masks. `lea`, `nop` and prefetches access nothing; `clflush` and `clwb` count as reads.
 //!
-//! `tests/memory_accesses/table.txt` has the result for each instruction. A test executes those that this processor has next to pages
-//! that must not be accessed or written.
+//! `tests/memory_accesses/table.txt` has the result for each instruction. A test executes those
+//! that this processor has next to pages that must not be accessed or written.
 
 mod lanes;
 mod states;
@@ -22,7 +23,8 @@ pub use states::{COMPACTED, StateComponent, preceding, state_components};
 /// Bytes of the line that `clzero` writes on all processors that have it.
 const CLZERO_BYTES: u32 = 64;
 
-/// The registers and the displacement that an instruction names for an access: the address is their sum.
+/// The registers and the displacement that an instruction names for an access: the address is their
+/// sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {
     /// The base, or [`Register::None`].
@@ -37,7 +39,8 @@ pub struct Operand {
     pub is_narrow: bool,
     /// Whether the base of `fs` is added.
     pub is_fs: bool,
-    /// Logarithm of the number of bytes to a multiple of which the sum is rounded down: 6 for `clzero`, 0 for others.
+    /// Logarithm of the number of bytes to a multiple of which the sum is rounded down: 6 for
+    /// `clzero`, 0 for others.
     pub alignment: u8,
 }
 
@@ -59,7 +62,8 @@ pub struct MemoryAccess {
     pub operand: Operand,
     /// Whether `operand` does not say where the access is: it is somewhere from there on.
     pub is_elsewhere: bool,
-    /// Number of bytes; of one element if there are several, and 0 if the instruction does not determine it.
+    /// Number of bytes; of one element if there are several, and 0 if the instruction does not
+    /// determine it.
     pub size: u32,
     /// Whether it reads or writes.
     pub direction: Direction,
@@ -69,8 +73,9 @@ pub struct MemoryAccess {
     pub is_uncertain: bool,
 }
 
-/// Calls a function with each access of an instruction. Reads come before writes, except in `enter`, which pushes what it reads one by
-/// one. `info`: what `iced_x86` knows of the instruction.
+/// Calls a function with each access of an instruction. Reads come before writes, except in
+/// `enter`, which pushes what it reads one by one. `info`: what `iced_x86` knows of the
+/// instruction.
 pub fn for_each(
     instruction: &Instruction,
     info: &InstructionInfo,
@@ -179,7 +184,8 @@ fn is_repeated(instruction: &Instruction) -> bool {
     has_prefix && instruction.is_string_instruction()
 }
 
-/// Whether an instruction accesses a bit by its number in a register, which may be in memory far from the operand.
+/// Whether an instruction accesses a bit by its number in a register, which may be in memory far
+/// from the operand.
 fn selects_bit(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)
         && instruction.op1_kind() == OpKind::Register

@@ -1,14 +1,15 @@
 //! The monitor: reads block numbers from the rings of threads, in order, and counts them.
 //!
 //! [`tally`] follows the numbers of each thread with the descriptions of blocks in [`code`]: most are counted by `table`,
-//! other successors of indirect blocks by [`indirect`], system calls by [`calls`]. `balance` checks the sums. [`hot`] decides
-//! which superblocks are built. If asked for,
-//! [`models`] and [`intervals`] follow each block. [`progress`] reports what was read up to a moment.
+//! other successors of indirect blocks by [`indirect`], system calls by [`calls`]. `balance` checks
+//! the sums. [`hot`] decides which superblocks are built. If asked for, [`models`] and
+//! [`intervals`] follow each block. [`progress`] reports what was read up to a moment.
 //!
 //! With records of accesses, [`accesses`] passes the words on instead.
 //!
-//! Invariant: numbers come from the program. Those that are neither a block's nor a note are counted as invalid. Memory is
-//! linear in the number of blocks, besides a limited number of edges and system calls.
+//! Invariant: numbers come from the program. Those that are neither a block's nor a note are
+//! counted as invalid. Memory is linear in the number of blocks, besides a limited number of edges
+//! and system calls.
 
 pub mod accesses;
 mod balance;
@@ -38,7 +39,8 @@ use tally::{Recording, Stream, Tally};
 /// How often rings are checked before the monitor sleeps, and how long it sleeps.
 const SPINS: u32 = 200;
 const SLEEP: Duration = Duration::from_millis(5);
-/// Numbers after which superblocks are decided for the first time, and most numbers between decisions.
+/// Numbers after which superblocks are decided for the first time, and most numbers between
+/// decisions.
 const FIRST_DECISION: u64 = 1 << 18;
 const NEXT_DECISION: u64 = 1 << 23;
 
@@ -75,7 +77,8 @@ pub struct Losses {
 trait Consumer {
     /// Reads the words of a chunk, in order.
     fn read(&mut self, chunk: Chunk<'_>);
-    /// What follows in an area does not follow what was before: words were dropped, or the thread has ended.
+    /// What follows in an area does not follow what was before: words were dropped, or the thread
+    /// has ended.
     fn end(&mut self, area: usize);
     /// So many chunks of a ring were full at once.
     fn found(&mut self, _full_chunks: u64) {}
@@ -111,7 +114,8 @@ struct Filled {
     end: Option<u64>,
     /// Ticks in which it was filled.
     ticks: u64,
-    /// Words that were dropped before it, also before earlier chunks, and the base of `fs` after the last ones.
+    /// Words that were dropped before it, also before earlier chunks, and the base of `fs` after
+    /// the last ones.
     dropped: u64,
     base: u64,
 }
@@ -181,8 +185,9 @@ struct Reader<'r, C> {
     losses: Losses,
 }
 
-/// Reads the rings until the sender of messages is dropped. `blocks`: describes blocks; all blocks are known to it before
-/// their numbers can be in a full chunk. `snapshots`: where progress is sent to.
+/// Reads the rings until the sender of messages is dropped. `blocks`: describes blocks; all blocks
+/// are known to it before their numbers can be in a full chunk. `snapshots`: where progress is sent
+/// to.
 pub fn watch(
     rings: &Rings,
     finished: &Receiver<Finished>,

@@ -35,8 +35,8 @@ pub struct BlockCount {
     pub bytes: Box<[u8]>,
     /// Its executions, and what was before and after them.
     pub tally: BlockTally,
-    /// Instructions of these executions that were not executed, because a signal interrupted the block. They are executed
-    /// as a part of another block, if at all.
+    /// Instructions of these executions that were not executed, because a signal interrupted the
+    /// block. They are executed as a part of another block, if at all.
     pub unexecuted: u64,
     /// What models found.
     pub modelled: Modelled,
@@ -81,8 +81,8 @@ pub struct Profile {
     pub native: Vec<NativeCode>,
     /// Edges of blocks that end with an indirect transfer, in order.
     pub edges: Vec<(Edge, u64)>,
-    /// Addresses at which the edges into blocks and their starts do not add up to their executions; `None` if edges were
-    /// not counted.
+    /// Addresses at which the edges into blocks and their starts do not add up to their executions;
+    /// `None` if edges were not counted.
     pub unbalanced: Option<u64>,
     /// Superblocks, in the order in which they were built.
     pub superblocks: Vec<Superblock>,

@@ -1,23 +1,26 @@
-//! What a block writes to the ring of its thread about its memory accesses, and how all of them follow from that.
+//! What a block writes to the ring of its thread about its memory accesses, and how all of them
+//! follow from that.
 //!
-//! A block writes its number, and then *slots* of 8 bytes with values of registers, or sums of two, of which the addresses of its
-//! accesses are computed. What the block computes itself of values that are in slots already has no slot: the reader of the
-//! trace computes it, too. So pushes and pops of a block share one slot, as do the elements of an array that a path of blocks
-//! accesses one after the other, and accesses to static memory have none. The slots of an instruction are stored before it is
-//! executed.
+//! A block writes its number, and then *slots* of 8 bytes with values of registers, or sums of two,
+//! of which the addresses of its accesses are computed. What the block computes itself of values
+//! that are in slots already has no slot: the reader of the trace computes it, too. So pushes and
+//! pops of a block share one slot, as do the elements of an array that a path of blocks accesses
+//! one after the other, and accesses to static memory have none. The slots of an instruction are
+//! stored before it is executed.
 //!
-//! An instruction of whose elements a mask chooses some, or that has their addresses in a vector, has slots with the mask and the parts of
-//! the vector before it.
+//! An instruction of whose elements a mask chooses some, or that has their addresses in a vector,
+//! has slots with the mask and the parts of the vector before it.
 //!
-//! A string instruction with a repeat prefix has slots with its registers before and after it, from which follows which
-//! elements it has accessed.
+//! A string instruction with a repeat prefix has slots with its registers before and after it, from
+//! which follows which elements it has accessed.
 //!
-//! The blocks of a superblock record as one: registers that an earlier block has stored have no other slot. If its path is
-//! left, only the slots up to there are written. Accesses are chosen [in each of its blocks by itself, or in all of
-//! them](Scope).
+//! The blocks of a superblock record as one: registers that an earlier block has stored have no
+//! other slot. If its path is left, only the slots up to there are written. Accesses are chosen [in
+//! each of its blocks by itself, or in all of them](Scope).
 //!
-//! Where a block is interrupted, the controller notes how many of its instructions were executed. If the next one is a
-//! repeated string instruction, it stores the registers after it as they are then.
+//! Where a block is interrupted, the controller notes how many of its instructions were executed.
+//! If the next one is a repeated string instruction, it stores the registers after it as they are
+//! then.
 
 mod chosen;
 mod places;
@@ -42,7 +45,8 @@ use registers::State;
 
 /// Most bytes of slots for each byte of a block that is not dense.
 const MOST_SLOT_BYTES: usize = 3;
-/// Most slots of an instruction: those of a scatter, for the mask, 64 bytes of indexes, and two for an address.
+/// Most slots of an instruction: those of a scatter, for the mask, 64 bytes of indexes, and two for
+/// an address.
 const MOST_OF_INSTRUCTION: usize = 11;
 const _: () = assert!(MAX_INSTRUCTIONS * MOST_OF_INSTRUCTION <= MOST_SLOTS);
 const _: () =
@@ -68,8 +72,9 @@ pub struct Choice {
 pub enum Scope {
     /// Those of a basic block, also where it is part of a superblock.
     Block,
-    /// Those of a superblock, or of a basic block that is executed by itself. Of a superblock of functions of which not the same is
-    /// recorded, they are those of its blocks one after the other of which the same is.
+    /// Those of a superblock, or of a basic block that is executed by itself. Of a superblock of
+    /// functions of which not the same is recorded, they are those of its blocks one after the
+    /// other of which the same is.
     Superblock,
 }
 
@@ -78,7 +83,8 @@ pub enum Scope {
 pub enum Silence {
     /// None: all blocks write their numbers.
     Never,
-    /// Superblocks, and hot blocks from which no superblock is built. Hot paths are found by the numbers of other blocks.
+    /// Superblocks, and hot blocks from which no superblock is built. Hot paths are found by the
+    /// numbers of other blocks.
     Superblocks,
 }
 
@@ -101,8 +107,8 @@ pub enum Turn {
     Any,
     /// One that may be followed by repeated ones: it keeps values for them.
     First,
-    /// One right behind the first or a repeated one: it takes the values that this has kept. The number is that of the first path
-    /// as a whole.
+    /// One right behind the first or a repeated one: it takes the values that this has kept. The
+    /// number is that of the first path as a whole.
     Repeated(u32),
 }
 
@@ -224,8 +230,8 @@ impl Recorded {
         if is_possible { saved } else { 0 }
     }
 
-    /// What a path records that takes the values of some registers at its start, and stores the others that it needs there if it
-    /// keeps values. Also returns of which registers it does.
+    /// What a path records that takes the values of some registers at its start, and stores the
+    /// others that it needs there if it keeps values. Also returns of which registers it does.
     fn taking(
         blocks: &[Block],
         choice: &Choice,
@@ -332,8 +338,8 @@ impl Recorded {
 
     /// Whether a block records so much that it [is dense](Self::is_dense).
     pub fn makes_dense(block: &Block, choice: &Choice) -> bool {
-        // Others have at most one slot in each instruction: what is addressed by two registers without an index was added up by
-        // an instruction before it.
+        // Others have at most one slot in each instruction: what is addressed by two registers
+        // without an index was added up by an instruction before it.
         let has_two = |instruction: &Instruction| {
             let is_push =
                 instruction.is_stack_instruction() && instruction.op0_kind() == OpKind::Memory;
@@ -345,12 +351,12 @@ impl Recorded {
         may_be && Recorded::new(std::slice::from_ref(block), choice).is_dense(block)
     }
 
-    /// Whether there are so many slots that a page of such blocks could write more than fits in the slack of a chunk. What
-    /// follows such a block is entered where the ring is checked.
+    /// Whether there are so many slots that a page of such blocks could write more than fits in the
+    /// slack of a chunk. What follows such a block is entered where the ring is checked.
     ///
-    /// Between two checks a thread executes code of one page, upwards: less than 12 bytes for each byte of code, if each
-    /// block writes its number and a note in 16 bytes, has at least two bytes, and is not dense; a jump back within its
-    /// block repeats less than that.
+    /// Between two checks a thread executes code of one page, upwards: less than 12 bytes for each
+    /// byte of code, if each block writes its number and a note in 16 bytes, has at least two
+    /// bytes, and is not dense; a jump back within its block repeats less than that.
     pub fn is_dense(&self, block: &Block) -> bool {
         self.accesses.slot_bytes() > MOST_SLOT_BYTES * block.bytes.len()
     }
@@ -372,8 +378,8 @@ impl Recorded {
     }
 }
 
-/// The addresses that instructions name for accesses, and the state after all of them. Those of sets are left out, and those
-/// that are not known.
+/// The addresses that instructions name for accesses, and the state after all of them. Those of
+/// sets are left out, and those that are not known.
 fn addresses(operations: &[&Operation], found: &[Access]) -> (State, Vec<Option<Addressed>>) {
     let mut state = State::default();
     let mut all = Vec::with_capacity(found.len());
@@ -415,7 +421,8 @@ fn located(access: &Access, address: &Option<Addressed>, places: &mut Places<'_>
     }
 }
 
-/// Adds the slots of lanes, and describes them. `plus`: what is added to the address of the first element.
+/// Adds the slots of lanes, and describes them. `plus`: what is added to the address of the first
+/// element.
 fn described(
     access: &Access,
     lanes: &Lanes,
@@ -436,7 +443,8 @@ fn described(
     recording::Lanes { base: None, plus, mask, first_bit, lanes, elements, order }
 }
 
-/// Adds the slots of a repeated string instruction, and returns where the elements of its accesses are.
+/// Adds the slots of a repeated string instruction, and returns where the elements of its accesses
+/// are.
 fn elements(accesses: &[Access], places: &mut Places<'_>) -> impl Iterator<Item = Place> + use<> {
     let mut slot =
         |is_after, of: &Access, base| places.slot(of.operation, is_after, register(base));

@@ -1,9 +1,11 @@
 //! Analyses profiles: edges, functions, code with counts, and other programs' formats.
 //!
-//! [`Analysis`] relates the blocks of a profile. [`functions`] and [`sites`] are tables of it; [`annotation`],
-//! [`callgrind`] and [`dot`] are texts. [`lines`] finds source lines in the files that the profile names.
+//! [`Analysis`] relates the blocks of a profile. [`functions`] and [`sites`] are tables of it;
+//! [`annotation`], [`callgrind`] and [`dot`] are texts. [`lines`] finds source lines in the files
+//! that the profile names.
 //!
-//! Profiles are not trusted: sums saturate, and time and memory are linear in the size of the profile, besides sorting.
+//! Profiles are not trusted: sums saturate, and time and memory are linear in the size of the
+//! profile, besides sorting.
 
 pub mod annotation;
 pub mod callgrind;
@@ -111,7 +113,8 @@ impl<'p> Analysis<'p> {
         direct.chain(indirect).filter(|edge| edge.times > 0).collect()
     }
 
-    /// Edges that follow from the executions of a block: kind, address of the target, and how often.
+    /// Edges that follow from the executions of a block: kind, address of the target, and how
+    /// often.
     fn direct(&self, from: &Block) -> [(EdgeKind, u64, u64); 2] {
         let none = (EdgeKind::Next, 0, 0);
         if self.profile.unbalanced_blocks.is_none() {

@@ -1,20 +1,24 @@
-//! Selects the memory accesses of a block, or of blocks that are executed one after the other, that represent the others.
+//! Selects the memory accesses of a block, or of blocks that are executed one after the other, that
+//! represent the others.
 //!
-//! [`path_accesses`] finds the accesses of [blocks](crate::block::Block) with the expressions of their addresses. A
-//! [`Selector`] chooses which of them are traced, and [`Accuracy`](hmtt_format::access_trace::Accuracy) states how many of all accesses the traced ones
-//! account for. Nothing is emitted or executed here.
+//! [`path_accesses`] finds the accesses of [blocks](crate::block::Block) with the expressions of
+//! their addresses. A [`Selector`] chooses which of them are traced, and
+//! [`Accuracy`](hmtt_format::access_trace::Accuracy) states how many of all accesses the traced
+//! ones account for. Nothing is emitted or executed here.
 //!
-//! The method is that of S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia, "Configurable and Efficient Memory
-//! Access Tracing via Selective Expression-based x86 Binary Instrumentation", MASCOTS 2016
-//! (DOI 10.1109/MASCOTS.2016.69). Two accesses are *equal* if their expressions are, so one recorded address is enough
-//! for both. Two expressions at distance zero are expected in the same chunk of memory, so one address is enough for
-//! both if only the chunk matters.
+//! The method is that of S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia, "Configurable and
+//! Efficient Memory Access Tracing via Selective Expression-based x86 Binary Instrumentation",
+//! MASCOTS 2016 (DOI 10.1109/MASCOTS.2016.69). Two accesses are *equal* if their expressions are,
+//! so one recorded address is enough for both. Two expressions at distance zero are expected in the
+//! same chunk of memory, so one address is enough for both if only the chunk matters.
 //!
-//! The authors' program, `smtracer` of Hijacker, counts an instruction that reads and writes memory as one access, and
-//! finds static memory by relocations. Linked programs have none, so here the template is decided by the operand alone.
+//! The authors' program, `smtracer` of Hijacker, counts an instruction that reads and writes memory
+//! as one access, and finds static memory by relocations. Linked programs have none, so here the
+//! template is decided by the operand alone.
 //!
-//! Invariant: accesses of one execution of a block, or of such blocks, have the same address if their expressions are equal. Expressions
-//! that were not found together, or those of different executions, must not be compared.
+//! Invariant: accesses of one execution of a block, or of such blocks, have the same address if
+//! their expressions are equal. Expressions that were not found together, or those of different
+//! executions, must not be compared.
 //!
 //! Time and memory are at most quadratic in the number of accesses. A block has at most
 //! [`MAX_INSTRUCTIONS`](crate::block::MAX_INSTRUCTIONS) instructions, and a superblock

@@ -41,8 +41,8 @@ impl Rings {
         (0..THREADS).find(|number| !self.used[*number].load(Ordering::SeqCst))
     }
 
-    /// A new thread waits for an area: the tracer, which waits for a signal like that of a child, gets one when an area is
-    /// freed.
+    /// A new thread waits for an area: the tracer, which waits for a signal like that of a child,
+    /// gets one when an area is freed.
     pub fn await_area(&self) {
         self.is_awaited.store(true, Ordering::SeqCst);
         self.wake_monitor();

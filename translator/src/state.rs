@@ -76,18 +76,19 @@ pub struct Point {
     /// `rcx` must be given the value of the original instruction pointer: the thread has just
     /// returned from a system call.
     pub rcx_is_rip: bool,
-    /// The thread has made a system call that it has not noted in its ring yet. Its number is in the thread area, as
-    /// [`CALL_NUMBER`](crate::layout::area::CALL_NUMBER).
+    /// The thread has made a system call that it has not noted in its ring yet. Its number is in
+    /// the thread area, as [`CALL_NUMBER`](crate::layout::area::CALL_NUMBER).
     pub unnoted_call: bool,
-    /// The block that the thread is in, and how many of its instructions it has executed. `None` between blocks.
+    /// The block that the thread is in, and how many of its instructions it has executed. `None`
+    /// between blocks.
     pub inside: Option<(u32, u16)>,
-    /// The number of the block or path that the thread is in, if its accesses are recorded, and how many of its instructions
-    /// it has executed.
+    /// The number of the block or path that the thread is in, if its accesses are recorded, and how
+    /// many of its instructions it has executed.
     pub recorded: Option<(u32, u16)>,
     /// How many of its slots are stored ([`recorded`](crate::recorded)).
     pub stored: u16,
-    /// The number of the blocks of a superblock that the thread has executed and not yet written to its ring. If the
-    /// controller moves the thread out of the cache, it writes this number.
+    /// The number of the blocks of a superblock that the thread has executed and not yet written to
+    /// its ring. If the controller moves the thread out of the cache, it writes this number.
     pub unwritten: Option<u32>,
 }
 

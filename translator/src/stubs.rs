@@ -1,21 +1,24 @@
 //! Generates the common stubs of an arena.
 //!
-//! **Miss.** A thread arrives with the program's registers and flags, the number of its exit and its target in the thread
-//! area. It saves what system calls and its own instructions change, asks the controller and waits
-//! for the answer. It waits in the kernel for a limited time only, and checks before each wait
-//! whether the controller lives; without one it continues in the original code, with the program's signal mask.
+//! **Miss.** A thread arrives with the program's registers and flags, the number of its exit and
+//! its target in the thread area. It saves what system calls and its own instructions change, asks
+//! the controller and waits for the answer. It waits in the kernel for a limited time only, and
+//! checks before each wait whether the controller lives; without one it continues in the original
+//! code, with the program's signal mask.
 //!
 //! **Indirect miss.** As a miss, with the target in `rcx`; `rcx` and `r11` are borrowed.
 //!
 //! **Full.** A thread arrives with `rcx` borrowed. `rcx` is the address of a record: the original
-//! address of a block, then code that continues behind the check. The thread hands the chunk over and takes the next one. If
-//! that is not free, it waits or drops what the chunk contains. Without a controller it continues
-//! in the original code.
+//! address of a block, then code that continues behind the check. The thread hands the chunk over
+//! and takes the next one. If that is not free, it waits or drops what the chunk contains. Without
+//! a controller it continues in the original code.
 //!
-//! **Returned.** A thread has returned from a system call. `rcx` is the address of a record: the original address of the
-//! next instruction, then code that continues there. The thread notes the number of the call and how long it took.
+//! **Returned.** A thread has returned from a system call. `rcx` is the address of a record: the
+//! original address of the next instruction, then code that continues there. The thread notes the
+//! number of the call and how long it took.
 //!
-//! A full chunk has the time in which it was filled. The stubs exclude what they wait for (*Pauses* in [`crate::layout`]).
+//! A full chunk has the time in which it was filled. The stubs exclude what they wait for (*Pauses*
+//! in [`crate::layout`]).
 //!
 //! Stubs use no stack, because a signal handler may run on it at any time.
 
@@ -56,7 +59,8 @@ pub struct Stubs {
     pub full: u32,
     /// Offset of the stub that notes system calls.
     pub returned: u32,
-    /// Offset of the part of the first stub that continues in the original code, without a controller.
+    /// Offset of the part of the first stub that continues in the original code, without a
+    /// controller.
     pub alone: u32,
 }
 

@@ -12,7 +12,8 @@ use super::input::analyse;
 use super::options::Options;
 use super::output::{Forms, line, optional, write};
 
-/// Check that clocks do not go back, addresses are in memory, and accesses have sizes and are aligned
+/// Check that clocks do not go back, addresses are in memory, and accesses have sizes and are
+/// aligned
 #[derive(clap::Args)]
 #[command(
     after_help = "The exit status is 1 if anything is violated. What a file does not know is not checked."

@@ -65,9 +65,9 @@ fn beside(path: &Path) -> Result<(PathBuf, File)> {
     bail!("cannot create a file beside {}", path.display())
 }
 
-/// Writes a file. Another file that has appeared under its name stays, unless it is to be overwritten. What is no ordinary
-/// file, such as a pipe or a link, is written to and not
-/// replaced, unless it is a link or pipe of another user.
+/// Writes a file. Another file that has appeared under its name stays, unless it is to be
+/// overwritten. What is no ordinary file, such as a pipe or a link, is written to and not replaced,
+/// unless it is a link or pipe of another user.
 ///
 /// # Errors
 /// The file could not be written. Nothing half written is left.

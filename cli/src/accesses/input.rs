@@ -53,7 +53,8 @@ impl Files {
         Files { reads, resolution: None }
     }
 
-    /// Sums of accesses are all that is computed: elements that are known as a whole only are not missing.
+    /// Sums of accesses are all that is computed: elements that are known as a whole only are not
+    /// missing.
     pub fn only_sum(&mut self) {
         self.reads.iter_mut().for_each(|read| read.ending.only_summed.clear());
     }
@@ -154,8 +155,8 @@ pub fn read(
     Ok(Files { reads, resolution })
 }
 
-/// Reads files. Accesses of different files are of different memories. What could be read before an error is in the result.
-/// `pagemap`: a map of pages.
+/// Reads files. Accesses of different files are of different memories. What could be read before an
+/// error is in the result. `pagemap`: a map of pages.
 pub fn analyse_files<A: Analysis + Clone>(
     sources: Vec<Opened>,
     need: Need,

@@ -80,7 +80,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     write_split(options, files, forms, groups)
 }
 
-/// The caches of text and CSV: those of sizes that the user has chosen, or those of the whole curve.
+/// The caches of text and CSV: those of sizes that the user has chosen, or those of the whole
+/// curve.
 fn shown(curve: &Curve, sizes: &[u64], chosen: bool) -> Vec<Point> {
     if chosen { cache_sizes::points(curve, sizes) } else { curve.points.clone() }
 }

@@ -49,7 +49,8 @@ impl Need {
     /// Counts in the ending of a file only what was used, and states the rest as missing.
     ///
     /// # Errors
-    /// The file has accesses, and none could be used. An error in the file is kept, and comes first.
+    /// The file has accesses, and none could be used. An error in the file is kept, and comes
+    /// first.
     pub fn check(&self, name: &str, ending: &mut Ending) -> Result<()> {
         let coarse = ending.coarse;
         let unusable = coarse.unusable(self.detail);

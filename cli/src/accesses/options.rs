@@ -13,11 +13,12 @@ use super::figures::seconds;
 /// What is read, and how results are printed.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Captures, traces of programs, tables of captures, or data sets; - is a capture on standard input
+    /// Captures, traces of programs, tables of captures, or data sets; - is a capture on standard
+    /// input
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Resolve physical pages to processes, mappings and virtual addresses by this map, which `hmtt pagemap record` has
-    /// made of the traced machine
+    /// Resolve physical pages to processes, mappings and virtual addresses by this map, which `hmtt
+    /// pagemap record` has made of the traced machine
     #[arg(long, value_name = "MAP")]
     pub pagemap: Option<PathBuf>,
     /// Print one JSON object

@@ -1,4 +1,5 @@
-//! `hmtt phases`: when the rate of accesses or the working set changes, and the working set over time.
+//! `hmtt phases`: when the rate of accesses or the working set changes, and the working set over
+//! time.
 
 use std::io::{self, Write};
 
@@ -71,8 +72,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     write_split(options, files, forms, groups)
 }
 
-/// Finds the working sets of all accesses, and of the accesses of each group. If no length of a slice
-/// is given, the report's slices are used for all accesses.
+/// Finds the working sets of all accesses, and of the accesses of each group. If no length of a
+/// slice is given, the report's slices are used for all accesses.
 fn analyse(
     options: &Options,
     split: &SplitOptions,

@@ -1,4 +1,5 @@
-//! `hmtt report`: one HTML page with charts of all analyses, from one pass over the files; and its charts as files.
+//! `hmtt report`: one HTML page with charts of all analyses, from one pass over the files; and its
+//! charts as files.
 //!
 //! ```text
 //! files -> found (results) -> over_time, all_memories, or compare -> parts -> page, or svg -> images
@@ -74,7 +75,8 @@ pub struct Arguments {
     /// Write each chart as a PNG file, of 288 pixels in an inch, into this directory
     #[arg(long, value_name = "DIR")]
     png: Option<PathBuf>,
-    /// Find reuse distances of this part of all lines, chosen by a hash, instead of all (SHARDS); 0.01 is usual
+    /// Find reuse distances of this part of all lines, chosen by a hash, instead of all (SHARDS);
+    /// 0.01 is usual
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     sample: Option<f64>,
     #[command(flatten)]
@@ -83,7 +85,8 @@ pub struct Arguments {
     #[cfg(feature = "dataset")]
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["pagemap", "by", "compare"])]
     cluster: Option<String>,
-    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET has it
+    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET
+    /// has it
     #[cfg(feature = "dataset")]
     #[arg(long, value_name = "FILE", requires = "cluster")]
     secret_file: Option<PathBuf>,

@@ -1,8 +1,9 @@
 //! Resolves physical pages to processes, mappings and virtual addresses by a map of pages.
 //!
-//! Where the trace of a card has the marks of snapshots, an access is resolved by those around it. Otherwise a card's clock is
-//! not related to that of the map, so a page is resolved by all snapshots, and ambiguous if they differ. Pages themselves,
-//! which have accesses at many times, are described by all snapshots.
+//! Where the trace of a card has the marks of snapshots, an access is resolved by those around it.
+//! Otherwise a card's clock is not related to that of the map, so a page is resolved by all
+//! snapshots, and ambiguous if they differ. Pages themselves, which have accesses at many times,
+//! are described by all snapshots.
 
 mod described;
 
@@ -53,7 +54,8 @@ impl Resolver {
         Ok(Resolver { map: Map { name, map, owners }, attributor })
     }
 
-    /// Refuses a trace of a program before it is read. What a table has is known only from its rows.
+    /// Refuses a trace of a program before it is read. What a table has is known only from its
+    /// rows.
     pub fn check(source: &Opened) -> Result<()> {
         if source.is_program() {
             let name = &source.name;
@@ -97,7 +99,8 @@ impl Resolution {
         self.map.map.missing.iter().map(move |what| format!("{name}: {what}"))
     }
 
-    /// The map, what is missing in it, and the shares of accesses that are resolved and that are not: names and values.
+    /// The map, what is missing in it, and the shares of accesses that are resolved and that are
+    /// not: names and values.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let Map { name, map, .. } = &self.map;
         let missing = |what: String| ("missing", escape::message(&what).to_string());

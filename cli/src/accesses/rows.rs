@@ -1,4 +1,5 @@
-//! `hmtt rows`: how banks are used, and whether accesses are to the row of their bank's last access.
+//! `hmtt rows`: how banks are used, and whether accesses are to the row of their bank's last
+//! access.
 
 use std::io::{self, Write};
 

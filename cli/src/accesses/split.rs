@@ -1,7 +1,8 @@
 //! Splits the results of a command by kernel, marks, function or thread: `--by`.
 //!
-//! [`analyse_split`] reads the files, [`options`] parses what is wanted, [`forms`] prints the groups as text, JSON and CSV, and [`profile`] writes the accesses of
-//! functions for programs that draw them.
+//! [`analyse_split`] reads the files, [`options`] parses what is wanted, [`forms`] prints the
+//! groups as text, JSON and CSV, and [`profile`] writes the accesses of functions for programs that
+//! draw them.
 
 pub mod forms;
 pub mod options;
@@ -32,7 +33,8 @@ pub struct Groups<R> {
     pub notes: Vec<String>,
 }
 
-/// What was found in all accesses, and in those of each group, for which the analysis can be another one.
+/// What was found in all accesses, and in those of each group, for which the analysis can be
+/// another one.
 pub struct Analysed<A, G: Analysis = A> {
     pub found: A,
     pub files: Files,
@@ -42,7 +44,8 @@ pub struct Analysed<A, G: Analysis = A> {
 /// Takes parts of sources, with the numbers of their memories.
 pub type Observer<'o> = &'o mut dyn FnMut(usize, Part<'_>);
 
-/// Reads all files as [`analyse`](super::input::analyse) does, also into an analysis for each group, if that is wanted.
+/// Reads all files as [`analyse`](super::input::analyse) does, also into an analysis for each
+/// group, if that is wanted.
 pub fn analyse_split<A: Analysis + Clone>(
     options: &Options,
     split: &SplitOptions,
@@ -89,8 +92,8 @@ impl<G: Analysis + Clone> Grouping<G> {
     }
 }
 
-/// Reads open files into one analysis of all accesses and, if there is a grouping, another one of each group. `pagemap`: a
-/// map of pages. `observe` takes the parts, too.
+/// Reads open files into one analysis of all accesses and, if there is a grouping, another one of
+/// each group. `pagemap`: a map of pages. `observe` takes the parts, too.
 pub fn analyse_groups<A: Analysis + Clone, G: Analysis + Clone>(
     sources: Vec<Opened>,
     need: Need,

@@ -15,7 +15,8 @@ use super::split::forms::{Forms as GroupForms, View};
 use super::split::options::SplitOptions;
 use super::split::{Analysed, analyse_split};
 
-/// Print which part of accesses is in streams of one stride, the hottest strides, and how long streams are
+/// Print which part of accesses is in streams of one stride, the hottest strides, and how long
+/// streams are
 #[derive(clap::Args)]
 #[command(
     after_help = "Streams are those of an instruction, in traces of programs; otherwise lines are assigned to 16 open streams."

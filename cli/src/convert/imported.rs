@@ -243,10 +243,12 @@ impl<W: Write> Sink for Requests<W> {
 }
 
 impl Import<'_> {
-    /// Converts the open file. Returns whether accesses are missing in it, as those between samples.
+    /// Converts the open file. Returns whether accesses are missing in it, as those between
+    /// samples.
     ///
     /// # Errors
-    /// The file cannot be read, or has a line that is not understood; or the output cannot be written.
+    /// The file cannot be read, or has a line that is not understood; or the output cannot be
+    /// written.
     pub fn run(mut self, opened: Opened) -> Result<bool> {
         let name = name_of_input(self.input);
         if self.to.has_instructions() || self.to == Format::Pcapng {

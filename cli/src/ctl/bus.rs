@@ -1,7 +1,8 @@
 //! Converts accesses to DDR commands, one access after the other.
 //!
-//! Each access opens its row, and closes it before the next one, as a controller does that closes rows at once. All
-//! distances are those of [`Timing`]; all ranks are refreshed when that is due. So all banks are closed at the end.
+//! Each access opens its row, and closes it before the next one, as a controller does that closes
+//! rows at once. All distances are those of [`Timing`]; all ranks are refreshed when that is due.
+//! So all banks are closed at the end.
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::{A10, column_pins};
@@ -22,8 +23,8 @@ pub struct Bus<'a> {
 }
 
 impl<'a> Bus<'a> {
-    /// Creates a bus at a clock after the last command of another controller. All banks are closed and all ranks
-    /// refreshed first, when no distance to any earlier command can be too short.
+    /// Creates a bus at a clock after the last command of another controller. All banks are closed
+    /// and all ranks refreshed first, when no distance to any earlier command can be too short.
     pub fn after(memory: &'a MemoryDescription, last_clock: Option<u64>) -> Self {
         let timing = Timing::new(memory);
         let Timing { cwl, burst, twr, trp, tras, trfc, tmod, txpr, tdllk, tzqinit, .. } = timing;
@@ -64,7 +65,8 @@ impl<'a> Bus<'a> {
         self.next = (close + trp).max(from + trc);
     }
 
-    /// Ends the bus. Returns the lines of its commands and the last clock of the last one's effects.
+    /// Ends the bus. Returns the lines of its commands and the last clock of the last one's
+    /// effects.
     pub fn finish(self) -> (Vec<u8>, u64) {
         (self.lines, self.next)
     }

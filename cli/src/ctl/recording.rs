@@ -1,10 +1,10 @@
 //! Writes commands to a card as a recording of the memory bus, or appends them to one.
 //!
-//! A recording that exists is copied with a new last clock, and replaced when the copy is complete. Memory does not
-//! depend on its size.
+//! A recording that exists is copied with a new last clock, and replaced when the copy is complete.
+//! Memory does not depend on its size.
 //!
-//! Rejected: compressed recordings, those with columns of another order or a line for each clock, and those that end with
-//! a rank in power-down or self refresh, in which no access can be made.
+//! Rejected: compressed recordings, those with columns of another order or a line for each clock,
+//! and those that end with a rank in power-down or self refresh, in which no access can be made.
 
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -30,7 +30,8 @@ pub fn read_memory(path: &Path) -> Result<MemoryDescription> {
     toml_memory::parse(&text).with_context(|| format!("{}", path.display()))
 }
 
-/// Writes the accesses of commands into a recording, new or existing. `memory`: required for a new one.
+/// Writes the accesses of commands into a recording, new or existing. `memory`: required for a new
+/// one.
 pub fn write(path: &Path, memory: Option<&MemoryDescription>, controls: &[Control]) -> Result<()> {
     let name = path.display();
     ensure!(
@@ -102,7 +103,8 @@ fn append(
     copy.finish()
 }
 
-/// Makes the commands on the bus, after a clock of an existing recording. Returns their lines and the new last clock.
+/// Makes the commands on the bus, after a clock of an existing recording. Returns their lines and
+/// the new last clock.
 fn commands(
     memory: &MemoryDescription,
     after: Option<u64>,

@@ -33,10 +33,12 @@ pub struct Arguments {
 /// Names of what is added.
 #[derive(clap::Args)]
 pub struct Names {
-    /// Name of the run; by default that of the file, without what `hmtt-recv -b` or `hmtt tag -f` appends
+    /// Name of the run; by default that of the file, without what `hmtt-recv -b` or `hmtt tag -f`
+    /// appends
     #[arg(long, value_name = "NAME")]
     pub run: Option<String>,
-    /// Name of the receiver, which becomes the first part of its boards' names: NAME-eth1, NAME-pid4711
+    /// Name of the receiver, which becomes the first part of its boards' names: NAME-eth1,
+    /// NAME-pid4711
     #[arg(long, value_name = "NAME")]
     pub receiver: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! `hmtt dataset follow`: adds the files of a running capture, or logs of tags, as they are finished.
+//! `hmtt dataset follow`: adds the files of a running capture, or logs of tags, as they are
+//! finished.
 
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -14,7 +15,8 @@ use crate::format::EncodingOption;
 /// Time between two looks at the folder.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Add the files that `hmtt-recv -w FILE -b ...` or `hmtt tag -o FILE.tags` writes, each when it is finished
+/// Add the files that `hmtt-recv -w FILE -b ...` or `hmtt tag -o FILE.tags` writes, each when it is
+/// finished
 #[derive(clap::Args)]
 #[command(
     after_help = "It may be ended at any time, also by kill -9: what it has begun is completed by the \

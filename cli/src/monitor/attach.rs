@@ -17,7 +17,8 @@ pub struct Attach {
     pid: i32,
 }
 
-/// Follows the process until it ends or a signal asks to detach. Returns whether something was lost.
+/// Follows the process until it ends or a signal asks to detach. Returns whether something was
+/// lost.
 pub fn run(Attach { options, pid }: &Attach) -> Result<bool> {
     let Prepared { options, mut outputs } = options.prepare(true)?;
     let process = Process::attach_checked(Pid::from_raw(*pid), false)?;

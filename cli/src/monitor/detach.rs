@@ -5,7 +5,8 @@ use nix::unistd::Pid;
 
 use crate::tag::detach::end;
 
-/// End following a process, whether its hmtt still runs or was killed: its threads continue in their original code
+/// End following a process, whether its hmtt still runs or was killed: its threads continue in
+/// their original code
 #[derive(clap::Args)]
 pub struct Detach {
     /// Process id
@@ -13,7 +14,8 @@ pub struct Detach {
     pid: i32,
 }
 
-/// Asks the process's controller to detach, and waits until it has, or removes what a killed one has left.
+/// Asks the process's controller to detach, and waits until it has, or removes what a killed one
+/// has left.
 pub fn run(Detach { pid }: &Detach) -> Result<()> {
     end(Pid::from_raw(*pid), "is not followed")
 }

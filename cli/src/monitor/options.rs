@@ -22,7 +22,8 @@ use crate::tag::warnings::shown;
 
 #[derive(clap::Args)]
 pub struct MonitorOptions {
-    /// Write the counts as JSON to this file, for hmtt monitor report, instead of a table to standard error
+    /// Write the counts as JSON to this file, for hmtt monitor report, instead of a table to
+    /// standard error
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Overwrite an existing output file; without this option it is an error
@@ -31,8 +32,8 @@ pub struct MonitorOptions {
     /// Follow children and the programs that processes execute; each has an output of its own
     #[arg(short, long)]
     follow: bool,
-    /// Write functions only that a rule selects: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, list=FILE,
-    /// source=FILE, or library=FILE[/RULE]
+    /// Write functions only that a rule selects: a name, a glob, regex=PATTERN, size>=BYTES,
+    /// size<BYTES, list=FILE, source=FILE, or library=FILE[/RULE]
     #[arg(short, long, value_name = "RULE")]
     include: Vec<String>,
     /// Write no functions that a rule matches; rules as for --include
@@ -56,12 +57,12 @@ pub struct MonitorOptions {
     /// Translate only and record nothing, which shows the cost of the translation itself
     #[arg(long, conflicts_with_all = ["include", "exclude", "output", "counts_only", "full", "progress", "predictors", "icache", "cpu", "hot_block", "hot_edge"])]
     translate_only: bool,
-    /// Run monitor threads on this CPU; by default, that of a process that is followed alone has a core of its own, as far as
-    /// there is one
+    /// Run monitor threads on this CPU; by default, that of a process that is followed alone has a
+    /// core of its own, as far as there is one
     #[arg(long, value_name = "NUMBER")]
     cpu: Option<usize>,
-    /// Keep lists of the executed blocks of each file in this folder, by which the next run starts faster; hmtt/blocks in the
-    /// user's cache folder (XDG_CACHE_HOME) by default
+    /// Keep lists of the executed blocks of each file in this folder, by which the next run starts
+    /// faster; hmtt/blocks in the user's cache folder (XDG_CACHE_HOME) by default
     #[arg(long, value_name = "FOLDER")]
     block_lists: Option<PathBuf>,
     /// Neither use nor keep such lists
@@ -70,7 +71,8 @@ pub struct MonitorOptions {
     /// Write symbols of the code cache to /tmp/perf-PID.map, where perf(1) finds them
     #[arg(long)]
     perf_map: bool,
-    /// Print a line to standard error each second: blocks per second, how full the rings are, and the hottest function
+    /// Print a line to standard error each second: blocks per second, how full the rings are, and
+    /// the hottest function
     #[arg(long)]
     progress: bool,
     /// Model branch predictors, a bimodal one and one after TAGE, and count their mispredictions
@@ -79,8 +81,8 @@ pub struct MonitorOptions {
     /// Model an instruction cache, and count its misses: size, lines of a set, and bytes of a line
     #[arg(long, value_name = "SIZE,WAYS,LINE", value_parser = geometry)]
     icache: Option<Geometry>,
-    /// Count the first thread's instructions in each block for intervals of this many instructions, and write these
-    /// vectors to the output file's name with .bb appended, as SimPoint reads them
+    /// Count the first thread's instructions in each block for intervals of this many instructions,
+    /// and write these vectors to the output file's name with .bb appended, as SimPoint reads them
     #[arg(long, value_name = "INTERVAL", requires = "output", value_parser = clap::value_parser!(u64).range(1000..))]
     bbv: Option<u64>,
 }
@@ -111,7 +113,8 @@ pub struct Prepared {
 }
 
 impl MonitorOptions {
-    /// The lists of executed blocks. Without a folder from the user, they are left out if there is no place for them.
+    /// The lists of executed blocks. Without a folder from the user, they are left out if there is
+    /// no place for them.
     fn block_lists(&self) -> Result<Option<BlockLists>> {
         if self.no_block_lists {
             return Ok(None);
@@ -139,8 +142,8 @@ impl MonitorOptions {
         }
     }
 
-    /// Blocks signals and creates the output file, before any other thread starts. `is_attached`: whether the process runs
-    /// already.
+    /// Blocks signals and creates the output file, before any other thread starts. `is_attached`:
+    /// whether the process runs already.
     pub fn prepare(&self, is_attached: bool) -> Result<Prepared> {
         let signals = block_signals()?;
         ptrace::ignore_file_size_signal();
@@ -189,7 +192,8 @@ impl MonitorOptions {
     }
 }
 
-/// The folder for lists of executed blocks below the user's cache folder (XDG Base Directory Specification).
+/// The folder for lists of executed blocks below the user's cache folder (XDG Base Directory
+/// Specification).
 fn default_folder() -> Option<(PathBuf, PathBuf)> {
     let absolute =
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

@@ -1,8 +1,9 @@
 //! Writes the results of the processes that are followed.
 //!
-//! The first program of the first process writes the file that the user names, `FILE`. With `--follow`, each other program
-//! of a process writes `FILE.PID`, and further programs of one process write `FILE.PID.2` and so on. A file is created
-//! before its program is followed, and removed if the program is not followed after all.
+//! The first program of the first process writes the file that the user names, `FILE`. With
+//! `--follow`, each other program of a process writes `FILE.PID`, and further programs of one
+//! process write `FILE.PID.2` and so on. A file is created before its program is followed, and
+//! removed if the program is not followed after all.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -58,7 +59,8 @@ pub struct Finished {
     pub has_failed: bool,
     /// Whether something was lost, or a process was not followed that should have been.
     pub is_lost: bool,
-    /// Files besides the first, in the order in which their programs ended: process, program and path.
+    /// Files besides the first, in the order in which their programs ended: process, program and
+    /// path.
     named: Vec<(Pid, PathBuf, PathBuf)>,
 }
 
@@ -85,7 +87,8 @@ fn new_file(created: Option<&Created>) -> NewFiles {
 }
 
 impl Files {
-    /// Creates the files of a program. `suffix`: the end of their names, before the suffix of vectors.
+    /// Creates the files of a program. `suffix`: the end of their names, before the suffix of
+    /// vectors.
     fn create(&self, suffix: &str) -> Result<ProfileOutput, TagError> {
         let path = self.path.as_ref().map(|path| with_suffix(path, suffix));
         let create = |path: &PathBuf| Created::new(path, self.overwrite);
@@ -126,8 +129,8 @@ fn warn_of_unread(Unread { path, library, why }: &Unread, rules: &Selection, pre
 }
 
 impl ProfileOutput {
-    /// Writes or prints the counts, and warns of losses. `prefix`: start of each message. `heading`: that of a table.
-    /// Returns whether it has failed, and whether something was lost.
+    /// Writes or prints the counts, and warns of losses. `prefix`: start of each message.
+    /// `heading`: that of a table. Returns whether it has failed, and whether something was lost.
     fn finish(self, outcome: Outcome, prefix: &str, heading: &str) -> (bool, bool) {
         let ProfileOutput { counts, vectors, new_files, perf_map, prints, selection } = self;
         new_files.into_iter().for_each(NewFiles::keep);
@@ -173,8 +176,8 @@ impl ProfileOutput {
 }
 
 impl Outputs {
-    /// Creates the files of the first process. `is_tree`: whether others may be followed. `perf_maps`: where symbols of code
-    /// caches are written for perf(1), if they are.
+    /// Creates the files of the first process. `is_tree`: whether others may be followed.
+    /// `perf_maps`: where symbols of code caches are written for perf(1), if they are.
     ///
     /// # Errors
     /// [`TagError::Output`] if they cannot be created.
@@ -194,7 +197,8 @@ impl Outputs {
         }
     }
 
-    /// Prints which files were written besides the first, and which rules match no function. Returns how writing went.
+    /// Prints which files were written besides the first, and which rules match no function.
+    /// Returns how writing went.
     pub fn finish(&self) -> Finished {
         if let Some(rules) = &self.files.selection {
             warn_of_unmatched(rules, true);

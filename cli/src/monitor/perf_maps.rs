@@ -1,7 +1,8 @@
 //! Writes symbols of code caches where perf(1) looks for those of memory that belongs to no file.
 //!
-//! A file that is there when a process starts belongs to an earlier process with the same number, and is removed. One that
-//! is there at its end, or when `hmtt` attaches, may have been written by the program itself, such as a JIT compiler.
+//! A file that is there when a process starts belongs to an earlier process with the same number,
+//! and is removed. One that is there at its end, or when `hmtt` attaches, may have been written by
+//! the program itself, such as a JIT compiler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +38,8 @@ impl PerfMaps {
     /// A program of a process is about to be followed.
     ///
     /// # Errors
-    /// [`PerfMapError`] if a file of an earlier process cannot be removed, or the process may have a map already.
+    /// [`PerfMapError`] if a file of an earlier process cannot be removed, or the process may have
+    /// a map already.
     pub fn begin(&mut self, pid: Pid) -> Result<PlannedMap, PerfMapError> {
         let place = PerfMapPlace::new(pid)?;
         let is_first = self.followed.is_empty();

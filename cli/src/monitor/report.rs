@@ -26,7 +26,8 @@ pub struct Report {
     /// Number of rows of each table; 0 means all
     #[arg(long, value_name = "ROWS", default_value_t = ROWS)]
     top: usize,
-    /// Add the accesses of blocks and loops that hmtt tag report --json has attributed to them in a trace of another run
+    /// Add the accesses of blocks and loops that hmtt tag report --json has attributed to them in a
+    /// trace of another run
     #[arg(long, value_name = "REPORT", conflicts_with_all = ["annotate", "dot", "callgrind"])]
     accesses: Option<PathBuf>,
     /// Print one JSON object
@@ -35,10 +36,12 @@ pub struct Report {
     /// Print the executed instructions of a function, with how often each was executed
     #[arg(long, value_name = "FUNCTION", group = "form")]
     annotate: Option<String>,
-    /// Print the control flow of a function as a graph for dot, with blocks coloured by their executions
+    /// Print the control flow of a function as a graph for dot, with blocks coloured by their
+    /// executions
     #[arg(long, value_name = "FUNCTION", group = "form")]
     dot: Option<String>,
-    /// Print the executions of all instructions in callgrind's format, for callgrind_annotate and KCachegrind
+    /// Print the executions of all instructions in callgrind's format, for callgrind_annotate and
+    /// KCachegrind
     #[arg(long, group = "form")]
     callgrind: bool,
 }

@@ -21,7 +21,8 @@ pub struct Run {
     program: Vec<OsString>,
 }
 
-/// Runs the program until it ends, and ends as the program has ended. Returns whether something was lost.
+/// Runs the program until it ends, and ends as the program has ended. Returns whether something was
+/// lost.
 pub fn run(Run { options, program }: &Run) -> Result<bool> {
     let Prepared { options, mut outputs } = options.prepare(false)?;
     run_to_end(program, &options, &mut outputs, |one, _| Ok(one.first), |outputs| outputs.finish())
@@ -37,8 +38,8 @@ pub struct Followed {
     pub risk_policy: RiskPolicy,
 }
 
-/// Runs a program until it ends, and ends as the program has ended. `go_on`: continues once following it has ended.
-/// `finish`: completes the outputs. Returns whether something was lost.
+/// Runs a program until it ends, and ends as the program has ended. `go_on`: continues once
+/// following it has ended. `finish`: completes the outputs. Returns whether something was lost.
 pub fn run_to_end<O: Observer>(
     program: &[OsString],
     options: &Options,

@@ -1,4 +1,5 @@
-//! `hmtt pagemap convert`: a map as a table or as HMTT's 13-byte records, and such records as a map.
+//! `hmtt pagemap convert`: a map as a table or as HMTT's 13-byte records, and such records as a
+//! map.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -21,13 +22,15 @@ const HEADING: &str =
 /// Where the numbers of pages are in a 13-byte record.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum RecordLayout {
-    /// As the program beside the published traces reads them: 3 bytes of the frame, 5 of the virtual page
+    /// As the program beside the published traces reads them: 3 bytes of the frame, 5 of the
+    /// virtual page
     Program,
     /// As the text beside them says: 4 bytes of the virtual page, 4 of the frame
     Text,
 }
 
-/// Convert a map of pages to CSV or to HMTT's 13-byte records of page tables, or such records to a map
+/// Convert a map of pages to CSV or to HMTT's 13-byte records of page tables, or such records to a
+/// map
 #[derive(clap::Args)]
 #[command(
     after_help = "A map becomes CSV if the output's extension is csv, otherwise records; anything else is read as records."
@@ -91,7 +94,8 @@ fn records(input: impl Read, from: &Path, to: &Path, layout: Layout, force: bool
         to_map(input, layout, BufWriter::new(file)).with_context(|| to.display().to_string())?;
     let Counts { records, left_out, is_cut, .. } = counts;
     let from = from.display();
-    // A map without snapshots, or of bytes that mean something else, is of no use, and does not get its name.
+    // A map without snapshots, or of bytes that mean something else, is of no use, and does not get
+    // its name.
     ensure!(records > 0, "{from} is no map of pages, and has no records of page tables");
     ensure!(
         counts.is_plausible(),

@@ -15,14 +15,16 @@ use crate::tag::values::window;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Marks")]
 pub struct MarkOptions {
-    /// Mark the begin and the end of each snapshot in the capture of a card, whose registers this device has: /dev/mem, or one
-    /// of a UIO driver; and the offset of physical address 0 in it. Accesses are then resolved by the snapshots around them
+    /// Mark the begin and the end of each snapshot in the capture of a card, whose registers this
+    /// device has: /dev/mem, or one of a UIO driver; and the offset of physical address 0 in it.
+    /// Accesses are then resolved by the snapshots around them
     #[arg(long, value_name = "PATH[:OFFSET[:BYTES]]", value_parser = window)]
     device: Option<CardWindow>,
     /// Description of the memory, in TOML, if it moves the registers; required for a new recording
     #[arg(long, value_name = "FILE")]
     memory: Option<PathBuf>,
-    /// Write the marks as DDR commands into a recording, appended if it exists, instead of making them
+    /// Write the marks as DDR commands into a recording, appended if it exists, instead of making
+    /// them
     #[arg(long, value_name = "FILE.cmd", conflicts_with = "device")]
     record: Option<PathBuf>,
 }
@@ -62,7 +64,8 @@ impl Marks {
         Ok(Marks { sink, memory, next })
     }
 
-    /// Takes a snapshot with the next number and what makes its marks; without both, if no marks are wanted.
+    /// Takes a snapshot with the next number and what makes its marks; without both, if no marks
+    /// are wanted.
     pub fn with_next<T>(&mut self, take: impl FnOnce(Option<(u32, &mut dyn FnMut(u8))>) -> T) -> T {
         let number = self.next;
         self.next = number.wrapping_add(1);

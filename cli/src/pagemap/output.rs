@@ -1,7 +1,9 @@
-//! Writes maps and what they are converted to: a file has its name once it is of use, and until then the old one stays.
+//! Writes maps and what they are converted to: a file has its name once it is of use, and until
+//! then the old one stays.
 //!
-//! A regular file is written beside its name and renamed, and only its owner may read it: frame numbers are what the kernel
-//! hides from others. Pipes, devices and inherited descriptors are written as they are, and symbolic links are not followed.
+//! A regular file is written beside its name and renamed, and only its owner may read it: frame
+//! numbers are what the kernel hides from others. Pipes, devices and inherited descriptors are
+//! written as they are, and symbolic links are not followed.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -53,7 +55,8 @@ impl Unnamed {
     /// Gives the file its name, if it does not have it yet.
     ///
     /// # Errors
-    /// The file cannot be renamed, or another one has appeared under the name and must not be overwritten.
+    /// The file cannot be renamed, or another one has appeared under the name and must not be
+    /// overwritten.
     pub fn name(&mut self) -> Result<()> {
         let Some((beside, new)) = self.beside.take() else { return Ok(()) };
         let path = &self.path;

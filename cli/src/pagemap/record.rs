@@ -1,4 +1,5 @@
-//! `hmtt pagemap record`: snapshots of the pages of processes, once or again and again, with marks to a card on request.
+//! `hmtt pagemap record`: snapshots of the pages of processes, once or again and again, with marks
+//! to a card on request.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -18,8 +19,8 @@ use crate::tag::values::duration;
 
 /// Record which frames of physical memory the pages of processes have
 ///
-/// Needs the capability CAP_SYS_ADMIN, for which the kernel shows the numbers of frames, and CAP_SYS_PTRACE for processes of
-/// other users.
+/// Needs the capability CAP_SYS_ADMIN, for which the kernel shows the numbers of frames, and
+/// CAP_SYS_PTRACE for processes of other users.
 #[derive(clap::Args)]
 #[command(
     after_help = "Without --every, there is one snapshot. With it, recording ends after --for, with Ctrl-C, or when all \

@@ -1,4 +1,5 @@
-//! Defines the arguments of `hmtt sql`: `hmtt-sql` parses them, `hmtt` completes and describes them.
+//! Defines the arguments of `hmtt sql`: `hmtt-sql` parses them, `hmtt` completes and describes
+//! them.
 
 use std::path::PathBuf;
 
@@ -55,10 +56,12 @@ pub struct Arguments {
     /// Have a cluster execute the query; the address is that of its scheduler
     #[arg(long, value_name = "HOST:PORT")]
     pub cluster: Option<String>,
-    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET has it
+    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET
+    /// has it
     #[arg(long, value_name = "FILE", requires = "cluster")]
     pub secret_file: Option<PathBuf>,
-    /// Tasks of the cluster into which reading and grouping are divided; at least as many as it executes at the same time
+    /// Tasks of the cluster into which reading and grouping are divided; at least as many as it
+    /// executes at the same time
     #[arg(
         long,
         value_name = "N",

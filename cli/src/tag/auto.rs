@@ -1,4 +1,5 @@
-//! `hmtt tag --auto`: samples a process for a while and chooses the functions in which most time is spent.
+//! `hmtt tag --auto`: samples a process for a while and chooses the functions in which most time is
+//! spent.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,14 +14,14 @@ use nix::sys::signal::SigSet;
 
 use super::end;
 
-/// Smallest function that is chosen, in bytes. Smaller functions are called often in relation to their time, so
-/// their tags cost much and show little.
+/// Smallest function that is chosen, in bytes. Smaller functions are called often in relation to
+/// their time, so their tags cost much and show little.
 const LEAST_BYTES: u64 = 32;
 
 #[derive(clap::Args)]
 pub struct Auto {
-    /// Tag this many functions: those in which most time is spent, among those that the rules select. The program first
-    /// runs untagged and is sampled a thousand times per second
+    /// Tag this many functions: those in which most time is spent, among those that the rules
+    /// select. The program first runs untagged and is sampled a thousand times per second
     #[arg(long, value_name = "COUNT", conflicts_with = "follow")]
     auto: Option<usize>,
     /// Duration of the sampling
@@ -30,7 +31,8 @@ pub struct Auto {
 }
 
 impl Auto {
-    /// Returns the process and the chosen functions; `None` if the process has ended and there is nothing to tag.
+    /// Returns the process and the chosen functions; `None` if the process has ended and there is
+    /// nothing to tag.
     pub fn choose(
         &self,
         process: Process,

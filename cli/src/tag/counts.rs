@@ -1,4 +1,5 @@
-//! Collects the counts of programs, and writes them as JSON to a file or as a table to standard error.
+//! Collects the counts of programs, and writes them as JSON to a file or as a table to standard
+//! error.
 
 use anyhow::Result;
 use hmtt_format::escape;

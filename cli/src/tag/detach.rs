@@ -26,8 +26,8 @@ pub fn run(Detach { pid }: &Detach) -> Result<()> {
     end(Pid::from_raw(*pid), "has no tags")
 }
 
-/// Asks the controller of a process to detach, or removes what a killed one has left. `nothing`: what is said of the
-/// process if there is neither.
+/// Asks the controller of a process to detach, or removes what a killed one has left. `nothing`:
+/// what is said of the process if there is neither.
 pub fn end(pid: Pid, nothing: &str) -> Result<()> {
     match controller(pid)? {
         Some(tracer) => ask(pid, tracer),

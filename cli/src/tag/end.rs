@@ -1,4 +1,5 @@
-//! Ends this command in the same way as the traced program, so that the caller sees the program's own status.
+//! Ends this command in the same way as the traced program, so that the caller sees the program's
+//! own status.
 
 use anyhow::Result;
 use hmtt_probe::control::{Ending, Tagged};
@@ -22,7 +23,8 @@ pub fn leave(tagged: Tagged, ending: Ending) -> Result<End> {
     Ok(End::from_ending(ending))
 }
 
-/// Releases a process that has executed another program. If it is our child, waits until that program has ended.
+/// Releases a process that has executed another program. If it is our child, waits until that
+/// program has ended.
 pub fn wait_for_replacement(tagged: Tagged) -> Result<End> {
     Ok(match wait_for_end(tagged.release()?) {
         Some(Ok(code)) => End::Status(code),
@@ -41,7 +43,8 @@ impl End {
         }
     }
 
-    /// Ends this process as the program ended. Returns if neither the program nor this command has failed.
+    /// Ends this process as the program ended. Returns if neither the program nor this command has
+    /// failed.
     pub fn exit_if_failed(self, has_failed: bool) {
         match self {
             End::Status(0) if has_failed => std::process::exit(1),

@@ -1,12 +1,14 @@
 //! Creates the files that `hmtt tag` writes, without overwriting files of other users or programs.
 //!
-//! Files are created before the program starts, so that it does not run without a usable output. A regular file is
-//! always a new file that only its owner may read: names and counts show what a program does. With `--overwrite` the
-//! old name is removed first, so that other hard links to the old file keep their content.
+//! Files are created before the program starts, so that it does not run without a usable output. A
+//! regular file is always a new file that only its owner may read: names and counts show what a
+//! program does. With `--overwrite` the old name is removed first, so that other hard links to the
+//! old file keep their content.
 //!
-//! A user who can write the directory can exchange its names at any time. Invariant: no symbolic link is followed in
-//! the last component of a path, a name is opened once, and the type of the file is determined by the descriptor
-//! alone. Named pipes, character devices and inherited descriptors (`/dev/stdout`, `/dev/fd/N`) are opened as they are.
+//! A user who can write the directory can exchange its names at any time. Invariant: no symbolic
+//! link is followed in the last component of a path, a name is opened once, and the type of the
+//! file is determined by the descriptor alone. Named pipes, character devices and inherited
+//! descriptors (`/dev/stdout`, `/dev/fd/N`) are opened as they are.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -88,7 +90,8 @@ fn open(path: &Path, overwrite: bool) -> io::Result<(File, Option<(Entry, Identi
     }
 }
 
-/// Creates a file under a name that does not exist. Fails if another process takes the name meanwhile.
+/// Creates a file under a name that does not exist. Fails if another process takes the name
+/// meanwhile.
 fn create(entry: &Entry, overwrite: bool) -> io::Result<File> {
     if overwrite && entry.remove_unless_live(None)? == Removal::Live {
         return Err(io::Error::new(ErrorKind::ResourceBusy, "another hmtt is writing it"));

@@ -1,5 +1,5 @@
-//! `hmtt tag list`: lists the functions of a program or a process, the calls and jumps to them, and the reasons why
-//! some cannot be tagged.
+//! `hmtt tag list`: lists the functions of a program or a process, the calls and jumps to them, and
+//! the reasons why some cannot be tagged.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -23,8 +23,8 @@ use super::options::RuleOptions;
 use super::warnings::shown;
 use super::{blocks, program, rules};
 
-/// List the functions of a program, the calls and jumps to each, and why some cannot be tagged; with --blocks or
-/// --loops, the blocks of the functions that these select
+/// List the functions of a program, the calls and jumps to each, and why some cannot be tagged;
+/// with --blocks or --loops, the blocks of the functions that these select
 #[derive(clap::Args)]
 pub struct List {
     /// A program, or a process id

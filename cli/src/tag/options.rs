@@ -20,17 +20,19 @@ pub struct TagOptions {
     pub auto: Auto,
     #[command(flatten)]
     pub output: OutputOptions,
-    /// Limit on the cost of tags, as a share of the program's processor time without them: tags of the most frequently
-    /// called functions are removed until the cost is below the limit
+    /// Limit on the cost of tags, as a share of the program's processor time without them: tags of
+    /// the most frequently called functions are removed until the cost is below the limit
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub budget: Option<f64>,
-    /// Name the stubs for perf, in /tmp/perf-PID.map, until the tags are removed or the program ends
+    /// Name the stubs for perf, in /tmp/perf-PID.map, until the tags are removed or the program
+    /// ends
     #[arg(long, conflicts_with = "follow")]
     pub perf_map: bool,
     /// Follow children and the programs that processes execute; each is tagged separately
     #[arg(short, long)]
     pub follow: bool,
-    /// Tag the process although seccomp filters restrict its system calls, or its code sets the register gs
+    /// Tag the process although seccomp filters restrict its system calls, or its code sets the
+    /// register gs
     #[arg(long)]
     pub force: bool,
 }
@@ -48,14 +50,15 @@ fn percent(text: &str) -> Result<f64, String> {
 /// Rules. The last rule that matches a function decides, with exclusions after inclusions.
 #[derive(clap::Args)]
 pub struct RuleOptions {
-    /// Select functions: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, list=FILE, source=FILE, or
-    /// library=FILE[/RULE]; by default all functions of the program
+    /// Select functions: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, list=FILE,
+    /// source=FILE, or library=FILE[/RULE]; by default all functions of the program
     #[arg(short, long, value_name = "RULE")]
     include: Vec<String>,
     /// Exclude functions; rules as for --include
     #[arg(short = 'x', long, value_name = "RULE")]
     exclude: Vec<String>,
-    /// Tag all basic blocks of the selected functions that this rule matches; rules as for --include
+    /// Tag all basic blocks of the selected functions that this rule matches; rules as for
+    /// --include
     #[arg(long, value_name = "RULE")]
     blocks: Vec<String>,
     /// Tag the heads of loops in the selected functions that this rule matches, to count iterations

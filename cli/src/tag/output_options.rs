@@ -18,8 +18,8 @@ pub struct OutputOptions {
     /// Action of a tag
     #[arg(long, value_enum, default_value_t = SinkName::Count)]
     sink: SinkName,
-    /// Write the counts as JSON to this file, instead of a table to standard error; or the log, together with
-    /// FILE.json, which names the functions
+    /// Write the counts as JSON to this file, instead of a table to standard error; or the log,
+    /// together with FILE.json, which names the functions
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Overwrite existing output files; without this option they are an error
@@ -43,8 +43,8 @@ pub struct OutputOptions {
     /// Physical address of the window, by which a trace contains it
     #[arg(long, value_name = "ADDRESS", value_parser = number)]
     window_base: Option<u64>,
-    /// Make marks on the memory bus, which relate the times of log and trace: a device with the card's configuration
-    /// registers, and their offset
+    /// Make marks on the memory bus, which relate the times of log and trace: a device with the
+    /// card's configuration registers, and their offset
     #[arg(long, value_name = "PATH[:OFFSET]", value_parser = window)]
     marks: Option<CardWindow>,
     /// Time between two marks

@@ -1,10 +1,11 @@
 //! Writes the outputs of the processes that are followed, and reports what could not be tagged.
 //!
-//! Data flow: [`Outputs`] opens the output of each process when its tags are inserted, updates its map when they
-//! change, and completes it when the process is no longer followed. Counts of all processes go to one file.
+//! Data flow: [`Outputs`] opens the output of each process when its tags are inserted, updates its
+//! map when they change, and completes it when the process is no longer followed. Counts of all
+//! processes go to one file.
 //!
-//! A process that is followed alone is a tree of one. Its messages do not name it. Its counts are written while it is
-//! still stopped, so they are complete when `hmtt tag detach` returns.
+//! A process that is followed alone is a tree of one. Its messages do not name it. Its counts are
+//! written while it is still stopped, so they are complete when `hmtt tag detach` returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -99,8 +100,8 @@ impl Failures {
 }
 
 impl<'a> Outputs<'a> {
-    /// Outputs of a process tree. `first`: its first process, with its output. `is_tree`: whether other processes may
-    /// follow.
+    /// Outputs of a process tree. `first`: its first process, with its output. `is_tree`: whether
+    /// other processes may follow.
     pub fn new(
         options: &'a OutputOptions,
         first: Pid,
@@ -127,8 +128,8 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// Waits for a program that has replaced a process that was followed alone, and returns how the first process has
-    /// ended.
+    /// Waits for a program that has replaced a process that was followed alone, and returns how the
+    /// first process has ended.
     pub fn wait_for_end(&mut self, ending: Ending) -> Result<End> {
         match self.replaced.take() {
             Some(replaced) => end::wait_for_replacement(replaced),

@@ -23,7 +23,8 @@ pub struct ProcessOutput {
 /// The map file, which names the functions of a log or of a card's tags.
 pub struct MapFile {
     pub path: PathBuf,
-    /// Whether an existing file may be replaced: if the user requested it, or if this process created the file.
+    /// Whether an existing file may be replaced: if the user requested it, or if this process
+    /// created the file.
     pub may_replace: bool,
     pub id: [u8; 8],
     pub sink: &'static str,

@@ -1,8 +1,8 @@
-//! Tags a process, and with `--follow` also its children and the programs that they execute, and follows them until
-//! they end.
+//! Tags a process, and with `--follow` also its children and the programs that they execute, and
+//! follows them until they end.
 //!
-//! A process that is followed alone is a process tree of one, and goes through the same steps. [`Outputs`] receives the
-//! results of each process and writes them.
+//! A process that is followed alone is a process tree of one, and goes through the same steps.
+//! [`Outputs`] receives the results of each process and writes them.
 
 use anyhow::Result;
 use hmtt_probe::control::{PerfMap, Start, Tagged, follow_tree};
@@ -22,8 +22,8 @@ pub struct Starts {
     pub executed: Start,
 }
 
-/// Tags a process whose threads are stopped, follows it and writes the outputs. Returns whether something was lost. If
-/// the status of the process is not 0, this process ends with it.
+/// Tags a process whose threads are stopped, follows it and writes the outputs. Returns whether
+/// something was lost. If the status of the process is not 0, this process ends with it.
 pub fn run(
     process: Process,
     options: &TagOptions,

@@ -1,4 +1,5 @@
-//! `hmtt tag symbols`: writes a file with the names and unwind information of a tagged process's stubs, for a debugger.
+//! `hmtt tag symbols`: writes a file with the names and unwind information of a tagged process's
+//! stubs, for a debugger.
 
 use std::path::PathBuf;
 

@@ -24,7 +24,8 @@ type Program = (Pid, Option<(u64, u64)>);
 /// Programs in which LeakSanitizer was looked for, and whether one has it.
 static CHECKED: Mutex<(BTreeSet<Program>, bool)> = Mutex::new((BTreeSet::new(), false));
 
-/// Warns once if the program of a process contains LeakSanitizer, which does not work in a traced program.
+/// Warns once if the program of a process contains LeakSanitizer, which does not work in a traced
+/// program.
 pub fn warn_of_leak_detector(pid: Pid) {
     let file = std::fs::metadata(format!("/proc/{pid}/exe")).ok();
     let program = (pid, file.map(|file| (file.dev(), file.ino())));
@@ -45,8 +46,8 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Prints how many functions and blocks are not tagged. Names some functions; those that were refused only in the
-/// process come first. `prefix`: start of each message.
+/// Prints how many functions and blocks are not tagged. Names some functions; those that were
+/// refused only in the process come first. `prefix`: start of each message.
 pub fn print_refused(tagged: &Tagged, prefix: &str) {
     for (library, reason) in tagged.unread() {
         let (library, reason) = (shown(library), chain(reason));
@@ -74,7 +75,8 @@ pub fn print_refused(tagged: &Tagged, prefix: &str) {
     }
 }
 
-/// Prints where the program has overwritten jumps, which are left as they are, and which memory of the tags remains.
+/// Prints where the program has overwritten jumps, which are left as they are, and which memory of
+/// the tags remains.
 pub fn print_restored(restored: &Restored, prefix: &str) {
     if let RemainingMemory::Forbidden(_) = restored.remaining {
         report!("hmtt: warning: {prefix}{}", restored.remaining);

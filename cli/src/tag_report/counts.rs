@@ -1,4 +1,5 @@
-//! Prints a file of counts for `hmtt tag report`, as the table that `hmtt tag run` prints without `-o`.
+//! Prints a file of counts for `hmtt tag report`, as the table that `hmtt tag run` prints without
+//! `-o`.
 
 use std::fs::File;
 use std::io::{BufReader, Read};

@@ -1,4 +1,5 @@
-//! Attributes the accesses of a capture to the functions and blocks of a log that shares marks with it.
+//! Attributes the accesses of a capture to the functions and blocks of a log that shares marks with
+//! it.
 
 use std::fs::File;
 use std::path::Path;

@@ -19,7 +19,8 @@ pub struct Attach {
     pid: i32,
 }
 
-/// Follows the process until it ends or a signal asks to detach. Returns whether something was lost.
+/// Follows the process until it ends or a signal asks to detach. Returns whether something was
+/// lost.
 pub fn run(Attach { options, pid }: &Attach) -> Result<bool> {
     let Prepared { options, mut outputs, mut schedule } = options.prepare(false, None)?;
     let pid = Pid::from_raw(*pid);

@@ -1,25 +1,27 @@
 //! Keeps the slowdown of a recorded program below what is asked (`--budget`).
 //!
-//! While a program is recorded, this estimates how far it would have come natively in the same time. Where that is too little
+//! While a program is recorded, this estimates how far it would have come natively in the same
+//! time. Where that is too little
 //!
-//! 1. less is recorded of functions, first of those with the fewest known accesses for what they cost ([`levels`]), as long as at least
-//!    `LEAST_KNOWN` of all accesses remain known;
-//! 2. if that does not suffice, the program runs natively from time to time, for as long as brings it back below the
-//!    slowdown that is asked, and all is recorded in between.
+//! 1. less is recorded of functions, first of those with the fewest known accesses for what they
+//!    cost ([`levels`]), as long as at least `LEAST_KNOWN` of all accesses remain known;
+//! 2. if that does not suffice, the program runs natively from time to time, for as long as brings
+//!    it back below the slowdown that is asked, and all is recorded in between.
 //!
 //! # The estimate
 //!
-//! While the program is recorded for `on` seconds, its threads use `cpu` seconds of processors, and this process `own` seconds.
-//! Then it is taken to have come as far as natively in
+//! While the program is recorded for `on` seconds, its threads use `cpu` seconds of processors, and
+//! this process `own` seconds. Then it is taken to have come as far as natively in
 //!
 //! ```text
 //! busy = min(on, cpu)     idle = min(on - busy - own, on * waits)
 //! native = idle + busy / RECORDED
 //! ```
 //!
-//! `waits` is the share of the time in which it used no processor when it ran natively, 0 before that. `RECORDED` is how many
-//! times its native processor time a program uses while all of its accesses are recorded; the rest of the slowdown is waiting
-//! for this process. A program for which that is more exceeds the budget. Times in which it runs natively count as they are.
+//! `waits` is the share of the time in which it used no processor when it ran natively, 0 before
+//! that. `RECORDED` is how many times its native processor time a program uses while all of its
+//! accesses are recorded; the rest of the slowdown is waiting for this process. A program for which
+//! that is more exceeds the budget. Times in which it runs natively count as they are.
 
 mod costs;
 mod levels;
@@ -39,16 +41,18 @@ use costs::Costs;
 pub use costs::{Counter, CountingSink};
 use levels::{Level, choose};
 
-/// Processor time of a program while all accesses are recorded, as a multiple of that of a native run: 2.1 to 2.4 for LuaJIT, bzip2
-/// and fib.
+/// Processor time of a program while all accesses are recorded, as a multiple of that of a native
+/// run: 2.1 to 2.4 for LuaJIT, bzip2 and fib.
 const RECORDED: f64 = 2.5;
-/// The part of the budget that is used: the rest is for what cannot be made up for, at the end and by estimates.
+/// The part of the budget that is used: the rest is for what cannot be made up for, at the end and
+/// by estimates.
 const USED: f64 = 0.8;
 /// Least share of accesses that are known if the program is recorded all the time.
 const LEAST_KNOWN: f64 = 0.1;
 /// Shares of the accesses of a function with different addresses that may be recorded, in percent.
 const SHARES: [u32; 5] = [10, 25, 50, 75, 100];
-/// How long the program is recorded at first, and later: this share of the time before, and not longer than that.
+/// How long the program is recorded at first, and later: this share of the time before, and not
+/// longer than that.
 const FIRST: Duration = Duration::from_millis(100);
 const SHARE_OF_TIME: u32 = 20;
 const LONGEST: Duration = Duration::from_secs(1);
@@ -101,7 +105,8 @@ impl Window {
         (idle, busy / RECORDED)
     }
 
-    /// How many units may be written in a window in which the program does the same, without native times.
+    /// How many units may be written in a window in which the program does the same, without native
+    /// times.
     fn most_units(&self, Budget(budget): Budget) -> f64 {
         let (idle, work) = self.idle_and_work();
         let without = idle + RECORDED * work;
@@ -155,7 +160,8 @@ fn own_time() -> Duration {
 }
 
 impl Regulator {
-    /// Nothing was recorded. `choice`: what is recorded of all blocks if that does not cost too much.
+    /// Nothing was recorded. `choice`: what is recorded of all blocks if that does not cost too
+    /// much.
     pub fn new(budget: Budget, choice: Choice, chunk: Chunk) -> Self {
         let most = match choice.selector {
             Selector::Every => Omega::ALL,
@@ -296,7 +302,8 @@ impl Regulator {
         extents.collect()
     }
 
-    /// What was recorded until now, in a sentence. The slowdown is that until recording has ended the last time.
+    /// What was recorded until now, in a sentence. The slowdown is that until recording has ended
+    /// the last time.
     pub fn summary(&self) -> String {
         let (mut windows, mut recorded) = (self.windows, self.recorded);
         if self.left.is_none() {
@@ -358,7 +365,8 @@ mod tests {
         assert_eq!(Times { passed: 1.0, native: 0.7 }.pause(Budget(0.5)), 0.0);
     }
 
-    /// A function with 1,000 executions of a block, whose levels have these slots and known accesses.
+    /// A function with 1,000 executions of a block, whose levels have these slots and known
+    /// accesses.
     fn function(levels: &[(f64, f64)]) -> Vec<Level> {
         let thousand = |(units, accesses): &(f64, f64)| Level {
             units: 1000.0 * units,
@@ -367,7 +375,8 @@ mod tests {
         levels.iter().map(thousand).collect()
     }
 
-    /// What two functions cost: in one, few accesses have most addresses; in the other all have different ones.
+    /// What two functions cost: in one, few accesses have most addresses; in the other all have
+    /// different ones.
     fn costs() -> Costs {
         let few =
             [(0.0, 0.0), (1.0, 8.0), (1.0, 8.0), (1.0, 8.0), (1.0, 8.0), (2.0, 10.0), (10.0, 10.0)];
@@ -390,7 +399,8 @@ mod tests {
         }
     }
 
-    /// A second, of which the program waits so much for units to be written, and computes in the rest.
+    /// A second, of which the program waits so much for units to be written, and computes in the
+    /// rest.
     fn window(waits: f64) -> Window {
         Window { on: 1.0, cpu: 1.0 - waits, own: 1.0, units: 22_000.0, waits: 0.0 }
     }
@@ -403,8 +413,8 @@ mod tests {
 
     #[test]
     fn functions_that_tell_less_for_their_cost_are_recorded_less() {
-        // The native time is 0.2 s. Of four fifths of the budget, 0.82 s, 0.5 s are needed by the program itself, and 0.12 s
-        // are left for units: a quarter of those that were written.
+        // The native time is 0.2 s. Of four fifths of the budget, 0.82 s, 0.5 s are needed by the
+        // program itself, and 0.12 s are left for units: a quarter of those that were written.
         let regulator = regulator("262.5%", Selector::Every);
         let chosen = regulator.extents_for(&window(0.5), &costs());
         let share = |percent| {

@@ -1,7 +1,7 @@
 //! Simulates data caches for the accesses of a program while it runs.
 //!
-//! The model runs on the monitor's thread, on what the threads of the program write: all threads share the caches, in the
-//! order in which the monitor reads their rings. Addresses are virtual.
+//! The model runs on the monitor's thread, on what the threads of the program write: all threads
+//! share the caches, in the order in which the monitor reads their rings. Addresses are virtual.
 
 mod code;
 mod model;
@@ -37,11 +37,12 @@ pub const DESKTOP: &str = "desktop";
 
 #[derive(clap::Args)]
 pub struct CacheOptions {
-    /// Simulate data caches and print their counts at the end: `desktop`, the default, or one cache, as l1=32K,8,64,lru:
-    /// its level, size, ways, size of a line, replacement; once for each
+    /// Simulate data caches and print their counts at the end: `desktop`, the default, or one
+    /// cache, as l1=32K,8,64,lru: its level, size, ways, size of a line, replacement; once for each
     ///
-    /// Levels are l1 to l4. The replacement is lru, tree-plru, random or random:SEED; `,inclusive` at the end removes what
-    /// the cache evicts from those before it. The default is l1=32K,8,64,lru l2=256K,8,64,lru l3=8M,16,64,lru.
+    /// Levels are l1 to l4. The replacement is lru, tree-plru, random or random:SEED; `,inclusive`
+    /// at the end removes what the cache evicts from those before it. The default is
+    /// l1=32K,8,64,lru l2=256K,8,64,lru l3=8M,16,64,lru.
     #[arg(long, value_name = "CACHE", num_args = 0..=1, default_missing_value = DESKTOP)]
     cache: Vec<CacheArgument>,
     /// Also write the counts of the caches as JSON to this file

@@ -1,8 +1,9 @@
 //! `hmtt trace evaluate`: states what selective traces of a program would record, from a full one.
 //!
-//! [`settings`] are what is compared. [`plan`] finds for each block what each of them records, by the code that chooses accesses
-//! when a program is traced. [`evaluation`] reads the file once and weights the plans by executions; [`caches`] makes the
-//! accesses of each setting in caches of its own. [`report`] prints the results.
+//! [`settings`] are what is compared. [`plan`] finds for each block what each of them records, by
+//! the code that chooses accesses when a program is traced. [`evaluation`] reads the file once and
+//! weights the plans by executions; [`caches`] makes the accesses of each setting in caches of its
+//! own. [`report`] prints the results.
 //!
 //! Memory depends on the number of blocks and settings, not on the length of the trace.
 
@@ -37,7 +38,8 @@ pub struct Evaluate {
     /// What `hmtt trace run` or `attach` has written without options that choose accesses
     #[arg(value_name = "FULL.acc")]
     file: PathBuf,
-    /// Shares of each block's accesses with different addresses, from 1% to 100%; `all` are all accesses
+    /// Shares of each block's accesses with different addresses, from 1% to 100%; `all` are all
+    /// accesses
     #[arg(
         long,
         value_name = "PERCENT",
@@ -57,7 +59,8 @@ pub struct Evaluate {
     /// Which accesses of a block have the same address for sure
     #[arg(long, value_enum, default_value_t = EqualityName::Values)]
     equality: EqualityName,
-    /// Compare misses of the first cache: `desktop`, the default, or caches as `hmtt trace run` has them
+    /// Compare misses of the first cache: `desktop`, the default, or caches as `hmtt trace run` has
+    /// them
     #[arg(long, value_name = "CACHE", num_args = 0..=1, default_missing_value = DESKTOP)]
     cache: Vec<CacheArgument>,
     /// Print one JSON object

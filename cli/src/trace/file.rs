@@ -63,7 +63,8 @@ impl<V: Visitor> Visitor for Chosen<V> {
     }
 }
 
-/// Reads a trace to its end. `path`: that of the file, for messages. `thread`: the only one that is wanted.
+/// Reads a trace to its end. `path`: that of the file, for messages. `thread`: the only one that is
+/// wanted.
 ///
 /// # Errors
 /// The trace is damaged or cannot be read, or has nothing of the thread.
@@ -84,7 +85,8 @@ pub fn read_to_end(
     }
 }
 
-/// The name of a function for people: that of its file in brackets if it has none, and nothing if that is not known either.
+/// The name of a function for people: that of its file in brackets if it has none, and nothing if
+/// that is not known either.
 pub fn shown(function: Option<&Function>) -> Option<String> {
     let function = function?;
     if !function.name.is_empty() {

@@ -32,8 +32,8 @@ pub struct TraceOptions {
     /// Overwrite an existing output file; without this option it is an error
     #[arg(long)]
     overwrite: bool,
-    /// Record functions only that a rule selects: a name, a glob, regex=PATTERN, size>=BYTES, size<BYTES, list=FILE,
-    /// source=FILE, or library=FILE[/RULE]
+    /// Record functions only that a rule selects: a name, a glob, regex=PATTERN, size>=BYTES,
+    /// size<BYTES, list=FILE, source=FILE, or library=FILE[/RULE]
     #[arg(short, long, value_name = "RULE")]
     include: Vec<String>,
     /// Record no functions that a rule matches; rules as for --include
@@ -45,7 +45,8 @@ pub struct TraceOptions {
     /// Record writes only
     #[arg(long)]
     writes: bool,
-    /// Record this share of the accesses with different addresses of each block, those that tell most of the others (1% to 100%)
+    /// Record this share of the accesses with different addresses of each block, those that tell
+    /// most of the others (1% to 100%)
     #[arg(long, value_name = "PERCENT", value_parser = omega, group = "shares")]
     omega: Option<Omega>,
     /// Of accesses that are probably in the same piece of memory of this many bytes one is enough
@@ -57,26 +58,31 @@ pub struct TraceOptions {
     /// Among which accesses some are chosen
     #[arg(long, value_enum, default_value_t = ScopeName::Block, requires = "shares")]
     scope: ScopeName,
-    /// Record all executions of blocks without chosen accesses too, so that shares of all accesses are exact
+    /// Record all executions of blocks without chosen accesses too, so that shares of all accesses
+    /// are exact
     #[arg(long)]
     all_blocks: bool,
     /// Do not build superblocks of hot paths, whose blocks record their accesses together
     #[arg(long, conflicts_with = "scope")]
     no_superblocks: bool,
-    /// Record for some time, then let the program run natively for some time, and so on, as 100ms/2s
+    /// Record for some time, then let the program run natively for some time, and so on, as
+    /// 100ms/2s
     #[arg(long, value_name = "ON/OFF", conflicts_with = "cache")]
     sample: Option<Sample>,
-    /// Slow the program down by at most this share of its own time, as 50%: record less of functions with few known accesses for
-    /// what they cost, and let the program run natively from time to time if that does not suffice
+    /// Slow the program down by at most this share of its own time, as 50%: record less of
+    /// functions with few known accesses for what they cost, and let the program run natively from
+    /// time to time if that does not suffice
     #[arg(long, value_name = "PERCENT", conflicts_with_all = ["cache", "sample"], group = "shares")]
     budget: Option<Budget>,
-    /// Show how much was written, also if the program prints on the same terminal, or as lines if standard error is none
+    /// Show how much was written, also if the program prints on the same terminal, or as lines if
+    /// standard error is none
     #[arg(long, requires = "output")]
     progress: bool,
     /// What a thread does when its ring is full
     #[arg(long, value_enum, default_value_t = Full::Wait)]
     full: Full,
-    /// Run the monitor thread on this CPU; by default one that is a core of its own, as far as there is one
+    /// Run the monitor thread on this CPU; by default one that is a core of its own, as far as
+    /// there is one
     #[arg(long, value_name = "NUMBER")]
     cpu: Option<usize>,
     #[command(flatten)]
@@ -163,8 +169,9 @@ impl TraceOptions {
         Choice { selector, scope: self.scope.into(), equality, direction, silence }
     }
 
-    /// Blocks signals and creates the output file, before any other thread starts. `prints`: whether the program may print on
-    /// this process's standard output. `region`: what is recorded; `None` for everything.
+    /// Blocks signals and creates the output file, before any other thread starts. `prints`:
+    /// whether the program may print on this process's standard output. `region`: what is recorded;
+    /// `None` for everything.
     pub fn prepare(&self, prints: bool, region: Option<Region>) -> Result<Prepared> {
         if region.is_some() && self.full == Full::Drop {
             bail!(

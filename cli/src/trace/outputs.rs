@@ -32,7 +32,8 @@ pub struct Outputs {
 
 /// The file, and how writing went.
 struct State {
-    /// `None` before the program is followed, and after an error: then nothing more is written, and the program goes on.
+    /// `None` before the program is followed, and after an error: then nothing more is written, and
+    /// the program goes on.
     writer: Option<Writer<BufWriter<CountedFile>>>,
     /// What threads have lost.
     losses: Losses,
@@ -60,8 +61,8 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Outputs {
-    /// Creates the file. `is_chosen`: whether only some accesses are recorded. `region`: what is recorded; `None` for everything.
-    /// `progress`: shows how much was written.
+    /// Creates the file. `is_chosen`: whether only some accesses are recorded. `region`: what is
+    /// recorded; `None` for everything. `progress`: shows how much was written.
     ///
     /// # Errors
     /// [`TagError::Output`] if it cannot be created.
@@ -189,7 +190,8 @@ fn finish(outcome: &Outcome, state: &mut State) {
     state.unrecorded.add(unrecorded);
 }
 
-/// How many threads encode what is written: the program does not use all CPUs while it waits for them.
+/// How many threads encode what is written: the program does not use all CPUs while it waits for
+/// them.
 fn encoders() -> usize {
     std::thread::available_parallelism().map_or(1, |cpus| cpus.get().min(MOST_ENCODERS))
 }

@@ -1,7 +1,8 @@
 //! Shows on standard error how much of a trace was written.
 //!
-//! On a terminal one line is rewritten, and removed at the end; otherwise there is a line each second. The thread that writes the
-//! trace shows it, because the program is started while this process has one thread.
+//! On a terminal one line is rewritten, and removed at the end; otherwise there is a line each
+//! second. The thread that writes the trace shows it, because the program is started while this
+//! process has one thread.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -57,8 +58,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A display. `is_wanted`: whether the user asks for it; otherwise there is one on a terminal on which the program does not
-    /// print: `prints` says whether it may print on standard output.
+    /// A display. `is_wanted`: whether the user asks for it; otherwise there is one on a terminal
+    /// on which the program does not print: `prints` says whether it may print on standard output.
     pub fn new(is_wanted: bool, prints: bool) -> Self {
         // A line would be mixed with what the program prints.
         let is_free = is_wanted || !(prints && io::stdout().is_terminal());

@@ -5,7 +5,8 @@
 //!               |  demand: blocks only, accesses, all, nothing more
 //! ```
 //!
-//! Other threads are not recorded. Once the region is over, the program is left and goes on natively.
+//! Other threads are not recorded. Once the region is over, the program is left and goes on
+//! natively.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,10 +22,12 @@ use nix::unistd::Pid;
 
 #[derive(Clone, Copy, clap::Args)]
 pub struct RegionOptions {
-    /// Leave out the first N instructions of the program's first thread: run them without recording their accesses
+    /// Leave out the first N instructions of the program's first thread: run them without recording
+    /// their accesses
     #[arg(long, value_name = "N", conflicts_with_all = ["sample", "budget"])]
     skip: Option<u64>,
-    /// Record only M instructions of the program's first thread, behind those of --skip; then the program goes on natively
+    /// Record only M instructions of the program's first thread, behind those of --skip; then the
+    /// program goes on natively
     #[arg(long, value_name = "M", conflicts_with_all = ["sample", "budget"], value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 }
@@ -88,7 +91,8 @@ impl Region {
         Unrecorded { native_code, native_threads: 0, continuation, ..all }
     }
 
-    /// What is missing of the region when the program is not recorded any more, a sentence for each reason.
+    /// What is missing of the region when the program is not recorded any more, a sentence for each
+    /// reason.
     pub fn missing(&self, outcome: &Outcome) -> Vec<String> {
         let mut all = match self.is_over() {
             true => self.unrecorded(outcome).missing(),

@@ -1,4 +1,5 @@
-//! Records a program from time to time: in between it runs natively. How long each lasts is given, or follows from a budget.
+//! Records a program from time to time: in between it runs natively. How long each lasts is given,
+//! or follows from a budget.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -86,10 +87,12 @@ struct Running {
     started: Option<u64>,
 }
 
-/// Flag of a thread that is ending, and executes nothing more (Linux, `include/linux/sched.h`, `PF_EXITING`).
+/// Flag of a thread that is ending, and executes nothing more (Linux, `include/linux/sched.h`,
+/// `PF_EXITING`).
 const EXITING: u64 = 4;
 
-/// Whether a thread is ending or has ended, and when its process was started (proc(5), `stat`); `None` if there is no such file.
+/// Whether a thread is ending or has ended, and when its process was started (proc(5), `stat`);
+/// `None` if there is no such file.
 fn ending_and_start(path: &Path) -> Option<(bool, u64)> {
     // The name of the program is in parentheses, and may contain any bytes.
     let stat = std::fs::read(path).ok()?;
@@ -109,7 +112,8 @@ impl Running {
         Running { pid, started: ending_and_start(stat.as_ref()).map(|(_, started)| started) }
     }
 
-    /// Whether it is gone, or all of its threads are ending or have ended: it executes nothing more.
+    /// Whether it is gone, or all of its threads are ending or have ended: it executes nothing
+    /// more.
     fn has_ended(&self) -> bool {
         let stat = format!("/proc/{}/stat", self.pid);
         let Some((_, started)) = ending_and_start(stat.as_ref()) else { return true };
@@ -161,8 +165,8 @@ fn run_natively(running: &Running, off: Duration, options: &Options) -> io::Resu
     }
 }
 
-/// Goes on with a process that was recorded once, until it ends or a signal asks to detach. If it cannot be followed any more,
-/// it goes on natively, which is a loss.
+/// Goes on with a process that was recorded once, until it ends or a signal asks to detach. If it
+/// cannot be followed any more, it goes on natively, which is a loss.
 ///
 /// # Errors
 /// It cannot be waited for.

@@ -1,8 +1,8 @@
 //! Reads which intervals of a program SimPoint has chosen, and cuts them out of its trace.
 //!
-//! SimPoint 3.2 writes two files: with `-saveSimpoints` lines of an interval and the number of its cluster, and with
-//! `-saveSimpointWeights` lines of the weight of a cluster and its number. Both come from elsewhere: their size and their numbers are
-//! checked.
+//! SimPoint 3.2 writes two files: with `-saveSimpoints` lines of an interval and the number of its
+//! cluster, and with `-saveSimpointWeights` lines of the weight of a cluster and its number. Both
+//! come from elsewhere: their size and their numbers are checked.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -26,8 +26,8 @@ struct SimPoint {
     weight: f64,
 }
 
-/// The regions of the chosen intervals, ascending, each with a file beside `output` whose name has the number of the interval
-/// and its weight. `length`: instructions of an interval.
+/// The regions of the chosen intervals, ascending, each with a file beside `output` whose name has
+/// the number of the interval and its weight. `length`: instructions of an interval.
 ///
 /// # Errors
 /// The files cannot be read, or do not have what SimPoint writes.

@@ -22,9 +22,10 @@ struct Lines<W> {
     function: (u32, String),
 }
 
-/// Prints a line for each access: `thread pc R|W address size in function`. A string instruction has a line for each of its
-/// operands, with `*elements` after the size, and `-` before it if they are accessed downwards. `?` follows the size if memory
-/// may not have been accessed, and stands for an address that is not known. Returns whether something is missing.
+/// Prints a line for each access: `thread pc R|W address size in function`. A string instruction
+/// has a line for each of its operands, with `*elements` after the size, and `-` before it if they
+/// are accessed downwards. `?` follows the size if memory may not have been accessed, and stands
+/// for an address that is not known. Returns whether something is missing.
 ///
 /// `weighted`: whether `xN` follows, if an access represents N of its block.
 pub fn print(
@@ -101,10 +102,12 @@ fn line(
     output.write_all(b"\n")
 }
 
-/// Most bytes of a line without its function: five numbers, of at most 20 digits each, and what is between them.
+/// Most bytes of a line without its function: five numbers, of at most 20 digits each, and what is
+/// between them.
 const MOST_LINE_BYTES: usize = 128;
 
-/// A line that is put together. The formatter of the standard library takes several times as long as decoding.
+/// A line that is put together. The formatter of the standard library takes several times as long
+/// as decoding.
 struct Line {
     bytes: [u8; MOST_LINE_BYTES],
     length: usize,

@@ -1,4 +1,5 @@
-//! Tests the commands that analyse accesses: on recordings with independent truth, on all kinds of files, with losses.
+//! Tests the commands that analyse accesses: on recordings with independent truth, on all kinds of
+//! files, with losses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

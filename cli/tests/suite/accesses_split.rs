@@ -1,4 +1,5 @@
-//! Tests `--by` of the commands that analyse accesses: groups of captures and of programs, and files with profiles.
+//! Tests `--by` of the commands that analyse accesses: groups of captures and of programs, and
+//! files with profiles.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,8 +31,8 @@ fn text(path: &Path) -> &str {
 /// Accesses of each group of marks.
 pub type Sides = [(&'static str, u64); 3];
 
-/// A capture: accesses of the user, of the kernel, between two marks, and after a gap. Returns the accesses of each side of
-/// the marks `kernel_enter` and `kernel_exit`, and of free marks 1 and 2.
+/// A capture: accesses of the user, of the kernel, between two marks, and after a gap. Returns the
+/// accesses of each side of the marks `kernel_enter` and `kernel_exit`, and of free marks 1 and 2.
 pub fn marked(name: &str) -> (PathBuf, Sides, Sides) {
     let mut card = Card::new();
     let mark = |register| [WordRecord::Tag { delta: 3, source: TagSource::Mark, value: register }];
@@ -169,7 +170,8 @@ fn files_of_profiles_stay_as_they_are_after_an_error() {
     assert_eq!(std::fs::read(&damaged).unwrap(), b"no map of pages");
 }
 
-/// Reads and writes of each function, and accesses of each thread, of a table that `hmtt convert` has written.
+/// Reads and writes of each function, and accesses of each thread, of a table that `hmtt convert`
+/// has written.
 #[cfg(feature = "tag")]
 type Counts = (BTreeMap<(String, String), [u64; 2]>, BTreeMap<String, u64>);
 
@@ -236,7 +238,8 @@ fn functions_and_threads_of_a_program_are_those_of_its_table() {
     }
 }
 
-/// Accesses of each track of a timeline: the sum over its slices, of which those without a change are not written.
+/// Accesses of each track of a timeline: the sum over its slices, of which those without a change
+/// are not written.
 fn counters(file: &Path, by: &str) -> BTreeMap<String, u64> {
     let timeline = file.with_extension(format!("{}.json", by.replace(['=', ','], "-")));
     let words = ["stats", "--by", by, "-f", "--perfetto", text(&timeline), text(file)];
@@ -312,7 +315,8 @@ fn profiles(file: &Path, functions: &BTreeMap<(String, String), [u64; 2]>) {
     assert_eq!(number(line.split_whitespace().next().unwrap()), most.1[0], "{shown}");
 }
 
-/// A window's tags of functions 1 and 2, between which a card sees accesses: calls 1, 1 -> 2, and recursion of 2.
+/// A window's tags of functions 1 and 2, between which a card sees accesses: calls 1, 1 -> 2, and
+/// recursion of 2.
 #[cfg(feature = "tag")]
 #[test]
 fn tags_of_a_capture_divide_accesses_among_functions() {

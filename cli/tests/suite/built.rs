@@ -1,4 +1,5 @@
-//! Builds the programs that tests run. Each is built once, even if several tests need it at the same time.
+//! Builds the programs that tests run. Each is built once, even if several tests need it at the
+//! same time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,8 +13,8 @@ type Built = Arc<(String, OnceLock<Option<PathBuf>>)>;
 
 static BUILT: Mutex<BTreeMap<String, Built>> = Mutex::new(BTreeMap::new());
 
-/// Returns the program `name`, built by the command that `compiler` returns for its path; `None` if the test is
-/// skipped. `source` is everything that the program depends on.
+/// Returns the program `name`, built by the command that `compiler` returns for its path; `None` if
+/// the test is skipped. `source` is everything that the program depends on.
 pub fn built(name: &str, source: &str, compiler: impl FnOnce(&Path) -> Command) -> Option<PathBuf> {
     let mut all = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let one = all

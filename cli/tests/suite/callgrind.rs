@@ -11,8 +11,8 @@ use crate::{scratch, skipped};
 /// How often each instruction was executed, by its file address.
 pub type Executions = BTreeMap<u64, u64>;
 
-/// Returns the calls of a program's own functions by the file addresses that were called; `None` if the test is
-/// skipped.
+/// Returns the calls of a program's own functions by the file addresses that were called; `None` if
+/// the test is skipped.
 pub fn calls(name: &str, program: &Path, words: &[&str]) -> Option<BTreeMap<u64, u64>> {
     let text = run(name, program, words)?;
     Some(parse(&text, program.canonicalize().unwrap().to_str().unwrap()))
@@ -29,16 +29,16 @@ pub fn calls_of_library(
     Some(parse(&text, library.to_str().unwrap()))
 }
 
-/// Returns how often each instruction of a program was executed, by its file address; `None` if the test is skipped.
-/// Each repetition of a string instruction counts.
+/// Returns how often each instruction of a program was executed, by its file address; `None` if the
+/// test is skipped. Each repetition of a string instruction counts.
 pub fn instructions(name: &str, program: &Path, words: &[&str]) -> Option<BTreeMap<u64, u64>> {
     let text = run(name, program, words)?;
     Some(parse_instructions(&text, program))
 }
 
-/// Returns how often each instruction of a program was executed in each process, with the process's command, in the order in
-/// which they were started. The first word starts the program. A child that does not execute a program has its parent's counts
-/// at its start too.
+/// Returns how often each instruction of a program was executed in each process, with the process's
+/// command, in the order in which they were started. The first word starts the program. A child
+/// that does not execute a program has its parent's counts at its start too.
 pub fn instructions_of_all(
     name: &str,
     program: &Path,
@@ -52,7 +52,8 @@ pub fn instructions_of_all(
     let mut all: Vec<(u64, (String, Executions))> =
         run_all(name, words)?.iter().map(parse).collect();
     all.sort_by_key(|(pid, _)| *pid);
-    // Numbers begin again after the greatest one: the first process is the one behind the largest gap.
+    // Numbers begin again after the greatest one: the first process is the one behind the largest
+    // gap.
     let gap = |place: &usize| match place.checked_sub(1) {
         Some(before) => all[*place].0 - all[before].0,
         None => all[0].0 + pid_max() - all[all.len() - 1].0,
@@ -87,8 +88,8 @@ fn parse_instructions(text: &str, program: &Path) -> BTreeMap<u64, u64> {
     counts
 }
 
-/// Runs callgrind and returns its output. The linker's stubs are kept as separate code; otherwise callgrind adds what
-/// they do to the calling instruction.
+/// Runs callgrind and returns its output. The linker's stubs are kept as separate code; otherwise
+/// callgrind adds what they do to the calling instruction.
 fn run(name: &str, program: &Path, words: &[&str]) -> Option<String> {
     let file = scratch(&format!("{name}.callgrind"));
     let output = format!("--callgrind-out-file={}", file.display());
@@ -102,8 +103,8 @@ fn run(name: &str, program: &Path, words: &[&str]) -> Option<String> {
     Some(std::fs::read_to_string(file).unwrap())
 }
 
-/// Returns the calls of each process that a program starts, in no order. The first argument of the program is what it
-/// starts.
+/// Returns the calls of each process that a program starts, in no order. The first argument of the
+/// program is what it starts.
 pub fn calls_of_started(name: &str, words: &[&str]) -> Option<Vec<BTreeMap<u64, u64>>> {
     let texts = run_all(name, words)?;
     let started = Path::new(words[1]).canonicalize().unwrap();
@@ -133,8 +134,8 @@ fn run_all(name: &str, words: &[&str]) -> Option<Vec<String>> {
     Some(files.map(|entry| std::fs::read_to_string(entry.path()).unwrap()).collect())
 }
 
-/// Parses the format of callgrind's manual: `ob=` and `cob=` name the files of callers and callees, and `calls=` the
-/// number and target of calls. Without `cob=` the callee is in the caller's file.
+/// Parses the format of callgrind's manual: `ob=` and `cob=` name the files of callers and callees,
+/// and `calls=` the number and target of calls. Without `cob=` the callee is in the caller's file.
 fn parse(text: &str, program: &str) -> BTreeMap<u64, u64> {
     let (mut object, mut called, mut calls) = ("", None, BTreeMap::new());
     for line in text.lines() {

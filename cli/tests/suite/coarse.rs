@@ -124,7 +124,8 @@ fn page_runs_weigh_their_accesses() {
     let runs = &hot["hot"]["page_runs"];
     assert_eq!(runs[0], serde_json::json!({"at_least": 4, "at_most": 7, "runs": 9}), "{runs}");
 
-    // 15 touches in a row: one far one, and 14 of distance 0. Each page is reused with 3 pages between.
+    // 15 touches in a row: one far one, and 14 of distance 0. Each page is reused with 3 pages
+    // between.
     let reuse = json(&["reuse", "--pages"], &file, 0);
     assert_eq!(reuse["reuse"]["first_touches"], 4.0);
     assert_eq!(reuse["reuse"]["touches"], all);

@@ -1,6 +1,7 @@
 //! Tests the commands as users run them: output, exit codes, errors.
 //!
-//! Golden files are in `tests/snapshots`. `INSTA_UPDATE=always cargo test -p hmtt-cli` updates them.
+//! Golden files are in `tests/snapshots`. `INSTA_UPDATE=always cargo test -p hmtt-cli` updates
+//! them.
 
 use std::fs;
 use std::path::Path;

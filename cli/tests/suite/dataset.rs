@@ -14,7 +14,8 @@ use crate::card::Card;
 use crate::convert::samples::everything;
 use crate::{capture_file, hmtt, skipped};
 
-/// Runs `hmtt dataset` in a folder. Returns its output, without that folder's path, and its exit status.
+/// Runs `hmtt dataset` in a folder. Returns its output, without that folder's path, and its exit
+/// status.
 fn run(folder: &Path, arguments: &[&str]) -> (String, i32) {
     let Output { stdout, stderr, status } = hmtt(&[&["dataset"], arguments].concat());
     let text = String::from_utf8([stdout, stderr].concat()).unwrap();

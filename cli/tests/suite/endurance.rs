@@ -1,8 +1,8 @@
-//! Interrupts `hmtt tag`, `hmtt monitor` and `hmtt trace` at random moments, and attaches them to a server again and
-//! again. The programs do what they do alone.
+//! Interrupts `hmtt tag`, `hmtt monitor` and `hmtt trace` at random moments, and attaches them to a
+//! server again and again. The programs do what they do alone.
 //!
-//! `HMTT_LONG_INTERRUPTIONS` and `HMTT_LONG_ATTACHMENTS` are numbers of times for each command, and `HMTT_LONG_SEED` is the
-//! first seed. A failure names the seed of its case.
+//! `HMTT_LONG_INTERRUPTIONS` and `HMTT_LONG_ATTACHMENTS` are numbers of times for each command, and
+//! `HMTT_LONG_SEED` is the first seed. A failure names the seed of its case.
 
 mod server;
 
@@ -55,8 +55,8 @@ impl Plain {
     }
 }
 
-/// The programs: with threads, signals and children; with timers; with vfork(2), posix_spawn(3) and exec; one whose first
-/// thread ends; and one that replaces itself.
+/// The programs: with threads, signals and children; with timers; with vfork(2), posix_spawn(3) and
+/// exec; one whose first thread ends; and one that replaces itself.
 fn programs() -> Option<Vec<Plain>> {
     let built = |name: &str, source| build(&format!("monitor-{name}"), source, &[]);
     let paths = [
@@ -132,7 +132,8 @@ fn command(words: &[&str], subcommand: &str, name: &str) -> Command {
     command
 }
 
-/// Runs a program under a command, interrupts it after some time, and checks what the program has written.
+/// Runs a program under a command, interrupts it after some time, and checks what the program has
+/// written.
 fn interrupt_run(words: &[&str], plain: &Plain, signal: Signal, after: Duration, case: &str) {
     let name = format!("endured-run-{}", words[0]);
     let mut command = command(words, "run", &name);
@@ -158,7 +159,8 @@ fn has_started(command: Pid) -> bool {
     children.split_whitespace().filter_map(file).any(|program| program != own)
 }
 
-/// Attaches a command to a program that runs, interrupts it after some time, and checks what the program does.
+/// Attaches a command to a program that runs, interrupts it after some time, and checks what the
+/// program does.
 fn interrupt_attached(
     words: &[&str],
     plain: &Plain,

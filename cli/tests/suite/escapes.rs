@@ -1,5 +1,5 @@
-//! Tests that names and comments from files never form a line of their own and never send control sequences to a
-//! terminal.
+//! Tests that names and comments from files never form a line of their own and never send control
+//! sequences to a terminal.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Tests that no system call of a program fails or ends early because `hmtt` stops its threads, also if it does so again and
-//! again within one call.
+//! Tests that no system call of a program fails or ends early because `hmtt` stops its threads,
+//! also if it does so again and again within one call.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;

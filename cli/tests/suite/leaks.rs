@@ -1,4 +1,5 @@
-//! Every command that traces a program warns once if the program contains LeakSanitizer, which does not work then.
+//! Every command that traces a program warns once if the program contains LeakSanitizer, which does
+//! not work then.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
-//! Tests that time and memory of every reader are linear in the size of its input (docs/readers.md). Each command reads
-//! its most expensive inputs in one size and in four times that size.
+//! Tests that time and memory of every reader are linear in the size of its input
+//! (docs/readers.md). Each command reads its most expensive inputs in one size and in four times
+//! that size.
 //!
-//! The kernel limits memory (`RLIMIT_DATA`) to the constant per byte that the document states. Time is processor time
-//! as the kernel counts it, so that load on the machine has little influence.
+//! The kernel limits memory (`RLIMIT_DATA`) to the constant per byte that the document states. Time
+//! is processor time as the kernel counts it, so that load on the machine has little influence.
 
 mod captures;
 mod elements;
@@ -29,8 +30,8 @@ const NOISE: Duration = Duration::from_millis(300);
 const WITHOUT_FRAMES: [&str; 6] =
     ["comments", "fragments", "interfaces", "long-options", "statistics", "unnamed-interfaces"];
 
-/// Inputs that are read to the end or to an error, and then rejected: a record with lines that are too long, objects
-/// that are too deep, captures with nothing to merge.
+/// Inputs that are read to the end or to an error, and then rejected: a record with lines that are
+/// too long, objects that are too deep, captures with nothing to merge.
 const REFUSED: [&str; 11] = [
     "csv-one-line",
     "csv-open-quote",

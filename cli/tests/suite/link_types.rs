@@ -1,5 +1,6 @@
-//! Tests captures in the forms that other tools write: tagged frames, Linux cooked packets, obsolete
-//! blocks, classic pcap and compressed files. Also tests captures without a frame of a card.
+//! Tests captures in the forms that other tools write: tagged frames, Linux cooked packets,
+//! obsolete blocks, classic pcap and compressed files. Also tests captures without a frame of a
+//! card.
 
 use std::io::Write;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! Tests the commands as programs: captures, tables, logs and programs as input, and the output and files that they
-//! produce.
+//! Tests the commands as programs: captures, tables, logs and programs as input, and the output and
+//! files that they produce.
 
 #[cfg(feature = "analysis")]
 mod accesses;

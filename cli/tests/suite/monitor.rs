@@ -1,5 +1,5 @@
-//! Tests `hmtt monitor`: programs behave as without it, counts equal those of callgrind, and what is not supported runs
-//! natively.
+//! Tests `hmtt monitor`: programs behave as without it, counts equal those of callgrind, and what
+//! is not supported runs natively.
 
 mod address_space;
 mod attach;
@@ -31,7 +31,8 @@ use serde_json::Value;
 use crate::tag::build;
 use crate::{hmtt, scratch};
 
-/// A program with threads, signals, children and indirect calls, which runs for a while. With an argument it gets signals.
+/// A program with threads, signals, children and indirect calls, which runs for a while. With an
+/// argument it gets signals.
 const BUSY: &str = include_str!("monitor/busy.c");
 const TIMERS: &str = include_str!("monitor/timers.c");
 const SPAWNS: &str = include_str!("monitor/spawns.c");
@@ -46,7 +47,8 @@ const MACHINE: &str = include_str!("tag_real/programs/machine.c");
 const THREADS: &str = include_str!("tag_real/programs/threads.c");
 const UNWINDS: &str = include_str!("tag_real/programs/throws.cc");
 
-/// `hmtt monitor`. All tests share lists of executed blocks, so most runs use those of other programs' libraries.
+/// `hmtt monitor`. All tests share lists of executed blocks, so most runs use those of other
+/// programs' libraries.
 fn hmtt_monitor(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
     let (subcommand, others) = arguments.split_first().unwrap();
@@ -59,7 +61,8 @@ fn hmtt_monitor(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a program with its blocks counted, and checks that it behaves as it does alone. Returns the counts.
+/// Runs a program with its blocks counted, and checks that it behaves as it does alone. Returns the
+/// counts.
 fn run_monitored(name: &str, program: &Path, words: &[&str]) -> Value {
     let file = profile_of(name, program, words);
     let counts: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! Tests maps of pages: of real processes, beside a reader in Python, and in analyses of physical addresses.
+//! Tests maps of pages: of real processes, beside a reader in Python, and in analyses of physical
+//! addresses.
 
 pub mod maps;
 
@@ -52,7 +53,8 @@ int main(int count, char **names) {
 struct Running {
     child: Child,
     input: Option<ChildStdin>,
-    /// Addresses on the stack and the heap, in a shared and a private mapping of a file, and in anonymous memory.
+    /// Addresses on the stack and the heap, in a shared and a private mapping of a file, and in
+    /// anonymous memory.
     addresses: Vec<u64>,
     file: PathBuf,
 }

@@ -1,4 +1,5 @@
-//! Tests `hmtt report`: its numbers against those of other commands, its page in a browser, and how it writes the page.
+//! Tests `hmtt report`: its numbers against those of other commands, its page in a browser, and how
+//! it writes the page.
 
 mod browser;
 mod card_rows;

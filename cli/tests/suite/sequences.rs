@@ -1,5 +1,5 @@
-//! Tests that restartable sequences (rseq(2)) are aborted as in a plain run: no increment of a program that counts in
-//! them is lost, whatever `hmtt` does to it.
+//! Tests that restartable sequences (rseq(2)) are aborted as in a plain run: no increment of a
+//! program that counts in them is lost, whatever `hmtt` does to it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,13 @@ use crate::tag::build;
 use crate::{from_environment, scratch, skipped};
 
 const SOURCE: &str = include_str!("sequences/counters.c");
-/// How long `hmtt` is attached, and how often it attaches unless `HMTT_LONG_ATTACHMENTS` has another number.
+/// How long `hmtt` is attached, and how often it attaches unless `HMTT_LONG_ATTACHMENTS` has
+/// another number.
 const ATTACHED: Duration = Duration::from_millis(150);
 const TIMES: u64 = 3;
 
-/// The programs: with a descriptor in the file, on the stack, and with code that is mapped at run time.
+/// The programs: with a descriptor in the file, on the stack, and with code that is mapped at run
+/// time.
 fn programs() -> Option<[PathBuf; 3]> {
     Some([
         build("sequences-described", SOURCE, &["-DDESCRIBED"])?,
@@ -60,7 +62,8 @@ fn check_sums(mut program: Child, mut output: impl Read, case: &str) {
     assert!(matches!(program.wait().unwrap().code(), Some(0 | 3)), "{case}");
 }
 
-/// Attaches a command of `hmtt` to a process, until something was done. Returns what the command has led to.
+/// Attaches a command of `hmtt` to a process, until something was done. Returns what the command
+/// has led to.
 pub fn attached(words: &[&str], pid: u32, meanwhile: impl FnOnce()) -> Output {
     let file = scratch(&format!("attached-{}-{pid}", words[0]));
     let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));

@@ -1,5 +1,5 @@
-//! Tests `hmtt tag` on real programs that are built here: counts equal those of callgrind, and the programs behave as
-//! without tags.
+//! Tests `hmtt tag` on real programs that are built here: counts equal those of callgrind, and the
+//! programs behave as without tags.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -239,7 +239,8 @@ fn a_running_program_is_unchanged_by_attaching_and_detaching() {
     assert!(attach_while_running("tag-attached", &program, "60000", "leaf") > 0);
 }
 
-/// Attaches repeatedly to a program whose output must not change. Returns how often the function was counted.
+/// Attaches repeatedly to a program whose output must not change. Returns how often the function
+/// was counted.
 fn attach_while_running(name: &str, program: &Path, word: &str, function: &str) -> u32 {
     let plain = Command::new(program).arg(word).output().unwrap();
     let mut child = Command::new(program).arg(word).stdout(Stdio::piped()).spawn().unwrap();

@@ -1,5 +1,5 @@
-//! Tests `hmtt tag --blocks` and `--loops` on real programs that are built here: each block runs as often as callgrind
-//! counts its first instruction, and the programs behave as without tags.
+//! Tests `hmtt tag --blocks` and `--loops` on real programs that are built here: each block runs as
+//! often as callgrind counts its first instruction, and the programs behave as without tags.
 
 mod programs;
 
@@ -70,8 +70,8 @@ fn listed(program: &Path, words: &[&str]) -> (usize, Vec<String>) {
     (text.lines().count(), not_tagged.map(str::to_owned).collect())
 }
 
-/// Compares all blocks of a program with callgrind, and prints the share of tagged ones. `own`: compare only these
-/// functions.
+/// Compares all blocks of a program with callgrind, and prints the share of tagged ones. `own`:
+/// compare only these functions.
 fn compare(name: &str, program: &Path, own: &[&str]) {
     let include: Vec<&str> = own.iter().flat_map(|name| ["-i", name]).collect();
     let words = [&include[..], &["--blocks", "*"]].concat();
@@ -147,8 +147,8 @@ fn the_head_of_a_loop_counts_its_iterations() {
         for block in &loops {
             assert_eq!(block.count, expected[&block.address], "{name}: {block:?}");
         }
-        // A loop with its condition at the end runs its head once per iteration. A loop with its condition at the head
-        // evaluates it once more.
+        // A loop with its condition at the end runs its head once per iteration. A loop with its
+        // condition at the head evaluates it once more.
         let [outer, inner] = of("nested")[..] else { panic!("{name}: {loops:?}") };
         assert!([30, 31].contains(&outer), "{name}: {outer}");
         assert!([30 * 20, 30 * 21].contains(&inner), "{name}: {inner}");

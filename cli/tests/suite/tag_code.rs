@@ -1,5 +1,5 @@
-//! Tests `hmtt tag` on programs whose segments of instructions contain more than instructions, or instructions that no
-//! compiler makes.
+//! Tests `hmtt tag` on programs whose segments of instructions contain more than instructions, or
+//! instructions that no compiler makes.
 
 mod computed;
 
@@ -10,8 +10,8 @@ use std::process::{Command, Output};
 use crate::scratch;
 use crate::tag::{build, calls, hmtt_tag};
 
-/// Runs a program with its functions tagged, and checks that it behaves as without tags. Returns the counts, and what was
-/// printed on standard error.
+/// Runs a program with its functions tagged, and checks that it behaves as without tags. Returns
+/// the counts, and what was printed on standard error.
 fn run_tagged(name: &str, program: &Path, words: &[&str]) -> (BTreeMap<String, u64>, String) {
     let counts = scratch(&format!("{name}.json"));
     let program = program.to_str().unwrap();
@@ -55,7 +55,8 @@ fn a_main_that_cannot_be_changed_does_not_prevent_other_tags() {
     }
 }
 
-/// Constants in the segment of the instructions that look like `mov gs, [rsi + 0x12000d]` between many `nop`.
+/// Constants in the segment of the instructions that look like `mov gs, [rsi + 0x12000d]` between
+/// many `nop`.
 const CONSTANTS: &str = r#"
 #include <stdio.h>
 const unsigned char table[256] = {
@@ -105,7 +106,8 @@ fn data_in_a_segment_of_instructions_do_not_set_gs() {
     }
 }
 
-/// A library whose symbols have values that look like loads of `gs`, and sizes that look like `nop`.
+/// A library whose symbols have values that look like loads of `gs`, and sizes that look like
+/// `nop`.
 fn symbols() -> String {
     let symbols = (0..64u64).map(|number| {
         // `mov gs, [rbp + 8]` and `ret`, for one of sixteen numbers of the page.

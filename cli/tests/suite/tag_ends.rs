@@ -1,4 +1,5 @@
-//! Tests programs that end unexpectedly: `hmtt tag` ends with their status and has all their counts.
+//! Tests programs that end unexpectedly: `hmtt tag` ends with their status and has all their
+//! counts.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
@@ -80,8 +81,8 @@ fn a_write_error_is_reported_and_the_program_continues() {
     assert_eq!((status("exit 0"), status("exit 4")), (Some(1), Some(4)));
 }
 
-/// A program that loads and unloads a library while threads start and end, and ends meanwhile. With `late` it waits
-/// until all threads have ended.
+/// A program that loads and unloads a library while threads start and end, and ends meanwhile. With
+/// `late` it waits until all threads have ended.
 const HURRIES: &str = r#"
 #include <dlfcn.h>
 #include <pthread.h>

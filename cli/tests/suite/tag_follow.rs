@@ -1,4 +1,5 @@
-//! Tests `hmtt tag run -f`: children, and programs that processes execute, have their own tags and counts.
+//! Tests `hmtt tag run -f`: children, and programs that processes execute, have their own tags and
+//! counts.
 
 mod handlers;
 mod leaving;
@@ -66,7 +67,8 @@ impl Counts {
         }
     }
 
-    /// Returns the calls of a function in each process that has it, in the order in which they started.
+    /// Returns the calls of a function in each process that has it, in the order in which they
+    /// started.
     fn calls_of(&self, name: &str) -> Vec<u64> {
         self.processes.iter().filter_map(|(_, _, calls)| calls.get(name).copied()).collect()
     }
@@ -80,7 +82,8 @@ fn seen(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a program with `-f` and without tags, checks that it behaves the same, and returns the counts.
+/// Runs a program with `-f` and without tags, checks that it behaves the same, and returns the
+/// counts.
 fn follow(name: &str, rules: &[&str], words: &[&str]) -> Counts {
     let counts = scratch(&format!("{name}.json"));
     let plain = Command::new(words[0]).args(&words[1..]).output().unwrap();
@@ -201,7 +204,8 @@ fn a_program_with_threads_forks() {
     let Some(program) = build("tag-f-threads", FORKING_THREADS, &[]) else { return };
     let counts = follow("tag-f-threads", &[], &[program.to_str().unwrap()]);
     let mut of = counts.calls_of("leaf");
-    // First the threads of the first process, then those of the children, whose first thread is the one that forked.
+    // First the threads of the first process, then those of the children, whose first thread is the
+    // one that forked.
     assert_eq!(of.remove(0), 4 * 50 * 30);
     of.sort_unstable();
     let expected = (0..4).flat_map(|thread| vec![1000 + thread; 50]);

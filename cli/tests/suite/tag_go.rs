@@ -1,5 +1,5 @@
-//! Tests `hmtt tag` on programs of Go: goroutines, moving stacks, panics and the garbage collector work as without
-//! tags, and every call is counted once.
+//! Tests `hmtt tag` on programs of Go: goroutines, moving stacks, panics and the garbage collector
+//! work as without tags, and every call is counted once.
 //!
 //! `HMTT_LONG=RUNS` repeats each case this many times.
 
@@ -39,8 +39,8 @@ fn runs() -> usize {
     std::env::var("HMTT_LONG").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS)
 }
 
-/// Panics unless a tagged run behaves like an untagged one, and each function was called as often as the program
-/// prints.
+/// Panics unless a tagged run behaves like an untagged one, and each function was called as often
+/// as the program prints.
 fn check(plain: &Output, tagged: &Output, counted: impl Fn(&str) -> Option<u64>) {
     let printed = String::from_utf8_lossy(&tagged.stderr);
     assert_eq!(tagged.status.code(), plain.status.code(), "{printed}");
@@ -55,7 +55,8 @@ fn check(plain: &Output, tagged: &Output, counted: impl Fn(&str) -> Option<u64>)
 
 #[test]
 fn every_call_is_counted_once_while_stacks_grow() {
-    // For position-independent programs Go's libraries must be compiled first, which takes a minute.
+    // For position-independent programs Go's libraries must be compiled first, which takes a
+    // minute.
     let kinds = [
         ("go-counts", "-ldflags="),
         ("go-counts-stripped", "-ldflags=-s -w"),

@@ -1,5 +1,5 @@
-//! Tests `hmtt tag` on programs that restrict their system calls, use the resources of tags, or lie: they continue as
-//! without tags, and no other process is affected.
+//! Tests `hmtt tag` on programs that restrict their system calls, use the resources of tags, or
+//! lie: they continue as without tags, and no other process is affected.
 
 mod libraries;
 mod memory;
@@ -20,7 +20,8 @@ fn program(name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     build(&format!("tag-hostile-{name}"), &format!("{}{source}", programs::COMMON), flags)
 }
 
-/// Whether seccomp filters of other processes can be read, which the kernel allows to root outside of containers.
+/// Whether seccomp filters of other processes can be read, which the kernel allows to root outside
+/// of containers.
 fn can_read_filters() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let is_free = status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "0"]));

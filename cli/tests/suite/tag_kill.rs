@@ -1,4 +1,5 @@
-//! Kills `hmtt tag attach` at many moments: the program continues, and its code can be restored and tagged again.
+//! Kills `hmtt tag attach` at many moments: the program continues, and its code can be restored and
+//! tagged again.
 
 #[path = "../../../probe/tests/workload/mod.rs"]
 mod workload;
@@ -114,8 +115,8 @@ fn a_program_continues_whenever_hmtt_tag_is_killed() {
     }
 }
 
-/// Threads are stopped before the delivery of signals when the controller is killed, and while it makes their process
-/// execute system calls with all signals blocked.
+/// Threads are stopped before the delivery of signals when the controller is killed, and while it
+/// makes their process execute system calls with all signals blocked.
 #[test]
 fn signals_of_timers_arrive_in_order_whenever_hmtt_tag_is_killed() {
     let Some(program) = build("tag-timers", TIMERS, &[]) else { return };

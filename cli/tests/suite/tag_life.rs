@@ -1,5 +1,5 @@
-//! Tests `hmtt tag` from a program's first instruction to its last: libraries, initialisers, and detaching of
-//! controllers.
+//! Tests `hmtt tag` from a program's first instruction to its last: libraries, initialisers, and
+//! detaching of controllers.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -161,7 +161,8 @@ fn a_controller_detaches_at_the_request_of_another() {
     stepping.end();
 }
 
-/// As when `hmtt tag attach PID 2>&1 | tee log` is interrupted: `tee` ends first, and `hmtt` still has much to report.
+/// As when `hmtt tag attach PID 2>&1 | tee log` is interrupted: `tee` ends first, and `hmtt` still
+/// has much to report.
 #[test]
 fn tags_are_taken_out_when_nobody_reads_the_messages() {
     let Some(program) = build("tag-unread", STEPS, &[]) else { return };

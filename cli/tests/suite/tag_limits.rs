@@ -1,5 +1,5 @@
-//! Tests `hmtt tag` where it cannot write: limits on file sizes, full disks. No program stays stopped or partly tagged,
-//! and a program that it starts inherits what it would inherit otherwise.
+//! Tests `hmtt tag` where it cannot write: limits on file sizes, full disks. No program stays
+//! stopped or partly tagged, and a program that it starts inherits what it would inherit otherwise.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -199,8 +199,8 @@ fn a_limit_of_file_sizes_is_an_error_and_no_signal() {
     busy.end();
 }
 
-/// Returns a command that runs `words` with a full file system of some KiB mounted at a directory, in a mount
-/// namespace; `None` if that is not possible.
+/// Returns a command that runs `words` with a full file system of some KiB mounted at a directory,
+/// in a mount namespace; `None` if that is not possible.
 fn with_small_disk(folder: &Path, kib: u32, words: &[&str]) -> Option<Command> {
     let mount = |words: &[&str]| {
         let script = r#"mount -t tmpfs -o size="$1"k none "$2" && shift 2 && exec "$@""#;
@@ -243,7 +243,8 @@ fn a_full_disk_leaves_no_attached_process_stopped() {
     let hmtt = env!("CARGO_BIN_EXE_hmtt");
     let mut busy = Busy::start(&program);
     let pid = busy.child.id().to_string();
-    // The sizes range from one without space for a header to one without space for the map after the log.
+    // The sizes range from one without space for a header to one without space for the map after
+    // the log.
     for kib in [4, 8, 64, 256] {
         let words = [hmtt, "tag", "attach", "--sink", "log", "-o", log.to_str().unwrap(), &pid];
         let Some(mut command) = with_small_disk(folder.path(), kib, &words) else { break };

@@ -37,7 +37,8 @@ fn list(words: &[&str], of: &str) -> Value {
 /// Counts by name.
 type Counts = BTreeMap<String, u64>;
 
-/// Counts calls by kind in the functions of a program, and calls that name a function, as objdump prints them.
+/// Counts calls by kind in the functions of a program, and calls that name a function, as objdump
+/// prints them.
 fn objdump(program: &Path) -> Option<(Counts, Counts)> {
     let arguments = ["-d", "--no-show-raw-insn", "-w"];
     let output = match Command::new("objdump").args(arguments).arg(program).output() {

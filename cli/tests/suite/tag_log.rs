@@ -1,5 +1,5 @@
-//! Tests `hmtt tag --sink log` and `card` on real programs that are built here: every event is recorded or counted as
-//! lost, and the programs behave as without tags.
+//! Tests `hmtt tag --sink log` and `card` on real programs that are built here: every event is
+//! recorded or counted as lost, and the programs behave as without tags.
 
 pub mod log;
 mod programs;

@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::tag::{build, calls, hmtt_tag};
 use crate::{scratch, skipped};
 
-/// Patches `early` before `main`, so that it returns 2 instead of 1, and `late` on request. Answers each line of input
-/// with the results of both.
+/// Patches `early` before `main`, so that it returns 2 instead of 1, and `late` on request. Answers
+/// each line of input with the results of both.
 const PATCHES: &str = r#"
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use crate::tag::{build, calls, hmtt_tag};
 use crate::{scratch, skipped};
 
-/// Prints that it has started, and calls its functions for each line of input. `FIRST` moves all functions after it.
+/// Prints that it has started, and calls its functions for each line of input. `FIRST` moves all
+/// functions after it.
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #ifdef FIRST
@@ -50,7 +51,8 @@ fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Returns a command that runs a program in a mount namespace with `inside` at the path of `outside`.
+/// Returns a command that runs a program in a mount namespace with `inside` at the path of
+/// `outside`.
 fn in_namespace(outside: &Path, inside: &Path, program: &Path) -> Command {
     let mut command = Command::new("unshare");
     command.args(if is_root() { &["-m"][..] } else { &["-U", "-r", "-m"] });
@@ -114,7 +116,8 @@ fn plain(command: Command) -> String {
     answers.end().0
 }
 
-/// Returns the command for `hmtt tag attach`, with or without the rights that `/proc/PID/map_files` needs.
+/// Returns the command for `hmtt tag attach`, with or without the rights that `/proc/PID/map_files`
+/// needs.
 fn attach(counts: &Path, rules: &[&str], has_rights: bool) -> Command {
     let mut command = hmtt_tag(&[]);
     if !has_rights {
@@ -126,8 +129,8 @@ fn attach(counts: &Path, rules: &[&str], has_rights: bool) -> Command {
     command
 }
 
-/// Sends lines to a tagged process, removes the tags, and sends more. Returns its output and status, and what `hmtt`
-/// printed.
+/// Sends lines to a tagged process, removes the tags, and sends more. Returns its output and
+/// status, and what `hmtt` printed.
 fn tag(mut answers: Answers, mut attach: Command) -> (String, Option<i32>, String) {
     let pid = answers.child.id().to_string();
     let mut tag = attach.arg(&pid).stderr(Stdio::piped()).spawn().unwrap();

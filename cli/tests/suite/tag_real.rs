@@ -1,5 +1,5 @@
-//! Tests `hmtt tag` on programs of many kinds, each built in several ways: counts equal those of callgrind, every call
-//! in a log has an end, and the programs behave as without tags.
+//! Tests `hmtt tag` on programs of many kinds, each built in several ways: counts equal those of
+//! callgrind, every call in a log has an end, and the programs behave as without tags.
 
 mod libraries;
 mod oracle;
@@ -46,7 +46,8 @@ fn check(source: &str, flags: &[&str], adapt: impl Fn(&mut Real)) {
     for flags in flags {
         let Some(mut real) = build(source, flags) else { return };
         if flags.contains("-static") {
-            // The C library selects functions for other processors than the one that valgrind emulates.
+            // The C library selects functions for other processors than the one that valgrind
+            // emulates.
             let Some(dynamic) =
                 build(source, &flags.replace("-static-pie", "").replace("-static", ""))
             else {
@@ -134,7 +135,8 @@ fn panics_pass_through() {
 
 #[test]
 fn programs_that_start_others_count_only_their_own_calls() {
-    // Callgrind adds the calls of children, or reports nothing about processes that execute another program.
+    // Callgrind adds the calls of children, or reports nothing about processes that execute another
+    // program.
     let Some(real) = build("starts.c", "-O2") else { return };
     let (plain, (counted, counts), logged) = (real.plain(), real.counted(), real.logged());
     for output in [&counted, &logged.output] {
@@ -211,7 +213,8 @@ fn counts_equal_those_of_gprof() {
     }
 }
 
-/// Parses the calls of a call graph from lines that start with a number: `[1] 0.0 0.00 0.00 20+180 self [1]`.
+/// Parses the calls of a call graph from lines that start with a number: `[1] 0.0 0.00 0.00 20+180
+/// self [1]`.
 fn gprof(text: &str) -> BTreeMap<String, u64> {
     let lines = text.lines().filter(|line| line.starts_with('['));
     let counts = lines.filter_map(|line| {

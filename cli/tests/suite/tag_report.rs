@@ -1,6 +1,7 @@
 //! Tests `hmtt tag report` as users run it.
 //!
-//! Golden files are in `tests/snapshots`. `INSTA_UPDATE=always cargo test -p hmtt-cli` updates them.
+//! Golden files are in `tests/snapshots`. `INSTA_UPDATE=always cargo test -p hmtt-cli` updates
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,8 @@ fn map(is_timed: bool) -> TagMap {
     }
 }
 
-/// Builds a log of two threads. One makes calls of every kind; the other leaves `work` by a jump and does not end.
+/// Builds a log of two threads. One makes calls of every kind; the other leaves `work` by a jump
+/// and does not end.
 fn log(header: Header, has_loss: bool) -> Log {
     let mut log = Log::new(&header);
     log.chunk(4711, Content::ThreadStart { name: b"prog" });

@@ -1,5 +1,5 @@
-//! Tests signals in tagged programs: handlers see the addresses and registers of the original code, and their changes
-//! take effect.
+//! Tests signals in tagged programs: handlers see the addresses and registers of the original code,
+//! and their changes take effect.
 
 mod steps;
 
@@ -48,7 +48,8 @@ fn run(options: &[&str], program: &Path, words: &[&str], file: &Path) -> Output 
     command.arg("--").arg(program).args(words).output().unwrap()
 }
 
-/// Checks that a program behaves the same with all kinds of tagging as without tags. `expected`: its output.
+/// Checks that a program behaves the same with all kinds of tagging as without tags. `expected`:
+/// its output.
 fn is_unchanged(name: &str, program: &Path, words: &[&str], expected: &str) {
     let plain = Command::new(program).args(words).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&plain.stdout), expected);
@@ -80,8 +81,8 @@ fn handlers_find_the_instruction_that_faults() {
     }
 }
 
-/// Parses the number of calls of each function from the interrupted program's output, and checks that it reports no
-/// error.
+/// Parses the number of calls of each function from the interrupted program's output, and checks
+/// that it reports no error.
 fn own_counts(text: &str) -> BTreeMap<String, u64> {
     let lines = text.lines().filter_map(|line| line.split_once(' '));
     let mut own: BTreeMap<String, u64> =
@@ -165,7 +166,8 @@ impl Running {
         command.arg(&pid).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Attaches, and returns when a thread is in a moved loop: records are in the log. `None` if that is not permitted.
+    /// Attaches, and returns when a thread is in a moved loop: records are in the log. `None` if
+    /// that is not permitted.
     fn attach_and_log(&self, name: &str) -> Option<Child> {
         let log = scratch(name);
         drop(std::fs::remove_file(&log));
@@ -222,8 +224,8 @@ fn send(pid: u32, signal: Signal) {
     kill(Pid::from_raw(pid.cast_signed()), signal).unwrap();
 }
 
-/// Attaches and detaches while a handler runs most of the time. With `is_killed` the controller is killed and another
-/// one removes the tags.
+/// Attaches and detaches while a handler runs most of the time. With `is_killed` the controller is
+/// killed and another one removes the tags.
 fn attach_and_detach(name: &str, flags: &[&str], is_killed: bool) {
     let Some(program) = build(name, STACKS, flags) else { return };
     let running = Running::begin(&program, &[]);
@@ -304,7 +306,8 @@ fn programs_with_changed_signal_frames_continue_after_hmtt_tag() {
     running.end();
 }
 
-/// Returns `r11` and `rip` from a core file. The first note has the registers of the thread that was ended.
+/// Returns `r11` and `rip` from a core file. The first note has the registers of the thread that
+/// was ended.
 fn registers(core: &[u8]) -> (u64, u64) {
     let long = |at: usize| u64::from_le_bytes(core[at..at + 8].try_into().unwrap());
     let word = |at: usize| u32::from_le_bytes(core[at..at + 4].try_into().unwrap()) as usize;

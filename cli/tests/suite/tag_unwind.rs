@@ -17,7 +17,8 @@ const SAMPLE: &str = include_str!("tag_unwind/sample.c");
 const READS: &str = include_str!("tag_unwind/reads.c");
 const LIBRARY: &str = include_str!("tag_unwind/library.c");
 
-/// Kinds of tagging. Logs drop events, because otherwise most of the time would be spent on the file.
+/// Kinds of tagging. Logs drop events, because otherwise most of the time would be spent on the
+/// file.
 const WAYS: [&[&str]; 6] = [
     &["--sink", "none"],
     &["--sink", "count"],

@@ -1,4 +1,5 @@
-//! Tests `hmtt trace`: programs behave as without it, and accesses are those that Valgrind's lackey sees.
+//! Tests `hmtt trace`: programs behave as without it, and accesses are those that Valgrind's lackey
+//! sees.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,8 @@ pub fn number(text: &str) -> u64 {
     u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap()
 }
 
-/// Runs a program with its accesses recorded, and checks that it behaves as it does alone. Returns the file.
+/// Runs a program with its accesses recorded, and checks that it behaves as it does alone. Returns
+/// the file.
 pub fn traced(name: &str, program: &Path, words: &[&str]) -> PathBuf {
     let file = scratch(&format!("trace-{name}.acc"));
     let plain = Command::new(program).args(words).output().unwrap();
@@ -69,7 +71,8 @@ pub fn decoded(file: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Passes on instruction, direction, address and size of all accesses whose addresses are known, with each element of strings.
+/// Passes on instruction, direction, address and size of all accesses whose addresses are known,
+/// with each element of strings.
 pub fn each_access(text: &str, mut add: impl FnMut((u64, char), u64, u64)) {
     let mut strings = Vec::new();
     let mut lines = text.lines().filter(|line| !line.starts_with('#')).peekable();

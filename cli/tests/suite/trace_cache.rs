@@ -1,4 +1,5 @@
-//! Tests `hmtt trace run --cache`: the counts are those that Valgrind finds, and those of the same accesses in a file.
+//! Tests `hmtt trace run --cache`: the counts are those that Valgrind finds, and those of the same
+//! accesses in a file.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Tests `hmtt trace evaluate`: what it states of a full trace is what selective traces of the same program are.
+//! Tests `hmtt trace evaluate`: what it states of a full trace is what selective traces of the same
+//! program are.
 
 use std::path::Path;
 
@@ -111,7 +112,8 @@ fn miss_rate(file: &Path) -> f64 {
     counters.misses as f64 / (counters.misses + counters.hits) as f64
 }
 
-/// A number as it is read from JSON, where it may differ in the last digit from the one that was written.
+/// A number as it is read from JSON, where it may differ in the last digit from the one that was
+/// written.
 fn as_read(number: f64) -> Value {
     serde_json::from_str(&number.to_string()).unwrap()
 }

@@ -1,5 +1,5 @@
-//! Tests what `hmtt convert` and `hmtt info` make of traces of accesses, with readers that are written from the public
-//! definitions of the formats.
+//! Tests what `hmtt convert` and `hmtt info` make of traces of accesses, with readers that are
+//! written from the public definitions of the formats.
 
 mod built_simulators;
 mod champsim;

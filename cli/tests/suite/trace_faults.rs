@@ -1,5 +1,5 @@
-//! Tests `hmtt trace` where something fails: a full disk, a program that writes into what it shares with `hmtt`. The program is
-//! unharmed, and the trace is read up to where it is whole.
+//! Tests `hmtt trace` where something fails: a full disk, a program that writes into what it shares
+//! with `hmtt`. The program is unharmed, and the trace is read up to where it is whole.
 
 use std::process::{Command, Output};
 
@@ -10,7 +10,8 @@ use crate::{hmtt, scratch, skipped};
 const BUSY: &str = include_str!("monitor/busy.c");
 const FORGES: &str = include_str!("trace/forges.c");
 
-/// Runs a shell script as root of namespaces of its own, where it may mount. `None` if that is not possible here.
+/// Runs a shell script as root of namespaces of its own, where it may mount. `None` if that is not
+/// possible here.
 fn in_namespaces(script: &str) -> Option<Output> {
     let run = |script: &str| Command::new("unshare").args(["-Urm", "sh", "-c", script]).output();
     match run("mount -t tmpfs none /mnt") {

@@ -1,4 +1,5 @@
-//! Tests `hmtt trace` of a loop that is entered again and again without values that follow from the execution before.
+//! Tests `hmtt trace` of a loop that is entered again and again without values that follow from the
+//! execution before.
 
 use std::process::Command;
 

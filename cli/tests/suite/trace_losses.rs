@@ -1,4 +1,5 @@
-//! Tests `hmtt trace` where accesses are missing: gaps are placed and counted, and what is there is exact.
+//! Tests `hmtt trace` where accesses are missing: gaps are placed and counted, and what is there is
+//! exact.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -33,7 +34,8 @@ fn writes(info: &Value, function: &str) -> u64 {
     found.map_or(0, |one| one["writes"].as_u64().unwrap())
 }
 
-/// Traces the loop, whose rings drop what they cannot take. Returns the file, unless nothing was dropped.
+/// Traces the loop, whose rings drop what they cannot take. Returns the file, unless nothing was
+/// dropped.
 fn dropped(times: u64) -> Option<PathBuf> {
     let source = LOOP.replace("TIMES", &times.to_string());
     let program = build(&format!("trace-loop-{times}"), &source, &["-no-pie"])?;

@@ -1,4 +1,5 @@
-//! Tests what traces state of what ran natively: its place, its number, and whether accesses of the program are missing.
+//! Tests what traces state of what ran natively: its place, its number, and whether accesses of the
+//! program are missing.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -17,8 +18,8 @@ const STARTS: &str = include_str!("monitor/starts.c");
 const TURNS: usize = 5;
 const WRITES: usize = 1000;
 
-/// Runs a program with its accesses recorded, and checks that it prints and ends as it does alone. Returns the file, and what
-/// `hmtt` has printed.
+/// Runs a program with its accesses recorded, and checks that it prints and ends as it does alone.
+/// Returns the file, and what `hmtt` has printed.
 fn traced(name: &str, program: &Path, words: &[&str]) -> (std::path::PathBuf, Output) {
     let file = scratch(&format!("trace-native-{name}.acc"));
     let plain = Command::new(program).args(words).output().unwrap();

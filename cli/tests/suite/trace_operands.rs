@@ -1,4 +1,5 @@
-//! Tests `hmtt trace` of instructions whose accesses depend on more than an address: states of the processor and masks.
+//! Tests `hmtt trace` of instructions whose accesses depend on more than an address: states of the
+//! processor and masks.
 
 use std::process::Command;
 
@@ -24,7 +25,8 @@ fn has(feature: &str) -> bool {
     has
 }
 
-/// Direction, distance from the start and size of the accesses to the first bytes from the address on that the program prints.
+/// Direction, distance from the start and size of the accesses to the first bytes from the address
+/// on that the program prints.
 fn accesses_of(
     name: &str,
     source: &str,
@@ -128,7 +130,8 @@ const OF_AVX512: [(char, u64, u64); 31] = [
     ('R', 3100, 4),
 ];
 
-/// Accesses of an execution of the loop: elements of the gather, and those of the store, which are one access if they follow each other.
+/// Accesses of an execution of the loop: elements of the gather, and those of the store, which are
+/// one access if they follow each other.
 fn of_loop(time: u64) -> Vec<(char, u64, u64)> {
     let active: Vec<u64> = (0..8).filter(|lane| time >> lane & 1 != 0).collect();
     let gathered = active.iter().map(|lane| ('R', GATHERED + 4 * ((time + 7 * lane) % 1024), 4));

@@ -1,5 +1,5 @@
-//! Tests what `hmtt trace run` shows while it writes a trace: a line on a terminal, which is removed, or lines if they are asked
-//! for.
+//! Tests what `hmtt trace run` shows while it writes a trace: a line on a terminal, which is
+//! removed, or lines if they are asked for.
 
 use std::process::{Command, Stdio};
 

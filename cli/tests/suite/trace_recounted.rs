@@ -1,5 +1,6 @@
-//! What `hmtt info` and `hmtt trace evaluate` state of selective traces equals what a program in Python counts, which has nothing
-//! of this project but the traces as text (`tests/readers/recounted_accesses.py`).
+//! What `hmtt info` and `hmtt trace evaluate` state of selective traces equals what a program in
+//! Python counts, which has nothing of this project but the traces as text
+//! (`tests/readers/recounted_accesses.py`).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -46,7 +47,8 @@ fn unknown_places(file: &Path) -> u64 {
     places.collect::<BTreeSet<_>>().len() as u64
 }
 
-/// Compares what is stated of the hottest functions of a program's own source with what was counted, and the shares that follow.
+/// Compares what is stated of the hottest functions of a program's own source with what was
+/// counted, and the shares that follow.
 fn assert_functions(stated: &Value, recounted: &Value, source: &str) {
     let mut compared = 0;
     for one in stated["functions"].as_array().unwrap() {

@@ -1,4 +1,5 @@
-//! Tests `hmtt trace run --skip --count`: what is recorded is what `hmtt convert` cuts out of a trace of everything.
+//! Tests `hmtt trace run --skip --count`: what is recorded is what `hmtt convert` cuts out of a
+//! trace of everything.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -59,7 +60,8 @@ impl Sample {
         Some(Sample { name, program, words, full })
     }
 
-    /// Records a region, and checks that it is the same region of the trace of everything. Returns the file.
+    /// Records a region, and checks that it is the same region of the trace of everything. Returns
+    /// the file.
     fn check(&self, skip: u64, count: u64, formats: &[&str]) -> PathBuf {
         let Sample { name, program, words, full } = self;
         let file = scratch(&format!("trace-{name}-region.acc"));
@@ -168,7 +170,8 @@ fn regions_with_superblocks_are_the_same() {
 #[test]
 fn what_is_far_away_is_counted_only() {
     let Some(sample) = Sample::new("far", FAR, &[]) else { return };
-    // In each iteration of 64 instructions, behind five others, the first one writes behind the one before.
+    // In each iteration of 64 instructions, behind five others, the first one writes behind the one
+    // before.
     let (skip, count) = (90_000_000, 64_000);
     let info = info(&sample.check(skip, count, &[]));
     let first = (skip - 5).div_ceil(64);

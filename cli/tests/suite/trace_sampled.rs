@@ -1,4 +1,5 @@
-//! Tests `hmtt trace --sample` and `--budget`: what is recorded between gaps is exact, and the program behaves as without it.
+//! Tests `hmtt trace --sample` and `--budget`: what is recorded between gaps is exact, and the
+//! program behaves as without it.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -10,9 +11,10 @@ use crate::trace::number;
 use crate::trace_selected::info;
 use crate::{hmtt, scratch};
 
-/// Writes one value behind the other to a memory of a power of two of bytes, again and again: in 4,000 turns, or as many as its
-/// argument says. With the argument `again`, until it has run natively and was then traced for many turns: how soon a
-/// budget allows that depends on the machine.
+/// Writes one value behind the other to a memory of a power of two of bytes, again and again: in
+/// 4,000 turns, or as many as its argument says. With the argument `again`, until it has run
+/// natively and was then traced for many turns: how soon a budget allows that depends on the
+/// machine.
 const FILLS: &str = "
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,8 +64,8 @@ int main(int count, char **words) {
 ";
 const BYTES: u64 = 4 * 65536;
 
-/// Checks that addresses of the writes in `fills` follow each other, except behind gaps. Returns how many gaps are before
-/// writes.
+/// Checks that addresses of the writes in `fills` follow each other, except behind gaps. Returns
+/// how many gaps are before writes.
 fn check(file: &Path) -> usize {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt"));
     let mut decode = command.arg("decode").arg(file).stdout(Stdio::piped()).spawn().unwrap();
@@ -132,7 +134,8 @@ fn a_budget_makes_a_program_run_natively_from_time_to_time() {
     let pattern = "hmtt: the program was recorded ";
     assert!(error.starts_with(pattern) && error.lines().count() == 1, "{error}");
     assert!(check(&file) > 0);
-    // A program that only computes goes on natively for more than six times the time for which it is recorded.
+    // A program that only computes goes on natively for more than six times the time for which it
+    // is recorded.
     let info = info(&file);
     assert!(info["native_ns"].as_u64().unwrap() >= 100_000_000, "{info}");
     assert_eq!(info["cut"], false, "{info}");

@@ -1,4 +1,5 @@
-//! Tests which accesses `hmtt trace` records if not all are wanted: those of a full trace, in its order.
+//! Tests which accesses `hmtt trace` records if not all are wanted: those of a full trace, in its
+//! order.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,8 +14,8 @@ use crate::{LargeFile, hmtt, scratch, skipped};
 const BUSY: &str = include_str!("monitor/busy.c");
 const LOOP: &str = include_str!("trace/loop_of_blocks.c");
 
-/// A variable of the environment without which the C library uses AVX-512. With it, no access of the library is masked: the
-/// programs in `tests/readers` that count accesses know of no masks.
+/// A variable of the environment without which the C library uses AVX-512. With it, no access of
+/// the library is masked: the programs in `tests/readers` that count accesses know of no masks.
 pub const TUNABLES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX512VL");
 
 /// Records a program at the same addresses each time. `None`: that is not possible here.
@@ -36,7 +37,8 @@ pub fn traced(name: &str, program: &Path, options: &[&str]) -> Option<PathBuf> {
     Some(file)
 }
 
-/// The lines of accesses, without the thread. `main` and what it calls come after what differs between runs.
+/// The lines of accesses, without the thread. `main` and what it calls come after what differs
+/// between runs.
 fn lines(file: &Path) -> Vec<String> {
     let text = decoded(file);
     let all = text.lines().filter(|line| !line.starts_with('#'));
@@ -127,8 +129,9 @@ fn representatives_are_among_the_accesses_of_the_full_trace() {
     assert_eq!(shares[2].1, 1.0, "all addresses are known: {shares:?}");
 }
 
-/// Whether there are as many lines as accesses of blocks. String instructions without elements, and masks without active lanes, have no
-/// lines, and masked accesses of the C library may have several.
+/// Whether there are as many lines as accesses of blocks. String instructions without elements, and
+/// masks without active lanes, have no lines, and masked accesses of the C library may have
+/// several.
 fn are_as_many(lines: u64, accesses: u64) -> bool {
     lines.abs_diff(accesses) < 50
 }

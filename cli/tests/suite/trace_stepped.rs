@@ -1,5 +1,6 @@
-//! All accesses of whole programs, in order and with their addresses, equal those that follow from the registers of single steps,
-//! which programs compute that have nothing of this project (`trace/steps.c`, `tests/readers/stepped_accesses.py`).
+//! All accesses of whole programs, in order and with their addresses, equal those that follow from
+//! the registers of single steps, which programs compute that have nothing of this project
+//! (`trace/steps.c`, `tests/readers/stepped_accesses.py`).
 
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +21,8 @@ type Access = ((u64, char), u64, u64);
 fn stepped(python: &Path, steps: &Path, name: &str, program: &Path) -> (Vec<Access>, usize) {
     let file = LargeFile::new(&format!("stepped-{name}.steps"));
     let plain = Command::new(program).output().unwrap();
-    // Addresses of the stack depend on the environment and on the program's path, which are those of the traced run.
+    // Addresses of the stack depend on the environment and on the program's path, which are those
+    // of the traced run.
     let mut setarch = Command::new("setarch");
     setarch.env(TUNABLES.0, TUNABLES.1).arg("-R").arg(steps).arg(&*file).arg(program);
     let ran = setarch.output().unwrap();

@@ -1,4 +1,5 @@
-//! Tests that a traced program of the same user cannot trace its controller, read its memory or open its descriptors.
+//! Tests that a traced program of the same user cannot trace its controller, read its memory or
+//! open its descriptors.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -67,7 +68,8 @@ fn a_traced_program_cannot_trace_its_controller() {
     std::fs::set_permissions(own, std::fs::Permissions::from_mode(0o777)).unwrap();
     std::fs::copy(program, own.join("program")).unwrap();
     std::fs::copy(env!("CARGO_BIN_EXE_hmtt"), own.join("hmtt")).unwrap();
-    // The shell does not execute the program in its own place, because it has something to do after it.
+    // The shell does not execute the program in its own place, because it has something to do after
+    // it.
     let Some(plain) = run(own, &["sh", "-c", "./program; exit 0"]) else { return };
     if !plain.contains("trace: allowed\n") {
         return skipped(format!("children may not trace their parents here: {plain}"));

@@ -33,7 +33,8 @@ impl Head {
     }
 }
 
-/// The row of an item, and its table; `None` for items that are no rows. `report`: the card's last one.
+/// The row of an item, and its table; `None` for items that are no rows. `report`: the card's last
+/// one.
 pub fn row(head: &Head, item: &Item, report: Option<&Report>) -> Option<(Table, Vec<Value>)> {
     let [capture, session] = head.values();
     let arrival = head.arrival();

@@ -91,7 +91,8 @@ impl<'a> Parts<'a> {
         self
     }
 
-    /// Takes what the sink has collected; at the end of the capture all of it, otherwise whole row groups.
+    /// Takes what the sink has collected; at the end of the capture all of it, otherwise whole row
+    /// groups.
     pub fn take(
         &mut self,
         sink: &mut CaptureSink,
@@ -214,8 +215,8 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// The open part of a partition. One that is long enough is completed, and that of the earliest hour if too many
-    /// are open.
+    /// The open part of a partition. One that is long enough is completed, and that of the earliest
+    /// hour if too many are open.
     fn open(&mut self, partition: Partition) -> Result<&mut Open, DatasetError> {
         let key = (partition.board.clone(), partition.table);
         let open = self.open.entry(key.clone()).or_default();

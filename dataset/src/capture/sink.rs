@@ -1,8 +1,9 @@
-//! Collects the accesses and items of each card of a capture, with the session and the arrival of each.
+//! Collects the accesses and items of each card of a capture, with the session and the arrival of
+//! each.
 //!
-//! A frame may wait for others before it is decoded. So its arrival is that of its own packet, which is known after
-//! its items ([`Sink::frame_read`]). Items without a frame, such as the end of a session without an end frame, have
-//! the arrival of their card's last frame.
+//! A frame may wait for others before it is decoded. So its arrival is that of its own packet,
+//! which is known after its items ([`Sink::frame_read`]). Items without a frame, such as the end of
+//! a session without an end frame, have the arrival of their card's last frame.
 
 use std::time::Duration;
 
@@ -104,7 +105,8 @@ pub struct Placed {
     pub item: Item,
     /// Arrival of the item's frame; `None` while the frame is being read.
     pub arrival: Option<Duration>,
-    /// Whether the item's frame has no records of accesses, so that no other row has those of a slice.
+    /// Whether the item's frame has no records of accesses, so that no other row has those of a
+    /// slice.
     pub has_slices_only: bool,
 }
 
@@ -146,8 +148,8 @@ impl CaptureSink {
         }
     }
 
-    /// Takes the items whose arrival is known: passes on their rows, each with its card and its arrival. `capture`: the
-    /// hash, as text.
+    /// Takes the items whose arrival is known: passes on their rows, each with its card and its
+    /// arrival. `capture`: the hash, as text.
     pub fn take_rows(
         &mut self,
         capture: &str,

@@ -1,7 +1,7 @@
 //! Reads a capture as the rows that it would have in a data set, without writing parts.
 //!
-//! Memory is that of a few frames: rows are passed on as soon as the arrival of their frame is known. Accesses have the
-//! order of the trace, which parts sort by clock in each row group.
+//! Memory is that of a few frames: rows are passed on as soon as the arrival of their frame is
+//! known. Accesses have the order of the trace, which parts sort by clock in each row group.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,11 +21,12 @@ use crate::schema::Table;
 
 /// Takes the rows of a capture.
 pub trait RowSink {
-    /// Takes accesses of one frame. `session`: number of the session; `arrival`: of the frame, since the Unix epoch.
+    /// Takes accesses of one frame. `session`: number of the session; `arrival`: of the frame,
+    /// since the Unix epoch.
     fn accesses(&mut self, board: &str, session: i64, arrival: Duration, accesses: Accesses<'_>);
 
-    /// Takes a row of another table: the value of each column, in order. `arrival`: the time by which the row's hour is
-    /// determined.
+    /// Takes a row of another table: the value of each column, in order. `arrival`: the time by
+    /// which the row's hour is determined.
     fn row(&mut self, board: &str, arrival: Duration, table: Table, row: Vec<Value>);
 }
 
@@ -105,8 +106,8 @@ impl CaptureRows {
         })
     }
 
-    /// Decodes the next packet and passes on the rows that are complete; after the last packet the rest, with the rows
-    /// of [`Table::Runs`]. Returns whether there was a packet.
+    /// Decodes the next packet and passes on the rows that are complete; after the last packet the
+    /// rest, with the rows of [`Table::Runs`]. Returns whether there was a packet.
     ///
     /// # Errors
     /// The capture cannot be read here; everything before was passed on.

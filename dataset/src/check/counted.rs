@@ -21,7 +21,8 @@ pub struct SessionCounts {
     pub rows: [u64; Table::ALL.len()],
     /// Counts of the card in the whole capture.
     pub counts: CardCounts,
-    /// Counts of a thread of a log, and its calls by how they ended; `None` for a session of a card.
+    /// Counts of a thread of a log, and its calls by how they ended; `None` for a session of a
+    /// card.
     pub thread: Option<(ThreadCounts, [u64; EXITS.len()])>,
 }
 

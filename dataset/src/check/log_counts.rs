@@ -1,5 +1,5 @@
-//! Counts of the threads of a log of tags: what the table of threads states, and what the log's events add up to
-//! without reconstructing calls.
+//! Counts of the threads of a log of tags: what the table of threads states, and what the log's
+//! events add up to without reconstructing calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

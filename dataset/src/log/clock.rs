@@ -1,7 +1,8 @@
 //! Converts the ticks of a log to times.
 //!
-//! The log has readings of the processor's counter and of the wall clock. Between two of them time is interpolated,
-//! before the first and after the last one it goes on with the counter's frequency.
+//! The log has readings of the processor's counter and of the wall clock. Between two of them time
+//! is interpolated, before the first and after the last one it goes on with the counter's
+//! frequency.
 
 use std::path::Path;
 
@@ -41,7 +42,8 @@ impl LogClock {
         Ok(LogClock { start_ns, is_timed, tsc_hz, readings })
     }
 
-    /// Time of a tick, in nanoseconds since the Unix epoch; `None` if the log has no times, or no clocks.
+    /// Time of a tick, in nanoseconds since the Unix epoch; `None` if the log has no times, or no
+    /// clocks.
     pub fn time_ns(&self, tsc: u64) -> Option<u64> {
         if !self.is_timed || self.tsc_hz == 0 {
             return None;

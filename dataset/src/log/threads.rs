@@ -87,7 +87,8 @@ pub fn row(number: usize, thread: &Thread, exits: &Exits, ending: &Ending<'_>) -
     row
 }
 
-/// Lost events: the buffer was full, a signal interrupted, the program overwrote them, for another reason.
+/// Lost events: the buffer was full, a signal interrupted, the program overwrote them, for another
+/// reason.
 fn lost(thread: &Thread) -> [u64; 4] {
     let mut lost = [0_u64; 4];
     for (reason, count) in &thread.lost {

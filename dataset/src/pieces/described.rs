@@ -7,7 +7,8 @@ use hmtt_format::config::Mode;
 use hmtt_format::{Generation, MemoryDescription};
 use serde_json::Value;
 
-/// The map of addresses of a memory, from the entries that its description has: `bank[1]=p15^p18`. `None` if they are damaged.
+/// The map of addresses of a memory, from the entries that its description has: `bank[1]=p15^p18`.
+/// `None` if they are damaged.
 pub fn address_map<'a>(entries: impl IntoIterator<Item = &'a str>) -> Option<AddressMap> {
     let mut map = MapBuilder::default();
     for entry in entries {

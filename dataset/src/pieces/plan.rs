@@ -139,7 +139,8 @@ impl Board {
             });
         }
         for (piece, pair) in plan.pieces[first..].iter_mut().zip(ranges.windows(2)) {
-            // From behind the last session of the piece up to the first one of the next, if that has any.
+            // From behind the last session of the piece up to the first one of the next, if that
+            // has any.
             let next = pair[1].clone().next().map_or(pair[0].end, |next| next + 1);
             let between = restarts.get(pair[0].end..next).unwrap_or_default();
             piece.restarts_after = between.contains(&true);
@@ -187,7 +188,8 @@ impl Board {
         (!restarts[next]).then_some(next)
     }
 
-    /// What is missing between captures of one session: the gap before the session of the later one, and its hour.
+    /// What is missing between captures of one session: the gap before the session of the later
+    /// one, and its hour.
     fn lost_between(
         &self,
         restarts: &[bool],

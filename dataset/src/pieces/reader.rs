@@ -24,8 +24,8 @@ use crate::error::DatasetError;
 use crate::partition::Partition;
 
 impl Piece {
-    /// Reads the piece. `root`: the folder of the data set. `rows`: counts what was read. `is_wanted`: asked before each row
-    /// group; if it is not, reading ends.
+    /// Reads the piece. `root`: the folder of the data set. `rows`: counts what was read.
+    /// `is_wanted`: asked before each row group; if it is not, reading ends.
     ///
     /// # Errors
     /// A part cannot be read; what precedes it was passed on.

@@ -1,4 +1,5 @@
-//! Reads the sessions of boards from the table `runs`, and decides which of them continue the one before.
+//! Reads the sessions of boards from the table `runs`, and decides which of them continue the one
+//! before.
 
 use std::path::Path;
 
@@ -11,7 +12,8 @@ use crate::error::DatasetError;
 use crate::reader::PartReader;
 use crate::schema::Table;
 
-/// Largest difference of the time between two captures by their clock and by their arrivals, if both are of one session.
+/// Largest difference of the time between two captures by their clock and by their arrivals, if
+/// both are of one session.
 const MOST_DIFFERENCE_MS: f64 = 1000.0;
 
 /// A row of `runs`.
@@ -110,7 +112,8 @@ pub fn sort(sessions: &mut [SessionRow]) {
 }
 
 impl SessionRow {
-    /// Whether the clock continues from another session: receivers divide what a card sends into several files.
+    /// Whether the clock continues from another session: receivers divide what a card sends into
+    /// several files.
     pub fn continues(&self, before: &SessionRow) -> bool {
         let (Some((_, end)), Some((begin, _))) = (before.clocks, self.clocks) else { return false };
         let (Some(tck_ps), Some(clocks)) = (self.known.tck_ps, begin.checked_sub(end)) else {
@@ -121,8 +124,9 @@ impl SessionRow {
         before.capture != self.capture && (by_clock - by_arrival).abs() <= MOST_DIFFERENCE_MS
     }
 
-    /// The accesses that are missing between a capture and the one that continues it, by the card's counts. Not known if a
-    /// capture has several sessions, because the counts are those of the capture.
+    /// The accesses that are missing between a capture and the one that continues it, by the card's
+    /// counts. Not known if a capture has several sessions, because the counts are those of the
+    /// capture.
     pub fn lost_since(&self, before: &SessionRow) -> u64 {
         let counts = &before.counts;
         let seen = counts

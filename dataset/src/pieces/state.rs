@@ -29,7 +29,8 @@ pub enum StateError {
         "the state of the analyses is of another version of HMTT; all programs of a cluster are of one version"
     )]
     Version,
-    /// The state has reuse distances of another kind than was asked for, or sampled at another rate.
+    /// The state has reuse distances of another kind than was asked for, or sampled at another
+    /// rate.
     #[error(
         "the state of the analyses has other reuse distances than were asked for: exact ones, or of another sample"
     )]
@@ -40,8 +41,9 @@ pub enum StateError {
 }
 
 impl PieceState {
-    /// Analyses a piece. `root`: the folder of the data set. `sample`: the part of lines of which reuse distances are found.
-    /// `is_wanted`: asked from time to time; if it is not any more, the result has only what was read before.
+    /// Analyses a piece. `root`: the folder of the data set. `sample`: the part of lines of which
+    /// reuse distances are found. `is_wanted`: asked from time to time; if it is not any more, the
+    /// result has only what was read before.
     ///
     /// # Errors
     /// A part cannot be read.
@@ -68,7 +70,8 @@ impl PieceState {
     /// Reads a state. `sample`: as in [`PieceState::of`].
     ///
     /// # Errors
-    /// The bytes are of another version, of another kind of reuse distances, which could not be joined, or damaged.
+    /// The bytes are of another version, of another kind of reuse distances, which could not be
+    /// joined, or damaged.
     pub fn from_bytes(bytes: &[u8], sample: Option<f64>) -> Result<PieceState, StateError> {
         let bytes = bytes.strip_prefix(VERSION.as_bytes()).ok_or(StateError::Version)?;
         let state: PieceState = postcard::from_bytes(bytes)?;

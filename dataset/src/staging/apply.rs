@@ -39,7 +39,8 @@ pub fn apply(set: &DataFolder, staged: &Folder, steps: &[Step]) -> Result<(), Da
     Ok(())
 }
 
-/// Renames a staged part to its place, unless it was placed before the process that did it was killed.
+/// Renames a staged part to its place, unless it was placed before the process that did it was
+/// killed.
 fn place(staged: &Folder, from: &str, folder: &Folder, name: &str) -> io::Result<()> {
     match staged.status_of(from.as_ref())? {
         Some(status) => {
@@ -51,7 +52,8 @@ fn place(staged: &Folder, from: &str, folder: &Folder, name: &str) -> io::Result
     }
 }
 
-/// The partitions that are changed. Steps of one partition follow each other, so one folder is open at a time.
+/// The partitions that are changed. Steps of one partition follow each other, so one folder is open
+/// at a time.
 struct Changed<'a> {
     set: &'a DataFolder,
     last: Option<(Partition, Folder)>,

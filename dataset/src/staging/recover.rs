@@ -15,8 +15,9 @@ use crate::data_folder::DataFolder;
 use crate::error::DatasetError;
 use crate::journal::{self, JOURNAL, is_staging_name};
 
-/// Completes the changes that have a journal, and removes all other staging folders. A change is completed only if everything
-/// of it is the user's own: another user would decide which parts are placed and removed.
+/// Completes the changes that have a journal, and removes all other staging folders. A change is
+/// completed only if everything of it is the user's own: another user would decide which parts are
+/// placed and removed.
 pub fn recover(set: &DataFolder, base: &Folder) -> Result<(), DatasetError> {
     let path = set.path(FOLDER);
     let names = base.names().map_err(|error| DatasetError::file("read", &path, error))?;
@@ -49,7 +50,8 @@ fn complete(set: &DataFolder, folder: &Folder, path: &Path) -> Result<(), Datase
     apply(set, folder, &steps.ok_or(DatasetError::Journal(path))?)
 }
 
-/// The lock of a process that does not live any more; `None` if it lives, or has removed the file meanwhile.
+/// The lock of a process that does not live any more; `None` if it lives, or has removed the file
+/// meanwhile.
 fn lock_of_dead(base: &Folder, id: &str) -> io::Result<Option<File>> {
     let name = lock_name(id);
     let file = base.lock_file(name.as_ref())?;

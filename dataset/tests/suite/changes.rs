@@ -13,7 +13,8 @@ use crate::samples::{BEFORE_THE_HOUR, everything, write};
 use crate::truth::{accesses, expected};
 use crate::{OPTIONS, add, staged, visible};
 
-/// Writes a session as a series of captures of some frames each. Returns their paths and the accesses.
+/// Writes a session as a series of captures of some frames each. Returns their paths and the
+/// accesses.
 pub fn series(folder: &Path) -> (Vec<PathBuf>, Vec<Access>) {
     let (frames, truth) = Card::new().session(40, 100);
     let path = |number: usize| folder.join(format!("trace_{number:05}_20231114220000.pcapng"));

@@ -18,7 +18,8 @@ fn python() -> Option<PathBuf> {
     found.is_ok_and(|output| output.status.success()).then_some(python)
 }
 
-/// Returns the rows of a query, with fields separated by spaces. A name in braces stands for the table.
+/// Returns the rows of a query, with fields separated by spaces. A name in braces stands for the
+/// table.
 fn query(python: &Path, root: &Path, sql: &str) -> Vec<String> {
     let script = "import duckdb, sys\n\
                   for row in duckdb.sql(sys.argv[1]).fetchall(): print(*row)";

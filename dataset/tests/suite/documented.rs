@@ -5,7 +5,8 @@ use std::path::Path;
 use hmtt_dataset::{Kind, Table};
 use hmtt_test_support::names::assert_documented;
 
-/// Name and type of the columns that docs/dataset.md lists for a table, without those of all tables.
+/// Name and type of the columns that docs/dataset.md lists for a table, without those of all
+/// tables.
 fn listed(document: &str, table: Table) -> Vec<(String, String)> {
     let heading = format!("\n`{}`, ", table.name());
     let (_, section) = document.split_once(&heading).expect("a section of the table");

@@ -14,7 +14,8 @@ use crate::{OPTIONS, add, staged, visible};
 struct Disk<'a>(&'a Path);
 
 impl Disk<'_> {
-    /// Mounts or remounts it. `limit`: `size=` or `nr_inodes=`, with a number. Returns whether that was possible.
+    /// Mounts or remounts it. `limit`: `size=` or `nr_inodes=`, with a number. Returns whether that
+    /// was possible.
     fn mount(&self, limit: &str) -> bool {
         let arguments = ["-t", "tmpfs", "-o", limit, "tmpfs"];
         Command::new("mount")

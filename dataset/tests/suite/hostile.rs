@@ -1,4 +1,5 @@
-//! Tests data sets that somebody else has made or can change: nothing outside of them is opened, changed or waited for.
+//! Tests data sets that somebody else has made or can change: nothing outside of them is opened,
+//! changed or waited for.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,5 +1,5 @@
-//! Kills a process that adds a capture before each system call that changes a file system, and adds the capture
-//! again.
+//! Kills a process that adds a capture before each system call that changes a file system, and adds
+//! the capture again.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
@@ -18,7 +18,8 @@ use crate::changes::series;
 use crate::samples::{BEFORE_THE_HOUR, everything, write};
 use crate::{OPTIONS, add, files, staged, visible};
 
-/// System calls that change files, folders or locks; of those that open files, those that can create one.
+/// System calls that change files, folders or locks; of those that open files, those that can
+/// create one.
 const CHANGES: [i64; 13] = [
     libc::SYS_openat,
     libc::SYS_write,
@@ -35,8 +36,8 @@ const CHANGES: [i64; 13] = [
     libc::SYS_rmdir,
 ];
 
-/// Runs a program that changes a data set, and kills it before its change of this number. Returns whether it was
-/// killed.
+/// Runs a program that changes a data set, and kills it before its change of this number. Returns
+/// whether it was killed.
 fn killed_before(change: usize, arguments: &[&Path]) -> bool {
     let mut command = Command::new(env!("CARGO_BIN_EXE_change-dataset"));
     command.args(arguments);

@@ -1,5 +1,5 @@
-//! Tests data sets: what they hold, compared with the truth; what interrupted and repeated changes leave; what a
-//! database reads.
+//! Tests data sets: what they hold, compared with the truth; what interrupted and repeated changes
+//! leave; what a database reads.
 
 mod changes;
 mod database;
@@ -27,7 +27,8 @@ pub fn add(dataset: &Dataset, capture: &Path) {
     assert!(matches!(added, Added::New(_)), "{added:?}");
 }
 
-/// All files in a folder but locks, with their bytes, in the order of their paths from there. Links are not followed.
+/// All files in a folder but locks, with their bytes, in the order of their paths from there. Links
+/// are not followed.
 pub fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     let mut folders = vec![root.to_owned()];

@@ -14,7 +14,8 @@ use rustix::fs::{FlockOperation, flock};
 use crate::samples::{BEFORE_THE_HOUR, everything, write};
 use crate::{OPTIONS, add, staged, visible};
 
-/// Clock, whether it is a write, address and page of each access of a part, as the Parquet library reads rows.
+/// Clock, whether it is a write, address and page of each access of a part, as the Parquet library
+/// reads rows.
 pub fn accesses(path: &Path) -> Vec<(i64, bool, i64, i64)> {
     let file = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     let rows = file.get_row_iter(None).unwrap().map(Result::unwrap);
@@ -94,7 +95,8 @@ fn every_table_has_its_rows_and_every_count_agrees() {
         };
         parts.iter().map(|(_, path)| file(path).metadata().file_metadata().num_rows()).sum::<i64>()
     };
-    // The gap of one frame, of five lost records; the fault, the DDR clock and the restart; a tag and a mark.
+    // The gap of one frame, of five lost records; the fault, the DDR clock and the restart; a tag
+    // and a mark.
     let expected = [
         (Table::Accesses, 200),
         (Table::Pages, 1),

@@ -1,13 +1,15 @@
 //! How many accesses the recorded ones account for.
 //!
-//! The measures are those of S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia, "Configurable and Efficient Memory Access
-//! Tracing via Selective Expression-based x86 Binary Instrumentation", MASCOTS 2016 (DOI 10.1109/MASCOTS.2016.69).
+//! The measures are those of S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia, "Configurable
+//! and Efficient Memory Access Tracing via Selective Expression-based x86 Binary Instrumentation",
+//! MASCOTS 2016 (DOI 10.1109/MASCOTS.2016.69).
 
 use std::ops::AddAssign;
 
 /// Numbers of accesses: of one execution of a block, or of many executions of many blocks.
 ///
-/// They are exact: `u128` holds the sum over 2^50 blocks, each with 2^14 accesses and 2^64 executions.
+/// They are exact: `u128` holds the sum over 2^50 blocks, each with 2^14 accesses and 2^64
+/// executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accuracy {
     /// All accesses.
@@ -16,8 +18,8 @@ pub struct Accuracy {
     pub traced: u128,
     /// Accesses that are traced or equal to one that is, so that their addresses are known.
     pub equal: u128,
-    /// Accesses that equal none, but whose expression is at distance zero from that of a traced one, so that their
-    /// chunks are probably known.
+    /// Accesses that equal none, but whose expression is at distance zero from that of a traced
+    /// one, so that their chunks are probably known.
     pub near: u128,
 }
 
@@ -34,15 +36,15 @@ impl Accuracy {
         }
     }
 
-    /// Minimal Accuracy, between 0 and 1: the share of accesses whose addresses are known. `None` if there are no
-    /// accesses.
+    /// Minimal Accuracy, between 0 and 1: the share of accesses whose addresses are known. `None`
+    /// if there are no accesses.
     pub fn minimal(&self) -> Option<f64> {
         ratio(self.equal, self.accesses)
     }
 
-    /// Alignment-Independent Accuracy, between 0 and 1: the share of accesses whose chunks are known if no two
-    /// expressions at distance zero are on different sides of a boundary between chunks. `None` if there are no
-    /// accesses.
+    /// Alignment-Independent Accuracy, between 0 and 1: the share of accesses whose chunks are
+    /// known if no two expressions at distance zero are on different sides of a boundary between
+    /// chunks. `None` if there are no accesses.
     pub fn alignment_independent(&self) -> Option<f64> {
         ratio(self.equal + self.near, self.accesses)
     }
@@ -52,8 +54,9 @@ impl Accuracy {
         ratio(self.traced, self.accesses)
     }
 
-    /// The payoff factor: Minimal Accuracy divided by the share of accesses that are traced. It is the number of
-    /// accesses that a traced one accounts for: 1 if every access is traced. `None` if none is.
+    /// The payoff factor: Minimal Accuracy divided by the share of accesses that are traced. It is
+    /// the number of accesses that a traced one accounts for: 1 if every access is traced. `None`
+    /// if none is.
     ///
     /// The paper uses a payoff factor too; its definition was not available and may differ.
     pub fn payoff(&self) -> Option<f64> {

@@ -21,7 +21,8 @@ pub const MOST_SLOTS: usize = 1 << 10;
 pub const MOST_DERIVED: usize = 1 << 13;
 /// Most accesses with lanes for each slot: readers compute up to 64 accesses of each.
 const MOST_LANES: usize = 16;
-/// Most slots and derived values for each access and each kept value, besides the masks and indexes of accesses.
+/// Most slots and derived values for each access and each kept value, besides the masks and indexes
+/// of accesses.
 pub const MOST_VALUES: usize = 8;
 
 /// How the address of an access is found.
@@ -31,7 +32,8 @@ pub enum Place {
     Static(u64),
     /// It is the value of a slot, or a value that is derived of slots, plus a constant.
     Slot {
-        /// Index of the value: those of the block's slots come first, then those that it takes, then the derived ones.
+        /// Index of the value: those of the block's slots come first, then those that it takes,
+        /// then the derived ones.
         slot: u16,
         /// The constant, in bytes.
         plus: i64,
@@ -42,7 +44,8 @@ pub enum Place {
         left: [u16; 2],
         /// Slot with the address of the first element.
         first: u16,
-        /// Slots with a pointer before and after the instruction, which has become larger or smaller.
+        /// Slots with a pointer before and after the instruction, which has become larger or
+        /// smaller.
         pointer: [u16; 2],
     },
     /// It has several elements, of which some are accessed.
@@ -60,8 +63,8 @@ pub struct Access {
     pub operation: u16,
     /// Whether it reads or writes.
     pub direction: Direction,
-    /// Number of accesses of the block or path with its address, one of which is recorded. That follows from the
-    /// [others](BlockAccesses::others).
+    /// Number of accesses of the block or path with its address, one of which is recorded. That
+    /// follows from the [others](BlockAccesses::others).
     pub represents: u16,
     /// Number of bytes; of one element if there are several, and 0 if it is not known.
     pub size: u32,
@@ -84,7 +87,8 @@ pub struct Part {
     pub slots: u16,
 }
 
-/// The accesses of a block, or of blocks that are executed one after the other, and how many slots they follow from.
+/// The accesses of a block, or of blocks that are executed one after the other, and how many slots
+/// they follow from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BlockAccesses {
     /// Original address of its first instruction.
@@ -99,13 +103,15 @@ pub struct BlockAccesses {
     pub code: Vec<u8>,
     /// Whether it takes values that another execution has kept.
     pub repeated: Repeated,
-    /// The values that are derived of its slots and of those that it takes, each of those before it.
+    /// The values that are derived of its slots and of those that it takes, each of those before
+    /// it.
     pub derived: Vec<Derived>,
     /// The values that it keeps if it is executed as a whole.
     pub kept: Vec<Kept>,
     /// Its accesses that are recorded, in program order.
     pub accesses: Vec<Access>,
-    /// Its other accesses that might be recorded, in program order: those of the directions and functions that are wanted.
+    /// Its other accesses that might be recorded, in program order: those of the directions and
+    /// functions that are wanted.
     pub others: Vec<Other>,
     /// Of a path: its blocks. Each has a number, which is that of the path up to there.
     pub parts: Vec<Part>,
@@ -122,10 +128,11 @@ pub struct Made {
     pub address: Option<u64>,
     /// Number of bytes; of one element if there are several, and 0 if it is not known.
     pub size: u32,
-    /// Number of accesses that it represents, with itself. The others have its address, and may be reads or writes of other
-    /// sizes.
+    /// Number of accesses that it represents, with itself. The others have its address, and may be
+    /// reads or writes of other sizes.
     pub represents: u16,
-    /// Number of elements, at least 1. An instruction that copies or compares strings accesses one element of each in turn.
+    /// Number of elements, at least 1. An instruction that copies or compares strings accesses one
+    /// element of each in turn.
     pub elements: u64,
     /// Whether each element is at a lower address than the one before it.
     pub is_down: bool,
@@ -139,7 +146,8 @@ impl BlockAccesses {
         self.parts.len().max(1)
     }
 
-    /// How many instructions and slots it has if it is executed up to the end of a part. A block is one part.
+    /// How many instructions and slots it has if it is executed up to the end of a part. A block is
+    /// one part.
     pub fn up_to(&self, part: usize) -> (u16, u16) {
         let whole = (self.instructions, self.slots);
         self.parts.get(part).map_or(whole, |part| (part.instructions, part.slots))
@@ -150,8 +158,9 @@ impl BlockAccesses {
         usize::from(self.slots) * SLOT_BYTES
     }
 
-    /// Whether it has no more values than its accesses and what it keeps may need: all of them are computed for each
-    /// execution. Registers at the start of a path that may be repeated are needed at most once each.
+    /// Whether it has no more values than its accesses and what it keeps may need: all of them are
+    /// computed for each execution. Registers at the start of a path that may be repeated are
+    /// needed at most once each.
     pub fn is_possible(&self) -> bool {
         let kept = self.kept.len().max(self.repeated.taken.into());
         let at_start = if kept > 0 { MOST_KEPT } else { 0 };
@@ -174,8 +183,8 @@ impl BlockAccesses {
         self.accesses.len() + self.others.len()
     }
 
-    /// What some of its instructions account for, one after the other, if all before them were executed, too. What is probably known of an
-    /// access by one behind it counts where that is.
+    /// What some of its instructions account for, one after the other, if all before them were
+    /// executed, too. What is probably known of an access by one behind it counts where that is.
     pub fn accuracy(&self, instructions: Range<usize>) -> Accuracy {
         let is_within = |operation: u16| instructions.contains(&usize::from(operation));
         let recorded = self.accesses.iter().filter(|one| is_within(one.operation)).count() as u128;
@@ -193,7 +202,8 @@ impl BlockAccesses {
         accuracy
     }
 
-    /// Index of the instruction behind which it is known what is known of an access. `None`: that is never known.
+    /// Index of the instruction behind which it is known what is known of an access. `None`: that
+    /// is never known.
     fn known_from(&self, other: &Other) -> Option<u16> {
         let of = |index: u16| self.accesses.get(usize::from(index)).map(|one| one.operation);
         match other.known {
@@ -202,7 +212,8 @@ impl BlockAccesses {
         }
     }
 
-    /// Sets how many accesses each recorded one [represents](Access::represents), as the others state it.
+    /// Sets how many accesses each recorded one [represents](Access::represents), as the others
+    /// state it.
     pub fn count_represented(&mut self) {
         self.accesses.iter_mut().for_each(|access| access.represents = 1);
         for other in &self.others {
@@ -219,7 +230,8 @@ impl BlockAccesses {
         self.slots.saturating_add(self.repeated.taken)
     }
 
-    /// Adds values that another execution has kept to those of slots. Slots that are missing count as 0.
+    /// Adds values that another execution has kept to those of slots. Slots that are missing count
+    /// as 0.
     #[inline]
     pub fn take(&self, values: &mut Vec<u64>, kept: &[u64]) {
         if self.repeated.taken > 0 {
@@ -228,7 +240,8 @@ impl BlockAccesses {
         }
     }
 
-    /// Adds the first derived values to those of slots and those that were [taken](Self::take). Those that are missing count as 0.
+    /// Adds the first derived values to those of slots and those that were [taken](Self::take).
+    /// Those that are missing count as 0.
     #[inline]
     pub fn derive(&self, values: &mut Vec<u64>, count: u16) {
         let Some(derived) = self.derived.get(..count.into()).filter(|some| !some.is_empty()) else {
@@ -256,17 +269,20 @@ impl BlockAccesses {
         values.map(needed).max().unwrap_or(0).min(self.derived.len() as u16)
     }
 
-    /// The accesses that the block has made. `executed`: how many of its instructions were executed. `slots`: the values of
-    /// its slots, and those that are [derived](Self::derive) of them. `fs`: the base of that segment.
+    /// The accesses that the block has made. `executed`: how many of its instructions were
+    /// executed. `slots`: the values of its slots, and those that are [derived](Self::derive) of
+    /// them. `fs`: the base of that segment.
     ///
-    /// Values that are missing count as 0. Numbers of elements that do not fit how far the pointer has moved are forged, and
-    /// count as 0, too. What accesses [represent](Made::represents) is that of a whole execution.
+    /// Values that are missing count as 0. Numbers of elements that do not fit how far the pointer
+    /// has moved are forged, and count as 0, too. What accesses [represent](Made::represents) is
+    /// that of a whole execution.
     #[inline]
     pub fn made(&self, executed: usize, slots: &[u64], fs: u64, mut add: impl FnMut(Made)) {
         self.made_by(0..self.accesses.len(), executed, slots, fs, |_, made| add(made));
     }
 
-    /// Those of some of its accesses, all of each instruction, with their indexes, as [`made`](Self::made) does.
+    /// Those of some of its accesses, all of each instruction, with their indexes, as
+    /// [`made`](Self::made) does.
     #[inline]
     pub fn made_by(
         &self,
@@ -332,8 +348,8 @@ impl Access {
         some.into_iter().take(count)
     }
 
-    /// How many elements were accessed, by how many are left and by the pointer, each before and after it. A forged number
-    /// counts as 0.
+    /// How many elements were accessed, by how many are left and by the pointer, each before and
+    /// after it. A forged number counts as 0.
     fn elements(&self, [before, after]: [u64; 2], [from, to]: [u64; 2]) -> u64 {
         let count = before.wrapping_sub(after);
         let distance = to.wrapping_sub(from) as i64;

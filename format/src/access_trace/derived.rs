@@ -1,4 +1,5 @@
-//! Values that follow from slots: what a block computes of registers that are in slots, and addresses memory with.
+//! Values that follow from slots: what a block computes of registers that are in slots, and
+//! addresses memory with.
 //!
 //! | bytes of a derived value | |
 //! |---|---|
@@ -140,7 +141,8 @@ impl Derived {
         }
     }
 
-    /// The value that is described at the start of bytes, which are taken. `before`: how many values precede it.
+    /// The value that is described at the start of bytes, which are taken. `before`: how many
+    /// values precede it.
     pub(super) fn parse(bytes: &mut &[u8], before: usize) -> Option<Self> {
         let [kind, number] = *take(bytes)?;
         let of = u16::from_le_bytes(*take(bytes)?);

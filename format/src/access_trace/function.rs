@@ -51,7 +51,8 @@ impl Function {
         texts.iter().for_each(|text| bytes.extend(*text));
     }
 
-    /// The function that is described at the start of bytes, and the bytes after it. `None` if they do not describe one.
+    /// The function that is described at the start of bytes, and the bytes after it. `None` if they
+    /// do not describe one.
     pub fn parse(mut bytes: &[u8]) -> Option<(Self, &[u8])> {
         let rest = &mut bytes;
         let start = u64::from_le_bytes(*take(rest)?);

@@ -1,8 +1,9 @@
 //! Values that the execution of a path hands to the next one: what registers hold at its end.
 //!
-//! A path that leads back to its own start is described twice. The *first* description keeps values, and has slots for all it
-//! needs. The *repeated* one is that of an execution right behind the first or the repeated one, as a whole. It takes the values
-//! that this has kept, has no slots for them, and keeps values, too.
+//! A path that leads back to its own start is described twice. The *first* description keeps
+//! values, and has slots for all it needs. The *repeated* one is that of an execution right behind
+//! the first or the repeated one, as a whole. It takes the values that this has kept, has no slots
+//! for them, and keeps values, too.
 //!
 //! | bytes of a kept value | |
 //! |---|---|
@@ -45,7 +46,8 @@ impl Kept {
         bytes.extend(self.plus.to_le_bytes());
     }
 
-    /// The kept value that is described at the start of bytes, which are taken. `values`: how many the path has.
+    /// The kept value that is described at the start of bytes, which are taken. `values`: how many
+    /// the path has.
     pub(super) fn parse(bytes: &mut &[u8], values: usize) -> Option<Self> {
         let value = u16::from_le_bytes(*take(bytes)?);
         let plus = i64::from_le_bytes(*take(bytes)?);

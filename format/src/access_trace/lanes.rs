@@ -1,4 +1,5 @@
-//! Accesses of which a mask chooses the elements, or a vector has their addresses: masked loads and stores, gathers and scatters.
+//! Accesses of which a mask chooses the elements, or a vector has their addresses: masked loads and
+//! stores, gathers and scatters.
 //!
 //! | bytes | |
 //! |---|---|
@@ -28,18 +29,20 @@ pub const NO_VALUE: u16 = u16::MAX;
 /// The elements of an access, of which some are accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lanes {
-    /// Index of the value from which the address of the first element follows, as that of a [slot](super::Place::Slot). `None`: it is
-    /// the constant.
+    /// Index of the value from which the address of the first element follows, as that of a
+    /// [slot](super::Place::Slot). `None`: it is the constant.
     pub base: Option<u16>,
     /// A constant that is added to it, in bytes.
     pub plus: i64,
-    /// Slot with a bit for each lane, which is 1 if the lane is active. `None`: all lanes are active.
+    /// Slot with a bit for each lane, which is 1 if the lane is active. `None`: all lanes are
+    /// active.
     pub mask: Option<u16>,
     /// Number of the mask's bit for the first lane.
     pub first_bit: u8,
     /// Number of lanes.
     pub lanes: u8,
-    /// Number of elements. The element of lane n is n modulo this number, and it is accessed if one of its lanes is active.
+    /// Number of elements. The element of lane n is n modulo this number, and it is accessed if one
+    /// of its lanes is active.
     pub elements: u8,
     /// Where the elements are.
     pub order: LaneOrder,
@@ -111,8 +114,9 @@ impl Lanes {
         self.own_slots() > 0 && is_slot(mask) && is_slot(index)
     }
 
-    /// Passes on the address and the number of elements of each access. Elements one behind the other are one access, unless they have
-    /// indexes. `size`: bytes of an element. `value`: of a slot or a derived value.
+    /// Passes on the address and the number of elements of each access. Elements one behind the
+    /// other are one access, unless they have indexes. `size`: bytes of an element. `value`: of a
+    /// slot or a derived value.
     #[inline]
     pub fn each(&self, size: u32, value: &impl Fn(u16) -> u64, mut add: impl FnMut(u64, u32)) {
         let base = self.base.map_or(0, value).wrapping_add(self.plus as u64);

@@ -1,4 +1,5 @@
-//! Accesses that have the wanted direction and function but are not recorded, and what follows for each from a recorded one.
+//! Accesses that have the wanted direction and function but are not recorded, and what follows for
+//! each from a recorded one.
 //!
 //! | bytes | |
 //! |---|---|
@@ -19,13 +20,15 @@ const INDEX_BITS: u32 = 13;
 pub enum Known {
     /// It has the address of a recorded one, by index, which is not behind it.
     Address(u16),
-    /// It is probably in the same chunk of memory as a recorded one, by index: the first one of which that is so.
+    /// It is probably in the same chunk of memory as a recorded one, by index: the first one of
+    /// which that is so.
     Chunk(u16),
     /// Nothing.
     Nothing,
 }
 
-/// An access that might have been recorded: it has the wanted direction, and its function is wanted.
+/// An access that might have been recorded: it has the wanted direction, and its function is
+/// wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Other {
     /// Index of its instruction in the block or path.

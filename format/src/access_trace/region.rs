@@ -1,8 +1,9 @@
 //! A region of the instructions of a thread, if only that was to be recorded.
 //!
-//! Instructions are counted as the thread executes them, from 0 on: those of executed blocks. A repeated string instruction is
-//! one, and one that a signal or fault has interrupted counts when it is executed to its end. The first and the last block in the file may be
-//! parts of blocks of the program.
+//! Instructions are counted as the thread executes them, from 0 on: those of executed blocks. A
+//! repeated string instruction is one, and one that a signal or fault has interrupted counts when
+//! it is executed to its end. The first and the last block in the file may be parts of blocks of
+//! the program.
 
 use std::string::String;
 
@@ -30,7 +31,8 @@ pub struct RecordedRegion {
     pub skipped: u64,
     /// How many instructions were recorded.
     pub recorded: u64,
-    /// Address of the instruction that the thread has executed behind the region, if it is known. It says whether a branch was taken.
+    /// Address of the instruction that the thread has executed behind the region, if it is known.
+    /// It says whether a branch was taken.
     pub next: Option<u64>,
 }
 
@@ -61,7 +63,8 @@ impl RecordedRegion {
         bytes.is_empty().then_some(region)
     }
 
-    /// Whether all instructions of the region were recorded; of a region without an end at least one.
+    /// Whether all instructions of the region were recorded; of a region without an end at least
+    /// one.
     pub fn is_complete(&self) -> bool {
         self.skipped == self.skip && self.recorded >= self.count.unwrap_or(1)
     }

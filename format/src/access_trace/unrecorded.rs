@@ -11,7 +11,8 @@ pub enum Continuation {
     /// It has ended, or was left as that was asked for.
     #[default]
     None,
-    /// It went on natively, because it did what a code cache cannot do, or could not be followed any more.
+    /// It went on natively, because it did what a code cache cannot do, or could not be followed
+    /// any more.
     Natively,
     /// It has executed another program.
     Replaced,

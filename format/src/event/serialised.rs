@@ -1,7 +1,8 @@
 //! Serialises the identities in events: addresses, directions and names as text, clocks as numbers.
 //!
-//! Addresses are hexadecimal text, because numbers in JSON lose bits above 2^53. The addresses of events begin with 0x:
-//! without it other readers take `1000` for a decimal number. Text of earlier versions has no prefix. It is read, too.
+//! Addresses are hexadecimal text, because numbers in JSON lose bits above 2^53. The addresses of
+//! events begin with 0x: without it other readers take `1000` for a decimal number. Text of earlier
+//! versions has no prefix. It is read, too.
 
 use core::fmt::Display;
 

@@ -8,22 +8,24 @@ use crate::units::Cycles;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "Members", into = "Members"))]
 pub enum SliceLength {
-    /// Not known in clocks. The record of a whole slice states only a code, and the length in clocks of a code depends on
-    /// the clock period.
+    /// Not known in clocks. The record of a whole slice states only a code, and the length in
+    /// clocks of a code depends on the clock period.
     Unknown {
-        /// Whether the length is not that of the code. The card states such a length, but a table may lack it.
+        /// Whether the length is not that of the code. The card states such a length, but a table
+        /// may lack it.
         partial: bool,
     },
     /// The length of the slice's code.
     Whole(Cycles),
-    /// Another length, which the record states. It is shorter if the capture started or stopped during the slice or a
-    /// setting ended it, and longer if the slice is the first one after its code was set or the event queue was full at
-    /// its end.
+    /// Another length, which the record states. It is shorter if the capture started or stopped
+    /// during the slice or a setting ended it, and longer if the slice is the first one after its
+    /// code was set or the event queue was full at its end.
     Partial(Cycles),
 }
 
 impl SliceLength {
-    /// Creates a length from its two values in tables: the clocks, and whether the slice is partial.
+    /// Creates a length from its two values in tables: the clocks, and whether the slice is
+    /// partial.
     pub const fn new(clocks: Option<Cycles>, partial: bool) -> Self {
         match clocks {
             None => SliceLength::Unknown { partial },

@@ -50,7 +50,8 @@ impl Event {
         }
     }
 
-    /// The clock of the event, see [`Values::clock`]; `None` for counts and hot pages, which have that of their interval.
+    /// The clock of the event, see [`Values::clock`]; `None` for counts and hot pages, which have
+    /// that of their interval.
     pub fn clock(&self) -> Option<Cycles> {
         let mut event = *self;
         event.clock_mut().copied()
@@ -71,7 +72,8 @@ impl Event {
         }
     }
 
-    /// The access, if the event is one with a known address: an access, or a tag whose address is known.
+    /// The access, if the event is one with a known address: an access, or a tag whose address is
+    /// known.
     pub fn access(&self) -> Option<Access> {
         match *self {
             Event::Access(access) => Some(access),

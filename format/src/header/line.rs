@@ -14,7 +14,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// The line of the levels at a clock, in the columns that a header of [`HeaderText`](super::HeaderText) names.
+    /// The line of the levels at a clock, in the columns that a header of
+    /// [`HeaderText`](super::HeaderText) names.
     pub fn of_command(memory: &MemoryDescription, clock: u64, pins: &Pins) -> Self {
         let mut line = Line::new();
         line.push_decimal(clock);

@@ -1,8 +1,8 @@
 //! Prints the header of a recording, which [`HeaderParser`](super::HeaderParser) parses.
 //!
-//! The header has the memory's map, clock, bus and burst length. It has no place for limits of distances that differ
-//! from JEDEC's, for a burst length that the mode register sets, or for other parameters of the card: a replay with those
-//! needs the memory description.
+//! The header has the memory's map, clock, bus and burst length. It has no place for limits of
+//! distances that differ from JEDEC's, for a burst length that the mode register sets, or for other
+//! parameters of the card: a replay with those needs the memory description.
 
 use core::fmt;
 
@@ -10,7 +10,8 @@ use super::{END, MAGIC};
 use crate::MemoryDescription;
 use crate::address_map::Axis;
 
-/// Digits of the last clock, enough for 2^48. Shorter numbers are followed by blanks, which readers ignore.
+/// Digits of the last clock, enough for 2^48. Shorter numbers are followed by blanks, which readers
+/// ignore.
 const CLOCK_DIGITS: usize = 15;
 /// Key of the line with the last clock.
 pub const LAST_CLOCK: &str = "last_clock=";

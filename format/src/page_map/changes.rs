@@ -68,7 +68,8 @@ impl Changes {
     }
 }
 
-/// What has changed from one state to the next. The runs of each are in order and do not overlap; so are the changes.
+/// What has changed from one state to the next. The runs of each are in order and do not overlap;
+/// so are the changes.
 pub fn changes(old: &[Run], new: &[Run]) -> Vec<Entry> {
     let mut changes = Changes::default();
     let (mut old, mut new) = (old.iter().copied(), new.iter().copied());

@@ -5,8 +5,9 @@
 //!        kind   length   CRC-32   payload      little-endian
 //! ```
 //!
-//! The CRC-32 is that of the 8 bytes before it and of the payload. The payload of a later version may be longer, with
-//! additional fields at its end, except that of [`Chunk::Mappings`] and [`Chunk::Pages`], which are lists up to its end.
+//! The CRC-32 is that of the 8 bytes before it and of the payload. The payload of a later version
+//! may be longer, with additional fields at its end, except that of [`Chunk::Mappings`] and
+//! [`Chunk::Pages`], which are lists up to its end.
 
 use super::MapError;
 use super::content::{Ending, Entries, Entry, Machine, Mapping, Process, Scan, Snapshot};
@@ -43,8 +44,8 @@ pub enum Chunk {
         /// The mappings.
         mappings: Vec<Mapping>,
     },
-    /// What has changed since the last reading of a process. All pages that are not named are as before, at first without
-    /// frames.
+    /// What has changed since the last reading of a process. All pages that are not named are as
+    /// before, at first without frames.
     Pages {
         /// Number of the process.
         process: u32,
@@ -114,7 +115,8 @@ impl Chunk {
         seal(kind, &payload)
     }
 
-    /// Length in bytes of the chunk at the start of `bytes`, which need not contain all of it; `None` if its header is cut.
+    /// Length in bytes of the chunk at the start of `bytes`, which need not contain all of it;
+    /// `None` if its header is cut.
     ///
     /// # Errors
     /// [`MapError::Length`] if the length is above that of the longest chunk.
@@ -125,7 +127,8 @@ impl Chunk {
         }
     }
 
-    /// Decodes the chunk at the start of `bytes` and returns it with its length in bytes; `None` if it is cut.
+    /// Decodes the chunk at the start of `bytes` and returns it with its length in bytes; `None` if
+    /// it is cut.
     ///
     /// # Errors
     /// [`MapError::Length`], [`MapError::Checksum`] or [`MapError::Content`].

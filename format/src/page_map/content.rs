@@ -67,7 +67,8 @@ pub struct Mapping {
     pub device: (u32, u32),
     /// Inode of the file; 0 without a file.
     pub inode: u64,
-    /// Path of the file, or the kernel's name of the memory, such as `[heap]`; empty if there is none.
+    /// Path of the file, or the kernel's name of the memory, such as `[heap]`; empty if there is
+    /// none.
     pub name: String,
 }
 
@@ -121,7 +122,8 @@ pub struct Snapshot {
     pub processes: u64,
     /// Processes that could not be read.
     pub unread_processes: u64,
-    /// The number that marks to the card stated at its begin and at its end; `None` if no marks were made.
+    /// The number that marks to the card stated at its begin and at its end; `None` if no marks
+    /// were made.
     pub mark: Option<u32>,
 }
 

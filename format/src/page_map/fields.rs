@@ -1,4 +1,5 @@
-//! Writes and reads the fields of a chunk: numbers of variable length, and texts with their length before them.
+//! Writes and reads the fields of a chunk: numbers of variable length, and texts with their length
+//! before them.
 
 use crate::tag_log::varint;
 

@@ -1,11 +1,12 @@
-//! Marks to the card at the begin and at the end of a snapshot, by which a capture states when the snapshot was taken.
+//! Marks to the card at the begin and at the end of a snapshot, by which a capture states when the
+//! snapshot was taken.
 //!
 //! ```text
 //! 8 digits of the snapshot's number, the highest first: marks e0 to ef    then f0: it begins, or f1: it has ended
 //! ```
 //!
-//! Numbers count from a random one on, so that two recordings during one capture are not confused. The last mark is the one
-//! whose time counts.
+//! Numbers count from a random one on, so that two recordings during one capture are not confused.
+//! The last mark is the one whose time counts.
 
 /// The mark of the digit 0. That of the digit 15 is 15 more.
 pub const MARK_DIGIT_FIRST: u8 = 0xe0;

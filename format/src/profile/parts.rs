@@ -69,7 +69,8 @@ pub struct Selected {
 /// An executed block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Number of the block, which edges name. A later translation of the same address has a number of its own.
+    /// Number of the block, which edges name. A later translation of the same address has a number
+    /// of its own.
     pub number: u32,
     /// File that contains it, or the kernel's name of the memory.
     pub object: String,
@@ -114,8 +115,8 @@ pub struct Block {
     /// Indirect edges into it beyond the limit of edges.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub other_edges: u64,
-    /// Direct and indirect edges into it from blocks that the selection omits. Of several blocks at one address, the first
-    /// one has the direct ones of all.
+    /// Direct and indirect edges into it from blocks that the selection omits. Of several blocks at
+    /// one address, the first one has the direct ones of all.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from_omitted: u64,
     /// Indirect edges from it to blocks that the selection omits.
@@ -157,10 +158,12 @@ pub struct IndirectEdge {
     pub times: u64,
 }
 
-/// A superblock: code of several blocks one after the other, whose executions write one number each.
+/// A superblock: code of several blocks one after the other, whose executions write one number
+/// each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Superblock {
-    /// Numbers of its blocks, at least two, in order. Loops are unrolled, so a number may occur several times.
+    /// Numbers of its blocks, at least two, in order. Loops are unrolled, so a number may occur
+    /// several times.
     pub blocks: Vec<u32>,
     /// How often it was entered.
     pub entries: u64,
@@ -168,9 +171,11 @@ pub struct Superblock {
     pub completions: u64,
     /// Blocks that were executed in it.
     pub executed_blocks: u64,
-    /// The part of [`Profile::cache_ns`](super::Profile::cache_ns) in it, estimated from samples of its executions.
+    /// The part of [`Profile::cache_ns`](super::Profile::cache_ns) in it, estimated from samples of
+    /// its executions.
     pub cache_ns: u64,
-    /// Whether it was not used any more at the end, because it had turned cold or its code had changed.
+    /// Whether it was not used any more at the end, because it had turned cold or its code had
+    /// changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undone: bool,
 }

@@ -13,7 +13,8 @@ pub const KIND_HOT_PAGE: u32 = 8;
 
 /// Place in the high half of an Interval of its part.
 pub const INTERVAL_PART_AT: u32 = 16;
-/// The part in the Interval of a dump of all parts, at the end of a capture or when the analysis is turned off.
+/// The part in the Interval of a dump of all parts, at the end of a capture or when the analysis is
+/// turned off.
 pub const ALL_PARTS: u8 = 63;
 /// log2 of the number of parts of the table of hot pages. The parts are dumped in turn.
 pub const HOT_PARTS_LOG2: u32 = 4;
@@ -36,15 +37,17 @@ pub const REUSE_COLD: u16 = 15;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum CountGroup {
-    /// Accesses to a row that was accessed before since its ACTIVATE; the index is rank * 16 + bank.
+    /// Accesses to a row that was accessed before since its ACTIVATE; the index is rank * 16 +
+    /// bank.
     RowHits = 0,
     /// First accesses after an ACTIVATE, except [`CountGroup::RowConflicts`].
     RowMisses = 1,
-    /// First accesses after an ACTIVATE of a bank that was closed by a PRECHARGE of this bank only, whichever row was
-    /// open, without a PRECHARGE ALL, REFRESH or self-refresh entry since then.
+    /// First accesses after an ACTIVATE of a bank that was closed by a PRECHARGE of this bank only,
+    /// whichever row was open, without a PRECHARGE ALL, REFRESH or self-refresh entry since then.
     RowConflicts = 2,
-    /// Runs of a sampled page. The index is the number of other sampled pages that were used since the page's previous
-    /// run: 0 is none, k is 2^(k-1) to 2^k - 1, [`REUSE_COLD`] is more than are stored, or a first use.
+    /// Runs of a sampled page. The index is the number of other sampled pages that were used since
+    /// the page's previous run: 0 is none, k is 2^(k-1) to 2^k - 1, [`REUSE_COLD`] is more than are
+    /// stored, or a first use.
     Reuse = 3,
     /// Other counters; the index is an [`other_count`].
     Other = 4,

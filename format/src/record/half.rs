@@ -1,4 +1,5 @@
-//! Encodes and decodes half words: accesses, skips of time, and segments (the high bits of numbers).
+//! Encodes and decodes half words: accesses, skips of time, and segments (the high bits of
+//! numbers).
 
 use crate::units::Direction;
 

@@ -1,4 +1,5 @@
-//! Encodes and decodes records of whole words: tags, faults, page runs, slices, and those of the card's analysis.
+//! Encodes and decodes records of whole words: tags, faults, page runs, slices, and those of the
+//! card's analysis.
 
 use super::analysis::{
     CountGroup, DUMP_AT, GROUP_AT, INTERVAL_PART_AT, KIND_COUNT, KIND_HOT_PAGE, KIND_INTERVAL,
@@ -29,7 +30,8 @@ pub const KIND_PAGE_LONG: u32 = 4;
 /// Kind of a frequency Slice record; one more word follows, two when it is partial.
 pub const KIND_SLICE: u32 = 5;
 
-/// Place in the high half of a Tag of the bit that is 1 for a mark and 0 for an access to the tag window.
+/// Place in the high half of a Tag of the bit that is 1 for a mark and 0 for an access to the tag
+/// window.
 pub const TAG_MARK_AT: u32 = 4;
 /// Place in the high half of a Tag of its write bit.
 pub const TAG_WRITE_AT: u32 = 3;
@@ -39,8 +41,8 @@ pub const FAULT_BANK_AT: u32 = 26;
 pub const MAX_PAGE_DELTA: u32 = 0xff;
 /// Place of the clock delta in the high half of a short Page record.
 pub const PAGE_DELTA_AT: u32 = 14;
-/// Number of low bits of the page's number in the low half of a short Page record; its 14 high bits are in the high
-/// half.
+/// Number of low bits of the page's number in the low half of a short Page record; its 14 high bits
+/// are in the high half.
 pub const PAGE_NUMBER_LOW: u32 = 12;
 /// Largest count of reads or of writes in a short Page record.
 pub const MAX_PAGE_COUNT: u32 = 31;
@@ -60,7 +62,8 @@ pub const RUN_COUNT_LOG2: u32 = 11;
 pub const RUN_DURATION_LOG2: u32 = 19;
 /// Place in the high half of a Slice of its length code.
 pub const SLICE_CODE_AT: u32 = 17;
-/// Place in the high half of a Slice of the bit that is 1 if the slice is partial; its length follows then.
+/// Place in the high half of a Slice of the bit that is 1 if the slice is partial; its length
+/// follows then.
 pub const SLICE_PARTIAL_AT: u32 = 16;
 
 /// The source of a Tag.
@@ -126,9 +129,9 @@ pub enum WordRecord {
     Slice {
         /// Code of the length, see [`crate::config::slice_micros`].
         code: u8,
-        /// Length in clocks, if it is not that of the code. It is shorter if the capture started or stopped during the
-        /// slice or a setting ended it, and longer if the slice is the first one after its code was set or the event
-        /// queue was full at its end.
+        /// Length in clocks, if it is not that of the code. It is shorter if the capture started or
+        /// stopped during the slice or a setting ended it, and longer if the slice is the first one
+        /// after its code was set or the event queue was full at its end.
         partial: Option<u32>,
         /// First clock of the slice.
         start: u64,

@@ -5,8 +5,8 @@
 //!        kind   thread   length   CRC-32   payload      little-endian
 //! ```
 //!
-//! The CRC-32 is that of the 12 bytes before it and of the payload. The payload of a later version may be longer, with
-//! additional fields at its end.
+//! The CRC-32 is that of the 12 bytes before it and of the payload. The payload of a later version
+//! may be longer, with additional fields at its end.
 
 use super::{Full, LogError, crc32, u32_at, u64_at};
 
@@ -14,7 +14,8 @@ use super::{Full, LogError, crc32, u32_at, u64_at};
 pub const CHUNK_HEADER_BYTES: usize = 16;
 /// Longest payload in bytes; a longer one is damage.
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
-/// Size in bytes of the fields before the events of a chunk: the time of the first event, and the number of events.
+/// Size in bytes of the fields before the events of a chunk: the time of the first event, and the
+/// number of events.
 pub(super) const PREFIX_BYTES: usize = 12;
 const LENGTH_AT: usize = 8;
 const CRC_AT: usize = 12;
@@ -73,8 +74,8 @@ pub enum Content<'a> {
 /// Consecutive events of one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Events<'a> {
-    /// Time of the first event. In a log without times: the time at which the events were collected, or 0 if it is not
-    /// known.
+    /// Time of the first event. In a log without times: the time at which the events were
+    /// collected, or 0 if it is not known.
     pub tsc: u64,
     /// Number of events.
     pub count: u32,
@@ -223,8 +224,8 @@ impl<'a> Chunk<'a> {
         Ok(length)
     }
 
-    /// Length in bytes of the chunk at the start of `bytes`, which need not contain all of it; `None` if its header is
-    /// truncated.
+    /// Length in bytes of the chunk at the start of `bytes`, which need not contain all of it;
+    /// `None` if its header is truncated.
     ///
     /// # Errors
     /// [`LogError::Length`] if the length is above that of the longest chunk.
@@ -235,7 +236,8 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Decodes the chunk at the start of `bytes` and returns it with its length in bytes; `None` if it is truncated.
+    /// Decodes the chunk at the start of `bytes` and returns it with its length in bytes; `None` if
+    /// it is truncated.
     ///
     /// # Errors
     /// [`LogError::Length`], [`LogError::Checksum`] or [`LogError::Content`].

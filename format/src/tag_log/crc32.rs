@@ -2,8 +2,8 @@
 
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
-/// Row *n* is the effect of each byte on the sum if *n* bytes of zeros follow. With it, eight bytes are processed at
-/// once, four times as fast as one by one.
+/// Row *n* is the effect of each byte on the sum if *n* bytes of zeros follow. With it, eight bytes
+/// are processed at once, four times as fast as one by one.
 const TABLES: [[u32; 256]; 8] = tables();
 
 const fn tables() -> [[u32; 256]; 8] {

@@ -6,8 +6,9 @@
 //! code 4 + n     distance           entry of function or block n
 //! ```
 //!
-//! All fields are varints. In a timed log, each event ends with the ticks since the previous event. A distance is that
-//! of the stack pointer from the one of the innermost open frame ([`super::frames`], [`super::varint::fold`]).
+//! All fields are varints. In a timed log, each event ends with the ticks since the previous event.
+//! A distance is that of the stack pointer from the one of the innermost open frame
+//! ([`super::frames`], [`super::varint::fold`]).
 
 use super::chunk::{CHUNK_HEADER_BYTES, EVENTS, Events, MAX_PAYLOAD_BYTES, PREFIX_BYTES, seal};
 use super::frames::{Frame, Frames};
@@ -18,7 +19,8 @@ use super::{Full, FunctionId, LogError, TagEvent};
 const KNOWN_EXITS: u64 = 3;
 const EXIT: u64 = KNOWN_EXITS;
 const ENTRIES: u64 = EXIT + 1;
-/// Most bytes of an event: a code of 33 bits, a number and a distance of 32 bits, and a time of 64 bits.
+/// Most bytes of an event: a code of 33 bits, a number and a distance of 32 bits, and a time of 64
+/// bits.
 pub const EVENT_BYTES_AT_MOST: usize = 3 * 5 + varint::BYTES_AT_MOST;
 
 /// An encoder of a chunk of a thread's events.
@@ -35,7 +37,8 @@ pub struct EventEncoder<'a> {
 }
 
 impl<'a> EventEncoder<'a> {
-    /// Begins a chunk at the start of `buffer`. A buffer longer than the longest chunk is not used to its end.
+    /// Begins a chunk at the start of `buffer`. A buffer longer than the longest chunk is not used
+    /// to its end.
     ///
     /// # Errors
     /// [`Full`] if `buffer` is too small for a chunk with one event.
@@ -50,7 +53,8 @@ impl<'a> EventEncoder<'a> {
         Ok(EventEncoder { buffer, thread, is_timed, length, count: 0, first: 0, last: 0, frames })
     }
 
-    /// Sets the approximate time of the events in a log without times: the time at which they were collected.
+    /// Sets the approximate time of the events in a log without times: the time at which they were
+    /// collected.
     pub fn set_time(&mut self, tsc: u64) {
         if !self.is_timed {
             self.first = tsc;
@@ -116,8 +120,8 @@ impl<'a> EventEncoder<'a> {
         self.count
     }
 
-    /// Completes the chunk and returns its length in bytes, also for a chunk without events, which need not be written
-    /// to a log.
+    /// Completes the chunk and returns its length in bytes, also for a chunk without events, which
+    /// need not be written to a log.
     pub fn finish(self) -> usize {
         let prefix = &mut self.buffer[CHUNK_HEADER_BYTES..CHUNK_HEADER_BYTES + PREFIX_BYTES];
         prefix[..8].copy_from_slice(&self.first.to_le_bytes());

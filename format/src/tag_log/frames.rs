@@ -1,7 +1,9 @@
-//! Tracks the open frames of a thread, from which the encoder and the decoder predict the next event.
+//! Tracks the open frames of a thread, from which the encoder and the decoder predict the next
+//! event.
 //!
-//! Invariant: the encoder and the decoder have the same frames after the same events. The frames determine only the
-//! length of an encoded event, so wrong frames, as after a jump to another stack, only make the chunk longer.
+//! Invariant: the encoder and the decoder have the same frames after the same events. The frames
+//! determine only the length of an encoded event, so wrong frames, as after a jump to another
+//! stack, only make the chunk longer.
 
 use super::FunctionId;
 
@@ -66,7 +68,8 @@ impl Frames {
         self.last = sp;
     }
 
-    /// Closes the frame with `outward` open frames inside it, and these frames. The frame must exist.
+    /// Closes the frame with `outward` open frames inside it, and these frames. The frame must
+    /// exist.
     #[inline(always)]
     pub fn exit(&mut self, outward: usize, sp: u32) {
         self.pop(outward + 1);

@@ -39,8 +39,9 @@ fn event() -> impl Strategy<Value = TagEvent> {
     })
 }
 
-/// Generates the events of a program whose 200 functions call one another, with tail calls, jumps out of several frames
-/// and blocks. Frames have 16 to 400 bytes, and 20 to 300 ticks pass between events.
+/// Generates the events of a program whose 200 functions call one another, with tail calls, jumps
+/// out of several frames and blocks. Frames have 16 to 400 bytes, and 20 to 300 ticks pass between
+/// events.
 fn program(seed: u64, length: usize) -> Vec<TagEvent> {
     let mut state = seed;
     let mut below = |limit: u64| {

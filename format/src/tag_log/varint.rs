@@ -1,9 +1,11 @@
-//! Encodes and decodes numbers of variable length: 7 bits in each byte, the lowest bits first (LEB128).
+//! Encodes and decodes numbers of variable length: 7 bits in each byte, the lowest bits first
+//! (LEB128).
 
 /// Most bytes of a number.
 pub const BYTES_AT_MOST: usize = 10;
 
-/// Writes a number and returns its length in bytes. `output` must have at least [`BYTES_AT_MOST`] bytes.
+/// Writes a number and returns its length in bytes. `output` must have at least [`BYTES_AT_MOST`]
+/// bytes.
 #[inline]
 pub fn write(mut number: u64, output: &mut [u8]) -> usize {
     let mut length = 0;
@@ -16,8 +18,8 @@ pub fn write(mut number: u64, output: &mut [u8]) -> usize {
     length + 1
 }
 
-/// Reads a number from the start of `input`, and advances `input`; `None` if the number is truncated or has more than
-/// 64 bits.
+/// Reads a number from the start of `input`, and advances `input`; `None` if the number is
+/// truncated or has more than 64 bits.
 #[inline(always)]
 pub fn read(input: &mut &[u8]) -> Option<u64> {
     let (&first, rest) = input.split_first()?;
@@ -46,8 +48,8 @@ fn read_on(mut number: u64, input: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// Converts a distance on the stack to a number that is small if the distance is small and a multiple of 8, as nearly
-/// all distances are. The high three bits of the number are the remainder.
+/// Converts a distance on the stack to a number that is small if the distance is small and a
+/// multiple of 8, as nearly all distances are. The high three bits of the number are the remainder.
 #[inline]
 pub fn fold(distance: i32) -> u32 {
     let words = distance >> 3;

@@ -1,4 +1,5 @@
-//! Tests that maps survive their files, that older versions are read, and that other files are refused.
+//! Tests that maps survive their files, that older versions are read, and that other files are
+//! refused.
 
 use super::*;
 

@@ -1,11 +1,12 @@
 //! Lists the speed bins of JEDEC from which distances are computed, times in picoseconds.
 //!
-//! Of the bins of one clock the table has a common one with slow rows, not the fastest. tRP equals tRCD in all of them,
-//! and tRC is tRAS + tRP.
+//! Of the bins of one clock the table has a common one with slow rows, not the fastest. tRP equals
+//! tRCD in all of them, and tRC is tRAS + tRP.
 //!
-//! Sources: the tables of speed bins and of AC timing in JESD79F (DDR1), JESD79-2F (DDR2), JESD79-3F (DDR3) and JESD79-4
-//! (DDR4). Those of DDR2-667, DDR3-800, -1600, -1866, DDR4-1866, -2400 and -3200 were compared with the configurations
-//! of DRAMSim2 and DRAMsim3, which are those of Micron's data sheets.
+//! Sources: the tables of speed bins and of AC timing in JESD79F (DDR1), JESD79-2F (DDR2),
+//! JESD79-3F (DDR3) and JESD79-4 (DDR4). Those of DDR2-667, DDR3-800, -1600, -1866, DDR4-1866,
+//! -2400 and -3200 were compared with the configurations of DRAMSim2 and DRAMsim3, which are those
+//! of Micron's data sheets.
 
 use crate::Generation;
 
@@ -107,8 +108,8 @@ const DDR4: [Bin; 7] = [
     ddr4(625, 22, 16, 13_750, 32_000, [2_500, 4_900], 21_000),
 ];
 
-/// Returns the fastest bin whose clock is not faster than a clock of period `tck_ps`: at least the slowest bin. A clock
-/// that is faster than every bin has the times of the fastest one.
+/// Returns the fastest bin whose clock is not faster than a clock of period `tck_ps`: at least the
+/// slowest bin. A clock that is faster than every bin has the times of the fastest one.
 pub fn of(generation: Generation, tck_ps: u32) -> &'static Bin {
     let bins: &[Bin] = match generation {
         Generation::Ddr1 => &DDR1,
@@ -155,8 +156,8 @@ pub const fn least(generation: Generation) -> Least {
     }
 }
 
-/// tRFC of devices of 2^`density_log2` bits in picoseconds; of DDR4 tRFC1. A device that the standard does not have gets
-/// the value of the next larger one, or of the largest one.
+/// tRFC of devices of 2^`density_log2` bits in picoseconds; of DDR4 tRFC1. A device that the
+/// standard does not have gets the value of the next larger one, or of the largest one.
 pub fn trfc_ps(generation: Generation, density_log2: u32) -> u64 {
     let table: &[(u32, u64)] = match generation {
         Generation::Ddr1 => &[(29, 80_000), (30, 120_000)],

@@ -6,7 +6,8 @@ use hmtt::decode::Counts;
 pub struct Sent {
     /// The frame's bytes.
     pub frame: Vec<u8>,
-    /// Accesses in the frame, accesses up to its end, and records lost before it; `None` for heartbeats.
+    /// Accesses in the frame, accesses up to its end, and records lost before it; `None` for
+    /// heartbeats.
     pub stated: Option<(u64, u64, u32)>,
 }
 
@@ -23,7 +24,8 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Computes the counts. `arrived`: indices of the sent frames in order of arrival, including copies.
+    /// Computes the counts. `arrived`: indices of the sent frames in order of arrival, including
+    /// copies.
     pub fn new(sent: &[Sent], arrived: &[usize], copies: u64) -> Self {
         let mut unique = arrived.to_vec();
         unique.sort_unstable();

@@ -4,7 +4,8 @@
 pub(super) fn scripts() -> Vec<Vec<u8>> {
     // Two functions; a thread enters, counts, is read, and ends; then an impossible count.
     let counts = [0, 1, 0, 0, 2, 1, 5, 0, 0, 9, 5, 0, 1, 200, 0, 1, 2, 3, 13, 0, 1, 130, 3, 2, 3];
-    // Chunks that are filled, handed over in turn and read; then numbers of functions that do not exist.
+    // Chunks that are filled, handed over in turn and read; then numbers of functions that do not
+    // exist.
     let fill = |chunk: u8, word: u8| [6 | chunk << 4, 0, word, 16];
     let hand_over = |number: u8| [3, 1, number];
     let turns: Vec<u8> = (0..3u8)

@@ -43,7 +43,8 @@ fn code(make: impl Fn(&mut CodeAssembler) -> Result<(), IcedError>) -> Vec<u8> {
     code.expect("it can be assembled")
 }
 
-/// Assembles a prologue, a loop, two calls, a tail call, and its target, with padding between functions.
+/// Assembles a prologue, a loop, two calls, a tail call, and its target, with padding between
+/// functions.
 fn plain(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     let (mut again, mut behind, mut other) =
         (asm.create_label(), asm.create_label(), asm.create_label());

@@ -2,8 +2,8 @@
 
 use hmtt_format::tag_log::{CHUNK_HEADER_BYTES, EventEncoder, FunctionId, TagEvent};
 
-/// Returns scripts with calls, returns, a jump, a block and another stack, with and without times, and one chunk of
-/// each other kind.
+/// Returns scripts with calls, returns, a jump, a block and another stack, with and without times,
+/// and one chunk of each other kind.
 pub fn scripts() -> Vec<Vec<u8>> {
     [false, true].into_iter().map(script).collect()
 }

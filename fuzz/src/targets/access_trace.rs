@@ -1,5 +1,5 @@
-//! Checks that any file is read as a trace of accesses or refused, and that any blocks and units in a whole file are read, with
-//! what is not valid counted.
+//! Checks that any file is read as a trace of accesses or refused, and that any blocks and units in
+//! a whole file are read, with what is not valid counted.
 
 use hmtt::access_trace::{Executed, ThreadAccess, Visitor, Writer, read, visit};
 use hmtt_format::access_trace::{BlockAccesses, Function, MOST_PARTS, SLOT_BYTES};

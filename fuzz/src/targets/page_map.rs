@@ -1,7 +1,8 @@
-//! Checks that any map is read or refused, and that its frames are resolved as in a plain table of the last changes.
+//! Checks that any map is read or refused, and that its frames are resolved as in a plain table of
+//! the last changes.
 //!
-//! A fuzzer does not find valid checksums, so an input that begins with 0 is a script of chunks. One that begins with 1 has
-//! records of page tables, and any other is the content of a file.
+//! A fuzzer does not find valid checksums, so an input that begins with 0 is a script of chunks.
+//! One that begins with 1 has records of page tables, and any other is the content of a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,7 +69,8 @@ struct State {
     mappings: Vec<u32>,
     processes: u32,
     now: Pages,
-    /// Processes that were changed since the last snapshot: each one is once at most, as when it is recorded.
+    /// Processes that were changed since the last snapshot: each one is once at most, as when it is
+    /// recorded.
     changed: BTreeSet<u32>,
     snapshots: Vec<Pages>,
 }

@@ -1,5 +1,5 @@
-//! Checks that any file in the place of a data set's part is checked and merged, or is an error, with the same result each
-//! time. The first byte chooses the table.
+//! Checks that any file in the place of a data set's part is checked and merged, or is an error,
+//! with the same result each time. The first byte chooses the table.
 
 use std::fs;
 use std::path::PathBuf;

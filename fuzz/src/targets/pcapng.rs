@@ -1,4 +1,5 @@
-//! Compares the reader of captures with an independent library: the same packets up to the last whole block.
+//! Compares the reader of captures with an independent library: the same packets up to the last
+//! whole block.
 
 use std::io::Read;
 

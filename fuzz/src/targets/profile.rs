@@ -1,4 +1,5 @@
-//! Checks that a profile is read as it was written, or refused, and that no name in it forges a line of a report.
+//! Checks that a profile is read as it was written, or refused, and that no name in it forges a
+//! line of a report.
 //!
 //! An input is the text of a file, or, if it begins with 0, a script from which a profile is built.
 

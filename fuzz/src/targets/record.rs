@@ -1,4 +1,5 @@
-//! Compares the decoder of records with a model, up to the first invalid record, for all ways to read a frame.
+//! Compares the decoder of records with a model, up to the first invalid record, for all ways to
+//! read a frame.
 
 use hmtt::decode::Columns;
 use hmtt_format::{Access, Block, BlockError, Cycles, Event, Tally};

@@ -1,4 +1,5 @@
-//! Checks that any bytes in the place of the state of an analysis are an error, or joined with the states of other pieces.
+//! Checks that any bytes in the place of the state of an analysis are an error, or joined with the
+//! states of other pieces.
 
 use std::fs;
 

@@ -1,7 +1,7 @@
 //! Compares the reader of tag logs with a model of the document, and checks that the calls add up.
 //!
-//! A fuzzer does not find valid checksums, so an input is a script: flags, then for each chunk its kind, its thread,
-//! the length of its payload and the payload.
+//! A fuzzer does not find valid checksums, so an input is a script: flags, then for each chunk its
+//! kind, its thread, the length of its payload and the payload.
 
 use hmtt::tags::call_counts::CallCounts;
 use hmtt::tags::log_reader::LogReader;
@@ -97,7 +97,8 @@ impl Plain {
     }
 }
 
-/// Decodes a chunk of events by the document; `None` if it is too short. The flag is false if an event is invalid.
+/// Decodes a chunk of events by the document; `None` if it is too short. The flag is false if an
+/// event is invalid.
 fn plain(is_timed: bool, payload: &[u8]) -> Option<(Vec<TagEvent>, bool)> {
     let tsc = u64::from_le_bytes(payload.get(..8)?.try_into().ok()?);
     let count = u32::from_le_bytes(payload.get(8..12)?.try_into().ok()?);

@@ -1,5 +1,5 @@
-//! Checks everything that `hmtt tag report` makes of a log whose names contain line ends: the numbers add up, and no
-//! name creates a line of its own.
+//! Checks everything that `hmtt tag report` makes of a log whose names contain line ends: the
+//! numbers add up, and no name creates a line of its own.
 
 use hmtt::report::callgrind;
 use hmtt::report::calls::{Calls, Tables};

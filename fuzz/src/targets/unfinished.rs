@@ -1,5 +1,5 @@
-//! Checks that the completion of tags terminates for any code and registers, and that a tag that was interrupted
-//! anywhere is completed as if it had not been interrupted.
+//! Checks that the completion of tags terminates for any code and registers, and that a tag that
+//! was interrupted anywhere is completed as if it had not been interrupted.
 
 use std::collections::BTreeMap;
 
@@ -107,7 +107,8 @@ fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
     let (mut state, mut expected) = (start, memory.clone());
     whole.run(&mut state, TIME, &mut expected).expect("there is memory");
     assert_eq!((state.rax, state.rdx, state.r11), (1, 2, 3));
-    // Alternatively, some instructions are executed as the processor does it, and the rest is completed.
+    // Alternatively, some instructions are executed as the processor does it, and the rest is
+    // completed.
     let (mut partly, mut there) = (start, memory);
     let most = whole.instructions();
     let first = whole.first(done % (most + 1));

@@ -1,14 +1,16 @@
 //! Sends the tables of the analysis as records, one dump after the other, and clears what it sends.
 //!
-//! Its records go to the block writer when the traces have none. After every [`super::DUMP_TICKS`] ticks one of the
-//! 16 parts of the table of hot pages is sent, and with the first part the counters. When the capture stops, or the
-//! analysis is turned off during a capture, all tables are sent. A dump begins with an Interval and ends with the
-//! number of its records. Empty buckets and counts of 0 are not sent.
+//! Its records go to the block writer when the traces have none. After every [`super::DUMP_TICKS`]
+//! ticks one of the 16 parts of the table of hot pages is sent, and with the first part the
+//! counters. When the capture stops, or the analysis is turned off during a capture, all tables are
+//! sent. A dump begins with an Interval and ends with the number of its records. Empty buckets and
+//! counts of 0 are not sent.
 //!
-//! Each entry is read and emptied between two accesses, so the traces never wait. Accesses to a part of which some
-//! entries were sent already are counted as skipped; while all tables are sent, all accesses are. The counts of skipped
-//! events are sent before the tables, so events that are skipped during a dump are in the next dump. If accesses arrive
-//! while all tables are sent because the analysis was turned off, one more dump follows.
+//! Each entry is read and emptied between two accesses, so the traces never wait. Accesses to a
+//! part of which some entries were sent already are counted as skipped; while all tables are sent,
+//! all accesses are. The counts of skipped events are sent before the tables, so events that are
+//! skipped during a dump are in the next dump. If accesses arrive while all tables are sent because
+//! the analysis was turned off, one more dump follows.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_ ... _/n\_/n+1\_ ...
@@ -42,8 +44,8 @@
 //! Done                                           goes to the next part           AwaitDump
 //! ```
 //!
-//! The update has four parts: `schedule` (when a dump is due), `words` (the output), `sequence` (the state machine) and
-//! `position` (which entry is next).
+//! The update has four parts: `schedule` (when a dump is due), `words` (the output), `sequence`
+//! (the state machine) and `position` (which entry is next).
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::address_map::Axis;

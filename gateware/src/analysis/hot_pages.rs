@@ -1,10 +1,11 @@
 //! Finds the pages with most accesses: a majority vote in each bucket, one run in each clock.
 //!
-//! Runs come from `page_runs`; `dump_unit` reads the buckets. A bucket holds a page, its count C, and the votes V of
-//! all its runs. A run of n accesses adds n to V. A run of the same page adds n to C; a run of another page subtracts
-//! n from C. If C would fall below 0, the page is replaced, and C becomes the rest of n. So of the accesses since the
-//! bucket was empty, its page had at least C and at most (V + C) / 2, and each other page of the bucket at most (V -
-//! C) / 2 (Boyer and Moore's vote, weighted; the bounds are those of MV-Sketch).
+//! Runs come from `page_runs`; `dump_unit` reads the buckets. A bucket holds a page, its count C,
+//! and the votes V of all its runs. A run of n accesses adds n to V. A run of the same page adds n
+//! to C; a run of another page subtracts n from C. If C would fall below 0, the page is replaced,
+//! and C becomes the rest of n. So of the accesses since the bucket was empty, its page had at
+//! least C and at most (V + C) / 2, and each other page of the bucket at most (V - C) / 2 (Boyer
+//! and Moore's vote, weighted; the bounds are those of MV-Sketch).
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
@@ -15,9 +16,9 @@
 //! writing                    <A >  the new entry
 //! ```
 //!
-//! A run waits while an earlier run of its bucket is in the stages. A run that finds another one waiting is counted
-//! as skipped. An entry is taken out when no run reads: it is read, and an empty entry is written back. Runs into the
-//! part whose entries are taken out are counted as skipped.
+//! A run waits while an earlier run of its bucket is in the stages. A run that finds another one
+//! waiting is counted as skipped. An entry is taken out when no run reads: it is read, and an empty
+//! entry is written back. Runs into the part whose entries are taken out are counted as skipped.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::record::{HOT_BUCKETS_LOG2, HOT_PARTS_LOG2};
@@ -191,7 +192,8 @@ impl Logic for HotPages {
         self.arrived.d.next.page = self.run_page.val().get_bits::<20>(self.high_at.val().index());
         self.arrived.d.next.accesses = self.run_accesses.val();
 
-        // A run waits while its bucket is read or written. It was compared with the runs before it when it came.
+        // A run waits while its bucket is read or written. It was compared with the runs before it
+        // when it came.
         self.take.next =
             self.waiting.q.val().valid & !self.just_taken.q.val() & !self.being_read.q.val();
         self.lost.d.next = bits::<10>(0);

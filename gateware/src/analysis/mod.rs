@@ -1,4 +1,5 @@
-//! The analysis: hot pages, reuse distances and bank use, computed on the card from the accesses that the traces see.
+//! The analysis: hot pages, reuse distances and bank use, computed on the card from the accesses
+//! that the traces see.
 //!
 //! It runs in parallel with the traces, in block RAM of fixed size:
 //!
@@ -9,10 +10,10 @@
 //!                          dump_unit    sends one table after the other as records
 //! ```
 //!
-//! The analysis never delays the traces. Events that arrive while a unit is busy are counted as skipped, and the
-//! counts are sent with the results, so each bound holds. Results are sent in dumps ([`dump_unit`]), one record at a
-//! time when the traces have none, and each dump clears what it sends. `docs/format.md`, section "Analysis", states
-//! what the results guarantee.
+//! The analysis never delays the traces. Events that arrive while a unit is busy are counted as
+//! skipped, and the counts are sent with the results, so each bound holds. Results are sent in
+//! dumps ([`dump_unit`]), one record at a time when the traces have none, and each dump clears what
+//! it sends. `docs/format.md`, section "Analysis", states what the results guarantee.
 
 pub mod dump_unit;
 pub mod hot_pages;
@@ -25,7 +26,8 @@ pub mod unit;
 /// Place of the table, which is the group of its counts, in the index of a tally.
 pub(crate) const TABLE_AT: u32 = 6;
 
-/// Ticks from one dump to the next, of at most 2^15 clocks each. A round has as many dumps as the table of hot pages
-/// has parts. Each table is emptied once in a round, so it counts less than 2^27 accesses, at most one in each clock.
-/// Each dump sends and restarts the counts of skipped events, so they stay below 2^23.
+/// Ticks from one dump to the next, of at most 2^15 clocks each. A round has as many dumps as the
+/// table of hot pages has parts. Each table is emptied once in a round, so it counts less than 2^27
+/// accesses, at most one in each clock. Each dump sends and restarts the counts of skipped events,
+/// so they stay below 2^23.
 pub const DUMP_TICKS: u64 = 128;

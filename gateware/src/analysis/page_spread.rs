@@ -1,8 +1,9 @@
 //! Computes the part of a bucket number that depends on the high bits of the page number.
 //!
-//! Bits 3..0 of a page number select the part of the table of hot pages. Bits 7..4 XOR this value select the bucket.
-//! So the bucket and bits 27..8 determine the page. There are two such functions, used in turn, so pages that share a
-//! bucket in one interval rarely share one in the next.
+//! Bits 3..0 of a page number select the part of the table of hot pages. Bits 7..4 XOR this value
+//! select the bucket. So the bucket and bits 27..8 determine the page. There are two such
+//! functions, used in turn, so pages that share a bucket in one interval rarely share one in the
+//! next.
 
 use rust_hdl::prelude::*;
 

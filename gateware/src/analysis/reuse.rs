@@ -1,10 +1,12 @@
-//! Measures the reuse distance of sampled pages: how many other sampled pages were used since a page was last used.
+//! Measures the reuse distance of sampled pages: how many other sampled pages were used since a
+//! page was last used.
 //!
-//! Runs of pages come from `page_runs`; distances go to `tallies`. A page is sampled if the XOR of the 6-bit pieces
-//! of its number is 0. That is one page in 64, and exactly one of each aligned 64, so bits 27..6 identify a sampled
-//! page. A stack in block RAM holds the 256 pages that were used last, in the order of their use. The page of a run
-//! is searched from the top, one position in each clock. Each entry on the way moves down by one, until the old
-//! position of the page is overwritten. That position is the distance. One run can wait for the stack; another one is
+//! Runs of pages come from `page_runs`; distances go to `tallies`. A page is sampled if the XOR of
+//! the 6-bit pieces of its number is 0. That is one page in 64, and exactly one of each aligned 64,
+//! so bits 27..6 identify a sampled page. A stack in block RAM holds the 256 pages that were used
+//! last, in the order of their use. The page of a run is searched from the top, one position in
+//! each clock. Each entry on the way moves down by one, until the old position of the page is
+//! overwritten. That position is the distance. One run can wait for the stack; another one is
 //! counted as skipped.
 //!
 //! ```text

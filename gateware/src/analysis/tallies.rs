@@ -1,10 +1,11 @@
 //! Counts row outcomes and reuse distances in one block RAM of counters, by read, add and write.
 //!
-//! Outcomes come from the traces, distances from `reuse`; `dump_unit` reads the counters. Row hits (0), misses (1) and
-//! conflicts (2) are counted in counter `state * 64 + rank * 16 + bank`, reuse distances in counter `192 + bucket`.
-//! Outcomes of one counter are summed until an outcome of another counter comes. If the sum cannot be added then,
-//! because its counter is in the stages, the new outcome is counted as skipped. Reuse distances wait until the stages
-//! are free. A counter is taken out when no sum reads: it is read, and 0 is written back.
+//! Outcomes come from the traces, distances from `reuse`; `dump_unit` reads the counters. Row hits
+//! (0), misses (1) and conflicts (2) are counted in counter `state * 64 + rank * 16 + bank`, reuse
+//! distances in counter `192 + bucket`. Outcomes of one counter are summed until an outcome of
+//! another counter comes. If the sum cannot be added then, because its counter is in the stages,
+//! the new outcome is counted as skipped. Reuse distances wait until the stages are free. A counter
+//! is taken out when no sum reads: it is read, and 0 is written back.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
@@ -136,7 +137,8 @@ impl Logic for Tallies {
             | bit_cast::<8, 6>(self.bank.val());
         self.same.next = (self.arrived_index.q.val() == self.waiting.q.val().index)
             & (self.waiting.q.val().times != self.most_times.val());
-        // Outcomes of one counter are summed until an outcome of another counter comes, so the memory has time.
+        // Outcomes of one counter are summed until an outcome of another counter comes, so the
+        // memory has time.
         self.make_free.next = (self.arrived.q.val() & !self.same.val())
             | (!self.arrived.q.val() & (self.offer.val() | self.draining.q.val()));
         self.take.next = self.waiting.q.val().valid

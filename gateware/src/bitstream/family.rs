@@ -23,7 +23,8 @@ pub enum Family {
     },
 }
 
-/// A resource that tables list, with its names in tables, in nextpnr's reports and in yosys' cell counts.
+/// A resource that tables list, with its names in tables, in nextpnr's reports and in yosys' cell
+/// counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// Name in tables.
@@ -57,10 +58,11 @@ impl Family {
 
     /// Returns the nanoseconds that are added to the period of each clock before it is judged.
     ///
-    /// In Project Trellis the delays of block RAM in grade 8_5G, the only grade of these devices, are exactly a third
-    /// of those in grade 8: 1.42 ns from clock to data instead of 4.26 ns. The delays of logic are 78 %, those of
-    /// multipliers 83 %, so the third is probably wrong. A path from a block RAM would be longer by 2.85 ns at most,
-    /// a path to it by 0.15 ns. nextpnr does not report which paths these are, so all get the allowance.
+    /// In Project Trellis the delays of block RAM in grade 8_5G, the only grade of these devices,
+    /// are exactly a third of those in grade 8: 1.42 ns from clock to data instead of 4.26 ns. The
+    /// delays of logic are 78 %, those of multipliers 83 %, so the third is probably wrong. A path
+    /// from a block RAM would be longer by 2.85 ns at most, a path to it by 0.15 ns. nextpnr does
+    /// not report which paths these are, so all get the allowance.
     pub fn allowance_ns(self) -> f64 {
         match self {
             Family::Ecp5 { device, .. } if device.starts_with("um5g") => 3.0,
@@ -68,7 +70,8 @@ impl Family {
         }
     }
 
-    /// Returns the kinds of cells that are counted after mapping: name in the output, start of yosys' name.
+    /// Returns the kinds of cells that are counted after mapping: name in the output, start of
+    /// yosys' name.
     pub fn cells(self) -> [(&'static str, &'static str); 4] {
         match self {
             Family::Ice40 { .. } => [
@@ -92,8 +95,9 @@ impl Family {
             Family::Ice40 { .. } => "synth_ice40 -device hx -dffe_min_ce_use 10 -top top",
             Family::Ecp5 { .. } => "synth_ecp5 -top top",
         };
-        // Older versions of nextpnr do not know the cells that only describe scopes. Of a net's many
-        // names only those that are kept shall be left: nextpnr reports a clock by one of them.
+        // Older versions of nextpnr do not know the cells that only describe scopes. Of a net's
+        // many names only those that are kept shall be left: nextpnr reports a clock by one of
+        // them.
         let script = format!(
             "read_verilog card.v; {synthesis}; delete t:$scopeinfo; opt_clean -purge; check; \
              tee -q -o cells.json stat -json; write_json card.json"
@@ -129,7 +133,8 @@ impl Family {
         Step::new(self.tools()[1], &log, &arguments)
     }
 
-    /// Returns the step that packs the routed design of a seed into the files of [`Family::packed`].
+    /// Returns the step that packs the routed design of a seed into the files of
+    /// [`Family::packed`].
     pub fn pack(self, seed: u32, met: bool) -> Step {
         let routed = self.routed_name(seed);
         let files = self.packed(met);
@@ -143,7 +148,8 @@ impl Family {
         }
     }
 
-    /// Returns the names of the files that packing writes. A design that misses timing gets a different name.
+    /// Returns the names of the files that packing writes. A design that misses timing gets a
+    /// different name.
     pub fn packed(self, met: bool) -> &'static [&'static str] {
         match (self, met) {
             (Family::Ice40 { .. }, true) => &["card.bin"],

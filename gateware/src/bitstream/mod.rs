@@ -1,8 +1,8 @@
 //! Builds a bitstream from a folder with Verilog and constraints, by yosys, nextpnr and a packer.
 //!
-//! The design is mapped once, placed and routed with one seed after the other, and the best result is packed. The
-//! exit status, complaints and report of each step are checked, and its output is kept beside its results. Missed
-//! timing is a result, not an error.
+//! The design is mapped once, placed and routed with one seed after the other, and the best result
+//! is packed. The exit status, complaints and report of each step are checked, and its output is
+//! kept beside its results. Missed timing is a result, not an error.
 
 pub mod constraints;
 pub mod family;
@@ -111,7 +111,8 @@ pub struct Outcome {
     pub routed: Vec<Routed>,
     /// Index of the packed one, which has the best slack.
     pub best: usize,
-    /// Files of the packer, the bitstream first. Their names contain `misses-timing` if timing is missed.
+    /// Files of the packer, the bitstream first. Their names contain `misses-timing` if timing is
+    /// missed.
     pub packed: Vec<Packed>,
 }
 

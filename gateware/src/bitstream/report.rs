@@ -1,6 +1,7 @@
 //! Reads nextpnr's JSON report of a seed and judges it against the requirements.
 //!
-//! Where the delays of nextpnr are doubtful, [`Family::allowance_ns`] reduces the frequencies that it reports.
+//! Where the delays of nextpnr are doubtful, [`Family::allowance_ns`] reduces the frequencies that
+//! it reports.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Places and routes a mapped design with several seeds, several at a time.
 //!
-//! Seeds are begun in order, and those begun are finished. So the seeds that are tried depend on how many run at the
-//! same time, but the lowest seed that meets timing is always one of them.
+//! Seeds are begun in order, and those begun are finished. So the seeds that are tried depend on
+//! how many run at the same time, but the lowest seed that meets timing is always one of them.
 
 use std::fs;
 use std::sync::Mutex;

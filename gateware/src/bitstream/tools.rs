@@ -10,8 +10,8 @@ use super::BitstreamError;
 /// Lines of a log that are shown when its tool failed.
 const LAST_LINES: usize = 12;
 
-/// Fatal complaints of yosys and nextpnr: latches, nets with several drivers or none, pins and clocks of the
-/// constraints that the design does not have.
+/// Fatal complaints of yosys and nextpnr: latches, nets with several drivers or none, pins and
+/// clocks of the constraints that the design does not have.
 const COMPLAINTS: [&str; 9] = [
     "Latch inferred",
     "multiple conflicting drivers",
@@ -43,8 +43,8 @@ impl Step {
     }
 }
 
-/// Where to find tools: a folder, then `PATH`. In each, the packages of YoWASP come first: they are newer than those of
-/// distributions, and map better.
+/// Where to find tools: a folder, then `PATH`. In each, the packages of YoWASP come first: they are
+/// newer than those of distributions, and map better.
 #[derive(Clone, Debug)]
 pub struct Tools {
     folders: Vec<PathBuf>,
@@ -78,8 +78,8 @@ impl Tools {
         if missing.is_empty() { Ok(()) } else { Err(BitstreamError::Missing(missing)) }
     }
 
-    /// Runs a step in a folder and writes its output to a log. Some tools write that log themselves; their output is
-    /// appended.
+    /// Runs a step in a folder and writes its output to a log. Some tools write that log
+    /// themselves; their output is appended.
     pub fn run(&self, folder: &Path, step: &Step) -> Result<(), BitstreamError> {
         let program = self.find(step.tool).ok_or(BitstreamError::Missing(vec![step.tool]))?;
         let log = folder.join(&step.log);

@@ -1,4 +1,5 @@
-//! Alchitry Cu: iCE40 HX8K-CB132, 100 MHz oscillator, eight LEDs, one button; slot and PHY on bank A.
+//! Alchitry Cu: iCE40 HX8K-CB132, 100 MHz oscillator, eight LEDs, one button; slot and PHY on bank
+//! A.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::command::ALL_RANKS;
@@ -114,8 +115,8 @@ impl<const N: usize> Logic for AlchitryCu<N> {
         self.card.tx_reset.next = self.lock_reset.reset.val();
         self.card.ddr_clock.next = self.clock_input.clock.val();
 
-        // A pad register in addition to the register of the DCBU, which is in the fabric, at a different delay from
-        // each pad.
+        // A pad register in addition to the register of the DCBU, which is in the fabric, at a
+        // different delay from each pad.
         self.cke_pad.clock.next = self.clock_input.clock.val();
         self.cs_n_pad.clock.next = self.clock_input.clock.val();
         self.ras_n_pad.clock.next = self.clock_input.clock.val();

@@ -1,5 +1,5 @@
-//! ECPIX-5 by LambdaConcept: ECP5 LFE5UM5G-85F, 100 MHz oscillator, four RGB LEDs, eight PMODs, and a
-//! gigabit PHY (KSZ9031RNX) on RGMII; the slot's signals come in at PMODs 4 to 7.
+//! ECPIX-5 by LambdaConcept: ECP5 LFE5UM5G-85F, 100 MHz oscillator, four RGB LEDs, eight PMODs, and
+//! a gigabit PHY (KSZ9031RNX) on RGMII; the slot's signals come in at PMODs 4 to 7.
 //!
 //! ```text
 //! clock   _/~~~\___/~~~\___    125 MHz
@@ -7,8 +7,9 @@
 //! TXC     ___/~~~\___/~~~      2 ns later: the delay RGMII wants between data and clock
 //! ```
 //!
-//! The KSZ9031 adds no delay to TXC unless it is programmed over MDIO, which is not necessary here. Its mode straps
-//! are the RXD pins, high for RGMII at all speeds. The board has no pull-ups for them, so the FPGA pulls them up.
+//! The KSZ9031 adds no delay to TXC unless it is programmed over MDIO, which is not necessary here.
+//! Its mode straps are the RXD pins, high for RGMII at all speeds. The board has no pull-ups for
+//! them, so the FPGA pulls them up.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::address_map::Axis;
@@ -125,8 +126,8 @@ impl<const N: usize> Logic for Ecpix5<N> {
         self.card.tx_reset.next = self.lock_reset.reset.val();
         self.card.ddr_clock.next = self.ddr_clock.val();
 
-        // A pad register in addition to the register of the DCBU, which is in the fabric, at a different delay from
-        // each pad.
+        // A pad register in addition to the register of the DCBU, which is in the fabric, at a
+        // different delay from each pad.
         self.cke_pads.clock.next = self.ddr_clock.val();
         self.cs_n_pads.clock.next = self.ddr_clock.val();
         self.ras_n_pad.clock.next = self.ddr_clock.val();

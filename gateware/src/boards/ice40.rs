@@ -1,7 +1,8 @@
-//! Primitives of the iCE40: PLL, clock input and registered pads (Lattice FPGA-TN-02026, iCE40 technology library).
-//! rust-hdl has no usable wrapper for them.
+//! Primitives of the iCE40: PLL, clock input and registered pads (Lattice FPGA-TN-02026, iCE40
+//! technology library). rust-hdl has no usable wrapper for them.
 //!
-//! None of them is simulated: simulation runs the card without a board. yosys declares the cells (`synth_ice40`).
+//! None of them is simulated: simulation runs the card without a board. yosys declares the cells
+//! (`synth_ice40`).
 
 use rust_hdl::prelude::*;
 

@@ -1,7 +1,8 @@
 //! Resets the domain that a PLL clocks until the PLL has locked.
 //!
-//! Before a PLL has locked, and after it has lost its lock, its clock may have pulses of any length. The reset begins
-//! without a clock edge and ends at one: the fourth edge with the PLL locked.
+//! Before a PLL has locked, and after it has lost its lock, its clock may have pulses of any
+//! length. The reset begins without a clock edge and ends at one: the fourth edge with the PLL
+//! locked.
 //!
 //! ```text
 //! locked  ______________/~~~~~~~~~~~~~~~~~~~~\_____

@@ -1,4 +1,5 @@
-//! The boards that a card can be built for: one file here and one folder under `constraints/` for each.
+//! The boards that a card can be built for: one file here and one folder under `constraints/` for
+//! each.
 
 pub mod alchitry_cu;
 pub mod ecp5;

@@ -1,7 +1,7 @@
 //! Resets a PHY: low for a while after the transmit clock is steady, then high.
 //!
-//! The KSZ9031 needs 10 ms of reset after its supplies are stable; 2^21 clocks of 125 MHz are 16.8 ms. It samples its
-//! straps when the reset ends.
+//! The KSZ9031 needs 10 ms of reset after its supplies are stable; 2^21 clocks of 125 MHz are 16.8
+//! ms. It samples its straps when the reset ends.
 
 use rust_hdl::prelude::*;
 

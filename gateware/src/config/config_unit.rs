@@ -1,16 +1,18 @@
-//! Configuration unit (CU): passes events on as items, and carries out requests of events and commands.
+//! Configuration unit (CU): passes events on as items, and carries out requests of events and
+//! commands.
 //!
-//! Accesses and faults pass, one in each clock ([`super::event_intake`]). A control event (run switch, end of a slice,
-//! tick) first becomes an item with its time and with the count of missed events before it. Then the unit waits until
-//! all earlier items have left the statistics unit, and takes the steps that [`super::plan`] chooses:
+//! Accesses and faults pass, one in each clock ([`super::event_intake`]). A control event (run
+//! switch, end of a slice, tick) first becomes an item with its time and with the count of missed
+//! events before it. Then the unit waits until all earlier items have left the statistics unit, and
+//! takes the steps that [`super::plan`] chooses:
 //!
 //! ```text
 //! flush the waiting record -> end the slice -> request a dump -> pass a record on -> wait -> apply -> start
 //! ```
 //!
-//! A completed command takes the same steps. While the capture is stopped, commands are carried out, but nothing is
-//! recorded. Settings change only after all records of the old settings have been framed. Dumps of the analysis are
-//! sent while items pass; nothing here waits for them.
+//! A completed command takes the same steps. While the capture is stopped, commands are carried
+//! out, but nothing is recorded. Settings change only after all records of the old settings have
+//! been framed. Dumps of the analysis are sent while items pass; nothing here waits for them.
 //!
 //! ```text
 //! State             waits for                               next
@@ -85,8 +87,8 @@ pub struct ConfigUnit {
     pub slice_last: Signal<Out, Bits<32>>,
     /// The length of slices has changed.
     pub slice_restart: Signal<Out, Bit>,
-    /// Nothing is requested of the units behind, so others may pass records on. A clock late, and ends some clocks
-    /// before a request.
+    /// Nothing is requested of the units behind, so others may pass records on. A clock late, and
+    /// ends some clocks before a request.
     pub may_send: Signal<Out, Bit>,
     intake: EventIntake,
     plan: Plan,
@@ -292,8 +294,9 @@ impl Logic for ConfigUnit {
                 }
             }
             State::AwaitIdle => {
-                // `idle` does not show a record that was just requested. Before the end is recorded, the open block
-                // contains only results of the analysis, which no setting changes.
+                // `idle` does not show a record that was just requested. Before the end is
+                // recorded, the open block contains only results of the analysis, which no setting
+                // changes.
                 if (self.free.val() & (self.progress.val().idle | self.plan.end_pending.val()))
                     | !self.plan.steps.val().await_idle
                 {

@@ -1,10 +1,10 @@
 //! Turns events into items, one in each clock.
 //!
-//! Events come from the event queue; items go to the statistics unit. A control event becomes two items: first its
-//! time, with the count of missed events before it; then, when its request has been carried out, its access or fault. A
-//! command that the queue stored without its access is a control event too: the access is counted as missed just before
-//! the command. Two more items are made here: a completed mark, and, during a capture, a fault for a command that the
-//! queue lost.
+//! Events come from the event queue; items go to the statistics unit. A control event becomes two
+//! items: first its time, with the count of missed events before it; then, when its request has
+//! been carried out, its access or fault. A command that the queue stored without its access is a
+//! control event too: the access is counted as missed just before the command. Two more items are
+//! made here: a completed mark, and, during a capture, a fault for a command that the queue lost.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_

@@ -1,4 +1,5 @@
-//! The configuration unit (CU): turns events into items for the statistics unit, and commands into settings.
+//! The configuration unit (CU): turns events into items for the statistics unit, and commands into
+//! settings.
 //!
 //! ```text
 //! event_queue -> event_intake -> items -> statistics

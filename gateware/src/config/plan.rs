@@ -1,14 +1,16 @@
-//! Chooses the steps that carry out the requests of events and commands, one request after the other.
+//! Chooses the steps that carry out the requests of events and commands, one request after the
+//! other.
 //!
-//! The order is: command, run switch, end of a slice, tick. A command comes first because an access before the event
-//! completed it. Whether the capture runs is kept here, because the steps depend on it.
+//! The order is: command, run switch, end of a slice, tick. A command comes first because an access
+//! before the event completed it. Whether the capture runs is kept here, because the steps depend
+//! on it.
 //!
-//! A stop requests the results of the analysis. The end of the capture is recorded when the results have been sent,
-//! as a request of its own, so nothing waits for them. If a start comes first, the end is recorded before it, and the
-//! results follow in the new capture.
+//! A stop requests the results of the analysis. The end of the capture is recorded when the results
+//! have been sent, as a request of its own, so nothing waits for them. If a start comes first, the
+//! end is recorded before it, and the results follow in the new capture.
 //!
-//! Due requests are summarised a clock earlier, to keep the path short. So at least two clocks pass between an event
-//! and the first choice, and between two choices.
+//! Due requests are summarised a clock earlier, to keep the path short. So at least two clocks pass
+//! between an event and the first choice, and between two choices.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_

@@ -1,5 +1,5 @@
-//! Declares the values that pass between the configuration unit, its blocks and the units behind it. Each struct is one
-//! signal.
+//! Declares the values that pass between the configuration unit, its blocks and the units behind
+//! it. Each struct is one signal.
 
 #![allow(missing_docs, reason = "LogicStruct derives public methods without documentation")]
 
@@ -15,7 +15,8 @@ pub struct Item {
     pub kind: ItemKind,
     /// The access is a WRITE.
     pub write: Bit,
-    /// Bits 31..0 of the address. Mark: register. Fault: code * 256 + bank. Overrun: accesses missed.
+    /// Bits 31..0 of the address. Mark: register. Fault: code * 256 + bank. Overrun: accesses
+    /// missed.
     pub low: Bits<32>,
     /// Bits 39..32 of the address. Overrun: faults missed.
     pub high: Bits<8>,

@@ -1,8 +1,9 @@
 //! Computes the physical address of an access from rank, row, bank and column pins.
 //!
-//! It is the inverse of the memory's address map: a flat XOR network, one parity for each address bit. Purely
-//! combinational. The column is read from the address pins, so the network also leaves out A10 and A12 where they are
-//! no column bits. The model computes the parities with masks; the Verilog lists the terms.
+//! It is the inverse of the memory's address map: a flat XOR network, one parity for each address
+//! bit. Purely combinational. The column is read from the address pins, so the network also leaves
+//! out A10 and A12 where they are no column bits. The model computes the parities with masks; the
+//! Verilog lists the terms.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::address_map::{ADDRESS_BITS, AddressMap, Axis};

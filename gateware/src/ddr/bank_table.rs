@@ -1,5 +1,6 @@
-//! Keeps the state of each bank and rank, and looks it up for each command: whether the bank is open, whether its row
-//! was accessed since the ACTIVATE, and which JEDEC distances have not passed.
+//! Keeps the state of each bank and rank, and looks it up for each command: whether the bank is
+//! open, whether its row was accessed since the ACTIVATE, and which JEDEC distances have not
+//! passed.
 //!
 //! The state machine sends commands and judges what is found.
 //!
@@ -9,13 +10,14 @@
 //! found                 .   <A ><B >   two edges later
 //! ```
 //!
-//! The first edge decodes a command into one select line for each bank. At the second edge each bank and rank changes
-//! its state by itself, and the state before that edge is gathered into `found`. So a command sees the effect of all
-//! commands before it, even of the one a clock earlier, and no path is longer than the gathering. The Verilog has
-//! only the banks, ranks and timers that the memory has; the model has them in lists.
+//! The first edge decodes a command into one select line for each bank. At the second edge each
+//! bank and rank changes its state by itself, and the state before that edge is gathered into
+//! `found`. So a command sees the effect of all commands before it, even of the one a clock
+//! earlier, and no path is longer than the gathering. The Verilog has only the banks, ranks and
+//! timers that the memory has; the model has them in lists.
 //!
-//! A bank has one timer: tRCD while it is open, tRP while it is closed. A rank has one timer for tRFC, tXS and tMRD:
-//! during each of them all banks are closed and ACTIVATE is forbidden.
+//! A bank has one timer: tRCD while it is open, tRP while it is closed. A rank has one timer for
+//! tRFC, tXS and tMRD: during each of them all banks are closed and ACTIVATE is forbidden.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::address_map::Axis;

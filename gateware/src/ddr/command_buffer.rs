@@ -1,8 +1,8 @@
 //! DDR command buffer unit (DCBU): decodes pin levels into commands.
 //!
-//! The pins come from the board, the commands go to the state machine. Each pin is registered once, then decoded by
-//! the truth table of the generation (JESD79, -2, -3, -4: command truth tables), and registered again. The mirrored
-//! pins of odd ranks are swapped back.
+//! The pins come from the board, the commands go to the state machine. Each pin is registered once,
+//! then decoded by the truth table of the generation (JESD79, -2, -3, -4: command truth tables),
+//! and registered again. The mirrored pins of odd ranks are swapped back.
 //!
 //! ```text
 //! clock     _/0\_/1\_/2\_
@@ -10,7 +10,8 @@
 //! command       .   <A ><B >   two edges later
 //! ```
 //!
-//! Before the first sample the command is `NoCommand`, and CKE is assumed to have had the level of the first sample.
+//! Before the first sample the command is `NoCommand`, and CKE is assumed to have had the level of
+//! the first sample.
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::A10;
@@ -187,8 +188,8 @@ impl Logic for CommandBuffer {
             }
         }
 
-        // A CKE that is low at the first sample is assumed to have been low before. While CKE is low, and at the edge
-        // where it rises, a rank ignores the other pins.
+        // A CKE that is low at the first sample is assumed to have been low before. While CKE is
+        // low, and at the edge where it rises, a rank ignores the other pins.
         self.low.next = !self.sample.q.val().cke;
         self.low_before.next = self.cke_was_low.q.val();
         if !self.decoded_valid.q.val() {
@@ -208,14 +209,15 @@ impl Logic for CommandBuffer {
             self.decoded.d.next.code = self.strobe_code.val();
             self.decoded.d.next.ranks = self.selected.val();
             self.decoded.d.next.cke_falls = self.falling.val();
-            // On the edge where CKE falls only DESELECT, NOP (power-down) and REFRESH (self refresh)
-            // are defined.
+            // On the edge where CKE falls only DESELECT, NOP (power-down) and REFRESH (self
+            // refresh) are defined.
             if (self.falling.val() != 0) & (self.strobe_code.val() != CommandCode::Refresh) {
                 self.decoded.d.next.code = CommandCode::Reserved;
             }
         }
 
-        // A command to odd ranks only has mirrored pins; one to several ranks has the pins of the even ranks.
+        // A command to odd ranks only has mirrored pins; one to several ranks has the pins of the
+        // even ranks.
         self.true_address.next = self.address_pins.val();
         self.true_bank.next = self.bank_pins.val();
         self.mirrored.next = self.address_pins.val();

@@ -1,7 +1,8 @@
-//! Declares the ports of the event queue, each as a bundle of signals with an end for either unit. `join` connects both
-//! ends; `link` passes the end of a block on to an inner block.
+//! Declares the ports of the event queue, each as a bundle of signals with an end for either unit.
+//! `join` connects both ends; `link` passes the end of a block on to an inner block.
 
-// LogicInterface derives `join` without documentation. A signal is documented once, at the end that is named first.
+// LogicInterface derives `join` without documentation. A signal is documented once, at the end that
+// is named first.
 #![allow(missing_docs)]
 
 use rust_hdl::prelude::*;
@@ -12,11 +13,13 @@ use super::SlotEvent;
 #[derive(Clone, Debug, Default, LogicInterface)]
 #[join = "EventWriter"]
 pub struct EventWrite {
-    /// Events of one clock, without `gap`, `run_change` and `overrun`, which the queue computes. `run` is always valid.
+    /// Events of one clock, without `gap`, `run_change` and `overrun`, which the queue computes.
+    /// `run` is always valid.
     pub slot_event: Signal<In, SlotEvent>,
     /// Register of the command that `slot_event` completes.
     pub register: Signal<In, Bits<9>>,
-    /// `slot_event` has an event to be stored on this clock. The queue never refuses: what it cannot store, it counts.
+    /// `slot_event` has an event to be stored on this clock. The queue never refuses: what it
+    /// cannot store, it counts.
     pub push: Signal<In, Bit>,
     /// `slot_event` is of a clock of the slot.
     pub clocked: Signal<In, Bit>,

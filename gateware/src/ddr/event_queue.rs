@@ -1,31 +1,37 @@
 //! Queues events while the configuration unit processes an earlier one.
 //!
-//! The event source stores at most one event in each clock, and the configuration unit takes one in each clock unless
-//! it is a control event. So the queue is nearly empty most of the time. Each event leaves it with the number of
-//! clocks since the event before, so no later stage needs a clock counter.
+//! The event source stores at most one event in each clock, and the configuration unit takes one in
+//! each clock unless it is a control event. So the queue is nearly empty most of the time. Each
+//! event leaves it with the number of clocks since the event before, so no later stage needs a
+//! clock counter.
 //!
 //! When the queue fills:
 //!
-//! - Accesses and faults are counted instead of stored, unless the run switch is off. The last [`RESERVED`] entries are
-//!   reserved for control events (ticks, ends of slices, the run switch) and for completed commands.
-//! - The count follows in order as an `overrun`: in the next control event, or in an event of its own
-//!   once there is space. So it is recorded before the run switch ends the capture.
-//! - When only [`RESERVED_FOR_SWITCH`] entries are left, only changes of the run switch are stored. The slice continues,
-//!   and its record states its length. A tick is left out. A completed command is lost, and the next overrun says so.
-//! - When only [`NEVER_USED`] entries are left, nothing is stored. The queue knows the level of the switch that it stored
-//!   last, and stores a change as soon as there is space. Accesses that wait for a start are counted after it. A stop and
-//!   the start after it that both found no space are left out: one capture continues, and the overrun counts one more
-//!   missed fault, so that the receiver sees a loss. A start and the stop after it are stored late, with such a loss.
-//! - A command may be stored without the access that completes it. No overrun counts that access. It belongs between
-//!   the control event of its clock and its command, so the configuration unit counts it.
+//! - Accesses and faults are counted instead of stored, unless the run switch is off. The last
+//!   [`RESERVED`] entries are reserved for control events (ticks, ends of slices, the run switch)
+//!   and for completed commands.
+//! - The count follows in order as an `overrun`: in the next control event, or in an event of its
+//!   own once there is space. So it is recorded before the run switch ends the capture.
+//! - When only [`RESERVED_FOR_SWITCH`] entries are left, only changes of the run switch are stored.
+//!   The slice continues, and its record states its length. A tick is left out. A completed command
+//!   is lost, and the next overrun says so.
+//! - When only [`NEVER_USED`] entries are left, nothing is stored. The queue knows the level of the
+//!   switch that it stored last, and stores a change as soon as there is space. Accesses that wait
+//!   for a start are counted after it. A stop and the start after it that both found no space are
+//!   left out: one capture continues, and the overrun counts one more missed fault, so that the
+//!   receiver sees a loss. A start and the stop after it are stored late, with such a loss.
+//! - A command may be stored without the access that completes it. No overrun counts that access.
+//!   It belongs between the control event of its clock and its command, so the configuration unit
+//!   counts it.
 //!
-//! Without ticks, more clocks can pass than a gap holds. The queue counts each [`LAP_CLOCKS`] clocks without an event as
-//! a lap. Once it has space, it stores a tick with that gap for each lap, before any other event. After
-//! 2^[`LAPS_LOG2`] laps the clock of the next event is not known any more. Then the queue stores nothing until the card
-//! restarts: it sends no event rather than one with a wrong clock.
+//! Without ticks, more clocks can pass than a gap holds. The queue counts each [`LAP_CLOCKS`]
+//! clocks without an event as a lap. Once it has space, it stores a tick with that gap for each
+//! lap, before any other event. After 2^[`LAPS_LOG2`] laps the clock of the next event is not known
+//! any more. Then the queue stores nothing until the card restarts: it sends no event rather than
+//! one with a wrong clock.
 //!
-//! Invariants, which are proved: the queue holds fewer than 256 events, and the gaps of all stored events, the laps
-//! and the clocks of the present lap add up to the number of the present clock.
+//! Invariants, which are proved: the queue holds fewer than 256 events, and the gaps of all stored
+//! events, the laps and the clocks of the present lap add up to the number of the present clock.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
@@ -46,7 +52,8 @@ pub const DEPTH_LOG2: usize = 8;
 pub const RESERVED: u64 = 32;
 /// Reserved entries that only changes of the run switch get.
 pub const RESERVED_FOR_SWITCH: u64 = 12;
-/// Entries that stay free. Two more events may be stored before the queue sees that only these are left.
+/// Entries that stay free. Two more events may be stored before the queue sees that only these are
+/// left.
 pub const NEVER_USED: u64 = 4;
 /// Clocks of a lap: the most clocks between two ticks.
 pub const LAP_CLOCKS: u64 = 1 << 15;
@@ -58,7 +65,8 @@ pub const MAX_MISSED_FAULTS: u64 = 63;
 pub const COMMAND_LOST_AT: u64 = 7;
 /// Bit of an overrun's `high`: a command was lost.
 pub const COMMAND_LOST: u64 = 1 << COMMAND_LOST_AT;
-/// Place of `row_state` in the register of a command that is kept without its access; `bank` has the bits below.
+/// Place of `row_state` in the register of a command that is kept without its access; `bank` has
+/// the bits below.
 pub const COMMAND_ROW_STATE_AT: u64 = 6;
 /// Place of `write` in that register.
 pub const COMMAND_WRITE_AT: u64 = 8;
@@ -216,7 +224,8 @@ impl Logic for EventQueue {
         if self.read.pop.val() {
             self.read_next.next = self.read_after.val();
         }
-        // `pop` arrives late, so the addresses are compared a clock earlier, for both values of `pop`.
+        // `pop` arrives late, so the addresses are compared a clock earlier, for both values of
+        // `pop`.
         self.popped.d.next = self.read.pop.val();
         self.write_next.next = self.write_at.q.val();
         if self.writes_entry.q.val() {
@@ -317,7 +326,8 @@ impl Logic for EventQueue {
             self.entry.d.next.slice = false;
             self.entry.d.next.tick = false;
         }
-        // The next event that is stored carries the count of all events that were not stored before it.
+        // The next event that is stored carries the count of all events that were not stored before
+        // it.
         if self.pending.val() {
             self.entry.d.next.overrun = !self.starts.val();
             self.entry.d.next.low = self.missed.q.val();
@@ -343,7 +353,8 @@ impl Logic for EventQueue {
             & self.write.push.val()
             & self.write.slot_event.val().fault
             & self.run.val();
-        // A pair of changes without space counts as a fault, in a clock without one. Until then nothing is stored.
+        // A pair of changes without space counts as a fault, in a clock without one. Until then
+        // nothing is stored.
         self.counts_fault.next = self.missed_fault.val() | self.passed_due.q.val();
         self.passed_due.d.next =
             self.change_passes.val() | (self.passed_due.q.val() & self.missed_fault.val());
@@ -353,8 +364,8 @@ impl Logic for EventQueue {
         if self.counts_fault.val() & (self.missed_faults.q.val() != self.most_faults.val()) {
             self.missed_faults.d.next = self.missed_faults.q.val() + 1;
         }
-        // An access or a fault in the same clock as a control event comes after that event, so it begins the next
-        // count. The access of a stored command is not counted.
+        // An access or a fault in the same clock as a control event comes after that event, so it
+        // begins the next count. The access of a stored command is not counted.
         if self.carries.val() {
             self.missed.d.next = bits::<32>(0);
             self.missed_faults.d.next = bits::<8>(0);

@@ -1,9 +1,11 @@
-//! Turns verdicts into the card's events: computes the address of each access, recognises commands, and adds ticks, ends
-//! of time slices and the level of the run switch. The event queue finds the changes of the switch.
+//! Turns verdicts into the card's events: computes the address of each access, recognises commands,
+//! and adds ticks, ends of time slices and the level of the run switch. The event queue finds the
+//! changes of the switch.
 //!
-//! Verdicts come from the state machine; events go to the event queue. Clock 0 is the first edge at which the pins were
-//! sampled, and all stages are delayed like the pins, so an event has the number of the clock that caused it. All later
-//! stages depend on the order of these events only, never on real time. This makes captures reproducible.
+//! Verdicts come from the state machine; events go to the event queue. Clock 0 is the first edge at
+//! which the pins were sampled, and all stages are delayed like the pins, so an event has the
+//! number of the clock that caused it. All later stages depend on the order of these events only,
+//! never on real time. This makes captures reproducible.
 
 use hmtt_format::{MemoryDescription, config};
 use rust_hdl::prelude::*;
@@ -156,7 +158,8 @@ impl Logic for EventSource {
         self.made_valid.d.next = self.located_valid.q.val();
         self.made_any.d.next = self.located_valid.q.val()
             & (self.is_control.val() | self.located.q.val().access | self.located.q.val().fault);
-        // The end of a slice is computed a clock ahead. This is possible because a slice has many clocks.
+        // The end of a slice is computed a clock ahead. This is possible because a slice has many
+        // clocks.
         self.slice_before.d.next = self.slice_last.val() - 1;
         if self.located_valid.q.val() {
             self.tick_phase.d.next = self.tick_phase.q.val() + 1;

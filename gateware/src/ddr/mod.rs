@@ -1,4 +1,5 @@
-//! Decodes the DDR command pins into accesses with physical addresses, faults and commands of the card.
+//! Decodes the DDR command pins into accesses with physical addresses, faults and commands of the
+//! card.
 //!
 //! ```text
 //! pins -> command_buffer (DCBU) -> bank_table, state_machine (DSMU) -> event_source -> event_queue -> config
@@ -48,7 +49,8 @@ pub struct DdrPins {
     pub a: Signal<In, Bits<18>>,
 }
 
-/// Kinds of commands that the state machine distinguishes (command truth tables of JESD79, -2, -3 and -4).
+/// Kinds of commands that the state machine distinguishes (command truth tables of JESD79, -2, -3
+/// and -4).
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 pub enum CommandCode {
     /// DESELECT, NOP or power-down entry, which change no bank.

@@ -1,9 +1,9 @@
 //! Recognises completed commands: counts consecutive accesses to one configuration register.
 //!
-//! Accesses come from the event source, in each clock and before the event queue. So a command is recognised even if
-//! its accesses do not fit the queue. Only accesses to the register window count: other accesses may come between
-//! them. An access to another register starts a new count, and so does a silence as long as the timeout (the MTT
-//! paper, section 3.2).
+//! Accesses come from the event source, in each clock and before the event queue. So a command is
+//! recognised even if its accesses do not fit the queue. Only accesses to the register window
+//! count: other accesses may come between them. An access to another register starts a new count,
+//! and so does a silence as long as the timeout (the MTT paper, section 3.2).
 //!
 //! ```text
 //! clock         _/0\_/1\_/2\_

@@ -1,4 +1,5 @@
-//! Declares the values that pass from block to block: commands, verdicts, events. Each struct is one signal.
+//! Declares the values that pass from block to block: commands, verdicts, events. Each struct is
+//! one signal.
 
 #![allow(missing_docs, reason = "LogicStruct derives public methods without documentation")]
 
@@ -36,13 +37,14 @@ pub struct Verdict {
     pub rank: Bits<2>,
     /// Bank address; pins the memory lacks are 0.
     pub ba: Bits<4>,
-    /// Address pins; where the mode register sets the burst length, low column pins point to the start
-    /// of the burst.
+    /// Address pins; where the mode register sets the burst length, low column pins point to the
+    /// start of the burst.
     pub a: Bits<18>,
-    /// State of the row buffer at the access. 0, row hit: not the first access since the ACTIVATE. 1, row miss: the
-    /// first access, and auto-precharge, PRECHARGE ALL, REFRESH, self refresh or power-up had closed the bank. 2, row
-    /// conflict: the first access, and a PRECHARGE of just this bank had closed its row (maybe the same row), without
-    /// a later PRECHARGE ALL, REFRESH or self-refresh entry.
+    /// State of the row buffer at the access. 0, row hit: not the first access since the ACTIVATE.
+    /// 1, row miss: the first access, and auto-precharge, PRECHARGE ALL, REFRESH, self refresh or
+    /// power-up had closed the bank. 2, row conflict: the first access, and a PRECHARGE of just
+    /// this bank had closed its row (maybe the same row), without a later PRECHARGE ALL, REFRESH or
+    /// self-refresh entry.
     pub row_state: Bits<2>,
 }
 
@@ -55,7 +57,8 @@ pub struct SlotEvent {
     pub high: Bits<8>,
     /// Clocks since the event before; for the first event since clock 0.
     pub gap: Bits<16>,
-    /// The event is a control event: `run_change`, `slice`, `tick`, or a command that is stored without its access.
+    /// The event is a control event: `run_change`, `slice`, `tick`, or a command that is stored
+    /// without its access.
     pub is_control: Bit,
     /// The run switch changed to `run`.
     pub run_change: Bit,
@@ -69,13 +72,16 @@ pub struct SlotEvent {
     pub access: Bit,
     /// A fault: `low` holds code * 256 + bank.
     pub fault: Bit,
-    /// Before this event `low` accesses and `high` faults (without [`super::event_queue::COMMAND_LOST`]) did not fit the
-    /// queue. Changes of the run switch that were left out count as faults. The event itself is no access and no fault, but it may be a control event or complete a command.
+    /// Before this event `low` accesses and `high` faults (without
+    /// [`super::event_queue::COMMAND_LOST`]) did not fit the queue. Changes of the run switch that
+    /// were left out count as faults. The event itself is no access and no fault, but it may be a
+    /// control event or complete a command.
     pub overrun: Bit,
     /// The access is a WRITE.
     pub write: Bit,
-    /// The access completes a command; its address names the register. If the access itself did not fit the queue,
-    /// `write`, `row_state` and `bank` hold the register, high bits first, and no overrun counts the access.
+    /// The access completes a command; its address names the register. If the access itself did not
+    /// fit the queue, `write`, `row_state` and `bank` hold the register, high bits first, and no
+    /// overrun counts the access.
     pub command: Bit,
     /// [`Verdict::row_state`] of the access.
     pub row_state: Bits<2>,

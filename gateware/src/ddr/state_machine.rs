@@ -1,9 +1,10 @@
-//! DDR state machine unit (DSMU): judges each command by the subset of JEDEC's rules that a snooper needs.
+//! DDR state machine unit (DSMU): judges each command by the subset of JEDEC's rules that a snooper
+//! needs.
 //!
-//! Commands come from the DCBU, verdicts go to the event source. The bank table states what each command finds; here
-//! that is judged. A READ or WRITE is an access only if its bank is open, so no address is ever computed from an
-//! unknown row. What JEDEC forbids gets a fault code. After a fault that leaves the state of a bank unknown, the bank
-//! counts as closed.
+//! Commands come from the DCBU, verdicts go to the event source. The bank table states what each
+//! command finds; here that is judged. A READ or WRITE is an access only if its bank is open, so no
+//! address is ever computed from an unknown row. What JEDEC forbids gets a fault code. After a
+//! fault that leaves the state of a bank unknown, the bank counts as closed.
 //!
 //! ```text
 //! clock     _/0\_/1\_/2\_/3\_/4\_/5\_
@@ -13,9 +14,9 @@
 //! verdict, row                      .   <A ><B >
 //! ```
 //!
-//! A clock has one verdict, an access or a fault. A fault together with an access (tRCD), and an overdue REFRESH,
-//! which has no command, wait for the next clock that has neither. One of the former that finds another one waiting
-//! is counted in `unreported`.
+//! A clock has one verdict, an access or a fault. A fault together with an access (tRCD), and an
+//! overdue REFRESH, which has no command, wait for the next clock that has neither. One of the
+//! former that finds another one waiting is counted in `unreported`.
 //!
 //! The update has four parts, in the order of the data: `command`, `judgement`, `burst`, `report`.
 

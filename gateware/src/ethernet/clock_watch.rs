@@ -1,8 +1,8 @@
 //! Detects in the transmit domain whether the DDR clock runs.
 //!
-//! A flip-flop of the DDR domain toggles every [`TOGGLE_CLOCKS`] clocks, slowly enough for the transmit clock to
-//! sample it at any DDR speed. Without a change for [`LOST_AFTER`] transmit clocks the DDR clock is lost; at the next
-//! change it is found again.
+//! A flip-flop of the DDR domain toggles every [`TOGGLE_CLOCKS`] clocks, slowly enough for the
+//! transmit clock to sample it at any DDR speed. Without a change for [`LOST_AFTER`] transmit
+//! clocks the DDR clock is lost; at the next change it is found again.
 //!
 //! ```text
 //! ddr_clock  -> divider -> toggle --2 FF--> changed -> [silent for 1024] -> lost
@@ -17,15 +17,16 @@ pub const TOGGLE_CLOCKS: usize = 16;
 /// Transmit clocks without a change after which the clock counts as lost: 8.2 us.
 pub const LOST_AFTER: usize = 1024;
 
-/// Returns whether the transmit clock can detect the DDR clock, for clocks of these periods in picoseconds.
+/// Returns whether the transmit clock can detect the DDR clock, for clocks of these periods in
+/// picoseconds.
 ///
-/// The flip-flop has a period of `2 * TOGGLE_CLOCKS` DDR clocks. If the transmit period is a multiple of that, samples
-/// never differ; if it is near a multiple, they differ too rarely.
+/// The flip-flop has a period of `2 * TOGGLE_CLOCKS` DDR clocks. If the transmit period is a
+/// multiple of that, samples never differ; if it is near a multiple, they differ too rarely.
 pub fn sees(tck_ps: u32, tx_period_ps: u32) -> bool {
     let period = 2 * TOGGLE_CLOCKS as u64 * u64::from(tck_ps);
     let past = u64::from(tx_period_ps) % period;
-    // The phase by which a sample differs from the one before. Samples change when these phases add up to half a
-    // period.
+    // The phase by which a sample differs from the one before. Samples change when these phases add
+    // up to half a period.
     let drift = past.min(period - past);
     // Twice as often as necessary.
     drift * LOST_AFTER as u64 > period
@@ -34,7 +35,8 @@ pub fn sees(tck_ps: u32, tx_period_ps: u32) -> bool {
 /// See the module's description.
 #[derive(LogicBlock)]
 pub struct ClockWatch {
-    /// The watched clock. The registers that it drives here have no reset: they work from any state.
+    /// The watched clock. The registers that it drives here have no reset: they work from any
+    /// state.
     pub ddr_clock: Signal<In, Clock>,
     /// Transmit clock.
     pub tx_clock: Signal<In, Domain>,
@@ -106,7 +108,8 @@ mod tests {
     fn a_transmit_period_of_32_ddr_clocks_hides_the_ddr_clock() {
         for (tck_ps, tx_period_ps) in [(10_000, 320_000), (10_000, 1_600_000), (2_500, 80_000)] {
             assert!(!sees(tck_ps, tx_period_ps), "{tck_ps} {tx_period_ps}");
-            // A 1024th of a period away the samples change every 512 clocks, which `sees` does not accept.
+            // A 1024th of a period away the samples change every 512 clocks, which `sees` does not
+            // accept.
             let least = 32 * tck_ps / 1024;
             assert!(!sees(tck_ps, tx_period_ps + least) && !sees(tck_ps, tx_period_ps - least));
             assert!(

@@ -1,7 +1,7 @@
 //! Computes the frame check sequence (IEEE 802.3 clause 3.2.9): CRC-32, one octet in each clock.
 //!
-//! The model uses a table. The Verilog is a flat XOR network: the step is linear, so it is derived from steps with
-//! single bits. A test compares both over random frames.
+//! The model uses a table. The Verilog is a flat XOR network: the step is linear, so it is derived
+//! from steps with single bits. A test compares both over random frames.
 
 use rust_hdl::prelude::*;
 

@@ -1,7 +1,8 @@
-//! Sends the octets of frames on GMII: preamble, SFD, data, padding, FCS, interpacket gap (IEEE 802.3 clauses 3.2,
-//! 4.2.3.3, 4.4.2).
+//! Sends the octets of frames on GMII: preamble, SFD, data, padding, FCS, interpacket gap (IEEE
+//! 802.3 clauses 3.2, 4.2.3.3, 4.4.2).
 //!
-//! Octets come from the Tx thread. When `ready` is high, the source must offer an octet in each clock up to `last`.
+//! Octets come from the Tx thread. When `ready` is high, the source must offer an octet in each
+//! clock up to `last`.
 //!
 //! ```text
 //! state    await | preamble 8 | data ...       | pad to 60 | check 4 | gap 11 | await
@@ -9,8 +10,8 @@
 //! txd, tx_en       two clocks behind the state: 55 x7 d5 | data ... | 00 | FCS |
 //! ```
 //!
-//! The state first selects the octet; one clock later the octet enters the check sequence. All of it is registered,
-//! so no path is longer than the step of the CRC.
+//! The state first selects the octet; one clock later the octet enters the check sequence. All of
+//! it is registered, so no path is longer than the step of the CRC.
 
 use hmtt_format::frame::MIN_FRAME_BYTES;
 use rust_hdl::prelude::*;
@@ -27,8 +28,8 @@ const PREAMBLE: u64 = 0x55;
 const START_DELIMITER: u64 = 0xd5;
 /// Octets of the frame check sequence.
 const CHECK_OCTETS: u64 = 4;
-/// Clocks of [`State::Gap`]. [`State::AwaitFrame`] takes one more at least. Together these are the 12 byte times of
-/// interPacketGap, IEEE 802.3 clause 4.4.2.
+/// Clocks of [`State::Gap`]. [`State::AwaitFrame`] takes one more at least. Together these are the
+/// 12 byte times of interPacketGap, IEEE 802.3 clause 4.4.2.
 const GAP_CLOCKS: u64 = 11;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]

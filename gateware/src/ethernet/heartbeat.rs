@@ -1,8 +1,9 @@
 //! Makes heartbeat frames, and drives the LED of the link.
 //!
-//! A heartbeat is due when the DDR clock is lost or found again, and when no frame was sent for a second. It depends
-//! on no register of the DDR domain, so it is also sent while the DDR clock is stopped. The Tx thread signals that it
-//! begins a heartbeat (`taken`) and then reads its groups of 32 bits, one at a time.
+//! A heartbeat is due when the DDR clock is lost or found again, and when no frame was sent for a
+//! second. It depends on no register of the DDR domain, so it is also sent while the DDR clock is
+//! stopped. The Tx thread signals that it begins a heartbeat (`taken`) and then reads its groups of
+//! 32 bits, one at a time.
 //!
 //! ```text
 //! taken   _/T\_________________________
@@ -144,8 +145,8 @@ impl Logic for Heartbeat {
             step_taken,
             next_group
         );
-        // The transmit clock has three parts, with a carry of two clocks: `mid` belongs to the `low` of two clocks
-        // before, `high` to that of three clocks before.
+        // The transmit clock has three parts, with a carry of two clocks: `mid` belongs to the
+        // `low` of two clocks before, `high` to that of three clocks before.
         self.low.d.next = self.low.q.val() + 1;
         self.low_full.d.next = self.low.q.val() == self.part_full.val();
         self.mid_step.d.next = self.low_full.q.val();
@@ -183,7 +184,8 @@ impl Logic for Heartbeat {
             self.is_due.d.next = false;
             self.index.d.next = bits::<3>(0);
         }
-        // The comparison is two clocks late, so it is ignored for two clocks after a heartbeat was taken.
+        // The comparison is two clocks late, so it is ignored for two clocks after a heartbeat was
+        // taken.
         if ((self.silence_full.q.val() & !self.beat.taken.val()) & !self.take_low.q.val())
             & !self.take_mid.q.val()
         {

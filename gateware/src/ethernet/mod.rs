@@ -1,4 +1,5 @@
-//! Sends blocks of the packet FIFO, and heartbeats, as Ethernet frames on GMII (IEEE 802.3 clauses 3, 4 and 35).
+//! Sends blocks of the packet FIFO, and heartbeats, as Ethernet frames on GMII (IEEE 802.3 clauses
+//! 3, 4 and 35).
 //!
 //! ```text
 //! fifo -> tx_thread -> gmac, crc32 -> GMII

@@ -1,7 +1,8 @@
-//! Declares the ports between the units that send frames, each as a bundle of signals with an end for either unit;
-//! `join` connects both ends.
+//! Declares the ports between the units that send frames, each as a bundle of signals with an end
+//! for either unit; `join` connects both ends.
 
-// LogicInterface derives `join` without documentation. A signal is documented once, at the end that is named first.
+// LogicInterface derives `join` without documentation. A signal is documented once, at the end that
+// is named first.
 #![allow(missing_docs)]
 
 use rust_hdl::prelude::*;

@@ -1,8 +1,9 @@
-//! Tx thread: sends blocks of the packet FIFO, and heartbeats, as the octets of frames, with addresses and frame
-//! counter.
+//! Tx thread: sends blocks of the packet FIFO, and heartbeats, as the octets of frames, with
+//! addresses and frame counter.
 //!
-//! It waits until a whole block is available, reads its descriptor, and then offers the frame to the GMAC octet by
-//! octet. Octets are sent in groups of four; the first group has two, so that words begin at the border of a group.
+//! It waits until a whole block is available, reads its descriptor, and then offers the frame to
+//! the GMAC octet by octet. Octets are sent in groups of four; the first group has two, so that
+//! words begin at the border of a group.
 //!
 //! ```text
 //! read.address -> block RAM -> word -> next -> shift -> data
@@ -14,10 +15,10 @@
 //! word            a a|b                one clock after the memory; b is needed from clock 4 on
 //! ```
 //!
-//! `next` takes a group on the clock after `shift` took the one before. The address changes with the last but one
-//! group of a word, so the memory may take up to [`MAX_READ_CLOCKS`]: one clock, or two if it has output registers,
-//! as large memories need. Comparisons and carries are computed a clock ahead, so no path is longer than the
-//! selection of `next`.
+//! `next` takes a group on the clock after `shift` took the one before. The address changes with
+//! the last but one group of a word, so the memory may take up to [`MAX_READ_CLOCKS`]: one clock,
+//! or two if it has output registers, as large memories need. Comparisons and carries are computed
+//! a clock ahead, so no path is longer than the selection of `next`.
 
 use hmtt_format::frame::{DESTINATION, ETHER_TYPE, HEADER_WORDS_AT, SOURCE_PREFIX};
 use rust_hdl::prelude::*;
@@ -281,8 +282,8 @@ impl<const N: usize> Logic for TxThread<N> {
     }
 }
 
-/// The 40-bit frame counter, in parts. A carry takes a clock from part to part; it has passed long before the next
-/// frame reads the counter.
+/// The 40-bit frame counter, in parts. A carry takes a clock from part to part; it has passed long
+/// before the next frame reads the counter.
 #[derive(LogicBlock)]
 pub struct FrameCounter {
     /// Transmit clock domain, 125 MHz. All other ports are synchronous to it.

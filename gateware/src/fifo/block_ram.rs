@@ -1,14 +1,16 @@
-//! A memory with one write port and one read port, each with its own clock: the block RAM of the FPGA.
+//! A memory with one write port and one read port, each with its own clock: the block RAM of the
+//! FPGA.
 //!
-//! A read returns, one edge later, the word that was stored before that edge. If an address is read at the edge that
-//! writes it, the result is undefined: block RAMs differ, and logic to define it would need a register and a
-//! comparison for each bit. Users read again, or ignore the word. To detect users that do not, the model returns
-//! zeros in this case, and the Verilog the old word.
+//! A read returns, one edge later, the word that was stored before that edge. If an address is read
+//! at the edge that writes it, the result is undefined: block RAMs differ, and logic to define it
+//! would need a register and a comparison for each bit. Users read again, or ignore the word. To
+//! detect users that do not, the model returns zeros in this case, and the Verilog the old word.
 //!
-//! The enable of the write port must be 0 in reset, so that no reset writes; registers of its domain ensure that. In
-//! Verilog, words that were never written are unknown. A user that reads such words needs [`BlockRam::zeroed`]: its
-//! words are 0 from power-on, and after a reset of at least `2^N` clocks in which address and data are 0. A FIFO does
-//! not need it, and yosys takes a quarter of an hour to initialise its 32,768 words.
+//! The enable of the write port must be 0 in reset, so that no reset writes; registers of its
+//! domain ensure that. In Verilog, words that were never written are unknown. A user that reads
+//! such words needs [`BlockRam::zeroed`]: its words are 0 from power-on, and after a reset of at
+//! least `2^N` clocks in which address and data are 0. A FIFO does not need it, and yosys takes a
+//! quarter of an hour to initialise its 32,768 words.
 
 use rust_hdl::prelude::*;
 

@@ -1,10 +1,12 @@
-//! The packet FIFO: passes blocks of words from the DDR domain to the transmit domain, only as whole blocks.
+//! The packet FIFO: passes blocks of words from the DDR domain to the transmit domain, only as
+//! whole blocks.
 //!
-//! The block writer writes a block at addresses that it chooses, also a half of a word at a time, and then moves
-//! `committed` behind it. The Tx thread sees the block when that pointer has crossed, reads it, and moves `freed`.
-//! Only the two pointers cross, so no fill level is on a critical path. `space_available` is computed by a subtraction
-//! and a comparison, with a register after each. It may follow `freed` late; it follows `committed` after
-//! [`SPACE_LATENCY`] edges, for which the writer must wait.
+//! The block writer writes a block at addresses that it chooses, also a half of a word at a time,
+//! and then moves `committed` behind it. The Tx thread sees the block when that pointer has
+//! crossed, reads it, and moves `freed`. Only the two pointers cross, so no fill level is on a
+//! critical path. `space_available` is computed by a subtraction and a comparison, with a register
+//! after each. It may follow `freed` late; it follows `committed` after [`SPACE_LATENCY`] edges,
+//! for which the writer must wait.
 //!
 //! ```text
 //! edge               0   1   2        SPACE_LATENCY = 2
@@ -24,8 +26,8 @@ use crate::reset::{Domain, Register};
 /// Most words of a block: a descriptor and the words of a full frame.
 pub const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
 
-/// DDR clock edges from the one that moves `committed` until `space_available` is valid for the new value. A writer
-/// waits that many edges before it uses `space_available` again.
+/// DDR clock edges from the one that moves `committed` until `space_available` is valid for the new
+/// value. A writer waits that many edges before it uses `space_available` again.
 pub const SPACE_LATENCY: usize = 2;
 
 /// See the module's description. `2^N` words of 64 bits.

@@ -1,5 +1,5 @@
-//! Passes a value from one clock domain to another without mixing bits of two values: a two-phase handshake around a
-//! register that holds the value.
+//! Passes a value from one clock domain to another without mixing bits of two values: a two-phase
+//! handshake around a register that holds the value.
 //!
 //! ```text
 //! from   value -> [hold] ---------------------> sampled only while it does not change
@@ -7,8 +7,8 @@
 //!                 <--2 FF-- acknowledge toggles
 //! ```
 //!
-//! The far side gets each value that lasts for about eight clocks. A reset of both sides together sets both to zero;
-//! one side must not be reset while the other one runs.
+//! The far side gets each value that lasts for about eight clocks. A reset of both sides together
+//! sets both to zero; one side must not be reset while the other one runs.
 
 use rust_hdl::prelude::*;
 

@@ -1,7 +1,9 @@
-//! Declares the ports of the packet FIFO, each as a bundle of signals with two ends: one at the FIFO, one at the unit
-//! that uses it. `join` connects both ends; `link` passes the end of a block on to an inner block.
+//! Declares the ports of the packet FIFO, each as a bundle of signals with two ends: one at the
+//! FIFO, one at the unit that uses it. `join` connects both ends; `link` passes the end of a block
+//! on to an inner block.
 
-// LogicInterface derives `join` without documentation. A signal is documented once, at the end that is named first.
+// LogicInterface derives `join` without documentation. A signal is documented once, at the end that
+// is named first.
 #![allow(missing_docs)]
 
 use rust_hdl::prelude::*;
@@ -20,7 +22,8 @@ pub struct FifoWrite<const N: usize> {
     pub high: Signal<In, Bits<32>>,
     /// Bits 31..0 of the word.
     pub low: Signal<In, Bits<32>>,
-    /// Address after the last word of the last complete block. Moves only after the block is stored.
+    /// Address after the last word of the last complete block. Moves only after the block is
+    /// stored.
     pub committed: Signal<In, Bits<N>>,
 }
 

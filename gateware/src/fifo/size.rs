@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Size of the packet FIFO of a card that is emitted without a board, or simulated. [`fmt::Display`] prints it in KB.
+/// Size of the packet FIFO of a card that is emitted without a board, or simulated.
+/// [`fmt::Display`] prints it in KB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FifoSize {
     /// 8 KB: the largest size for which the block RAMs of the Alchitry Cu suffice.

@@ -1,9 +1,9 @@
 //! Resets the DDR domain after the DDR clock was lost.
 //!
-//! The last edges before a clock stops, and the first ones after, may be closer than registers need, so any register
-//! of the DDR domain may have any value then. The domain is reset while the clock is stopped, and until the clock
-//! watch has seen [`STEADY_CHANGES`] changes in a row. Blocks that were complete before are sent first; then the
-//! FIFO's transmit side is reset too.
+//! The last edges before a clock stops, and the first ones after, may be closer than registers
+//! need, so any register of the DDR domain may have any value then. The domain is reset while the
+//! clock is stopped, and until the clock watch has seen [`STEADY_CHANGES`] changes in a row. Blocks
+//! that were complete before are sent first; then the FIFO's transmit side is reset too.
 //!
 //! ```text
 //! ck       ~~~~~~____________________________~~~~~~~~~~~~~~~~~~~~
@@ -13,18 +13,19 @@
 //! clears   ___________________________/~~~~~~~~~~~~~~~~~~~~~\____
 //! ```
 //!
-//! A pointer that crossed just before the clock stopped may be wrong too. So the reader uses a pointer only after the
-//! clock watch has seen [`CONFIRM_CHANGES`] more changes, which a stopped clock does not make.
+//! A pointer that crossed just before the clock stopped may be wrong too. So the reader uses a
+//! pointer only after the clock watch has seen [`CONFIRM_CHANGES`] more changes, which a stopped
+//! clock does not make.
 //!
-//! A reset of the transmit domain itself, after its PLL has lost its lock, resets the DDR domain in the same way. The
-//! reset at power-on does not, because nothing has run before it.
+//! A reset of the transmit domain itself, after its PLL has lost its lock, resets the DDR domain in
+//! the same way. The reset at power-on does not, because nothing has run before it.
 
 use rust_hdl::prelude::*;
 
 use super::{Domain, KeptRegister};
 
-/// Changes of the clock watch without a loss after which the clock counts as steady. They take 512 clocks, in which
-/// block RAM is cleared.
+/// Changes of the clock watch without a loss after which the clock counts as steady. They take 512
+/// clocks, in which block RAM is cleared.
 pub const STEADY_CHANGES: usize = 32;
 
 /// Least changes of the clock watch between the crossing of a pointer and its use.
@@ -63,7 +64,8 @@ pub struct DdrRestart<const N: usize> {
     requests: KeptRegister<Bit>,
     clearing: KeptRegister<Bit>,
     odd_change: KeptRegister<Bit>,
-    /// Inputs and decisions of the clock before. They are registered because their sources are far apart on the chip.
+    /// Inputs and decisions of the clock before. They are registered because their sources are far
+    /// apart on the chip.
     was_lost: KeptRegister<Bit>,
     was_changed: KeptRegister<Bit>,
     was_drained: KeptRegister<Bit>,

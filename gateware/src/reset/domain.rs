@@ -1,5 +1,5 @@
-//! A clock and its reset, as one signal. Both pass through the hierarchy together, so no simulator can change their
-//! order.
+//! A clock and its reset, as one signal. Both pass through the hierarchy together, so no simulator
+//! can change their order.
 
 use rust_hdl::prelude::*;
 
@@ -10,8 +10,8 @@ pub struct Domain {
     pub clk: Clock,
     /// Registers have their power-on values, without a clock edge.
     pub reset: Bit,
-    /// Registers with a synchronous reset, and block RAM, are cleared at clock edges. The clear begins some edges
-    /// after the reset and ends with it.
+    /// Registers with a synchronous reset, and block RAM, are cleared at clock edges. The clear
+    /// begins some edges after the reset and ends with it.
     pub clear: Bit,
 }
 
@@ -92,7 +92,8 @@ pub enum Edge {
     Falling,
 }
 
-/// Detects the edges of a domain's clock, for blocks with a model of their own. The reset may change between edges.
+/// Detects the edges of a domain's clock, for blocks with a model of their own. The reset may
+/// change between edges.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Edges {
     high: bool,

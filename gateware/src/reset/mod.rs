@@ -7,8 +7,8 @@
 //!                     +----> clears -----------------------------> the FIFO's transmit side
 //! ```
 //!
-//! A [`Domain`] is a clock with its reset. A block gets both by one port, so no block can be left out of a reset. A
-//! reset begins without a clock edge and ends at one ([`register`]).
+//! A [`Domain`] is a clock with its reset. A block gets both by one port, so no block can be left
+//! out of a reset. A reset begins without a clock edge and ends at one ([`register`]).
 
 pub mod ddr_restart;
 pub mod domain;

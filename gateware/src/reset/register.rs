@@ -7,16 +7,17 @@
 //! q          <A><0      ><D       power-on value as long as the reset lasts
 //! ```
 //!
-//! The reset of [`Register`] is asynchronous, for two reasons. It needs no edge of a clock that may have stopped. And
-//! in an iCE40, whose synchronous reset works only with the clock enable, it adds no logic to the enables. The reset
-//! ends at an edge of the domain's clock ([`super::reset_crossing`]), so all registers leave it together.
+//! The reset of [`Register`] is asynchronous, for two reasons. It needs no edge of a clock that may
+//! have stopped. And in an iCE40, whose synchronous reset works only with the clock enable, it adds
+//! no logic to the enables. The reset ends at an edge of the domain's clock
+//! ([`super::reset_crossing`]), so all registers leave it together.
 
 use rust_hdl::prelude::*;
 
 use super::{Domain, Edges};
 
-/// Declares a register. `$update` sets `q` of `$register`; `$rises` is whether its clock rises. `$always` is the
-/// Verilog of the same, in which `ZERO` stands for the power-on value.
+/// Declares a register. `$update` sets `q` of `$register`; `$rises` is whether its clock rises.
+/// `$always` is the Verilog of the same, in which `ZERO` stands for the power-on value.
 macro_rules! register {
     ($(#[$doc:meta])+ $name:ident, |$register:ident, $rises:ident| $update:block, $always:literal) => {
         $(#[$doc])+
@@ -85,9 +86,9 @@ register!(
 );
 
 register!(
-    /// A register that its own logic clears too, as counters are. A reset clears it synchronously, so that an iCE40
-    /// uses one pin of the flip-flop for both. With an asynchronous reset the logic's own clear would need a gate in
-    /// front of each bit.
+    /// A register that its own logic clears too, as counters are. A reset clears it synchronously,
+    /// so that an iCE40 uses one pin of the flip-flop for both. With an asynchronous reset the
+    /// logic's own clear would need a gate in front of each bit.
     ClearedRegister,
     |register, rises| {
         if rises {
@@ -99,9 +100,9 @@ register!(
 );
 
 register!(
-    /// A register that no reset changes: for state that must survive resets, and for data that is loaded before it is
-    /// used, or on each clock of the state in which a reset leaves its block. With a reset, the logic's own clear would
-    /// need a gate in front of each bit.
+    /// A register that no reset changes: for state that must survive resets, and for data that is
+    /// loaded before it is used, or on each clock of the state in which a reset leaves its block.
+    /// With a reset, the logic's own clear would need a gate in front of each bit.
     KeptRegister,
     |register, rises| {
         if rises {

@@ -1,8 +1,9 @@
 //! Turns a request for reset from another clock domain into a reset of this domain.
 //!
-//! The reset begins with the request, even if the clock is stopped: the first edge after the clock returns finds it
-//! active. It ends at an edge, three edges after the request. The clear, for registers with a synchronous reset, is a
-//! register of its own, so that it needs no logic; it begins three edges after the request.
+//! The reset begins with the request, even if the clock is stopped: the first edge after the clock
+//! returns finds it active. It ends at an edge, three edges after the request. The clear, for
+//! registers with a synchronous reset, is a register of its own, so that it needs no logic; it
+//! begins three edges after the request.
 //!
 //! ```text
 //! request  _/~~~~~~~~~~~~~~~~~\_______________

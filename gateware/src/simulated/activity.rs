@@ -1,15 +1,17 @@
-//! Decides when a block of the card is evaluated: at a rising edge unless nothing can change, and when one of its
-//! inputs changes.
+//! Decides when a block of the card is evaluated: at a rising edge unless nothing can change, and
+//! when one of its inputs changes.
 //!
-//! rust-hdl evaluates a block in passes over all that it contains. A clock edge needs one pass for each level of
-//! blocks down to a register, and the register changes in the pass after that. If nothing changes in the pass in
-//! which the deepest registers would, then each register has the value of its data input, as before the edge. More
-//! edges change nothing either, until an input changes. So the block is idle, and its edges are skipped.
+//! rust-hdl evaluates a block in passes over all that it contains. A clock edge needs one pass for
+//! each level of blocks down to a register, and the register changes in the pass after that. If
+//! nothing changes in the pass in which the deepest registers would, then each register has the
+//! value of its data input, as before the edge. More edges change nothing either, until an input
+//! changes. So the block is idle, and its edges are skipped.
 //!
-//! This is valid only if the depths of the registers differ by one level at most; else the change of a shallow
-//! register would be over before the pass that is looked at. The block must also have one clock, and no state other
-//! than registers and block RAM (writing a word of block RAM again changes nothing). Other blocks are never idle. Nor
-//! is a block in reset, in which block RAM is cleared word by word without a visible change.
+//! This is valid only if the depths of the registers differ by one level at most; else the change
+//! of a shallow register would be over before the pass that is looked at. The block must also have
+//! one clock, and no state other than registers and block RAM (writing a word of block RAM again
+//! changes nothing). Other blocks are never idle. Nor is a block in reset, in which block RAM is
+//! cleared word by word without a visible change.
 
 use rust_hdl::prelude::*;
 
@@ -72,8 +74,8 @@ impl Activity {
         }
     }
 
-    /// Settles the block if its clock must fall or an input has changed. Returns whether its outputs may have changed
-    /// since other blocks read them.
+    /// Settles the block if its clock must fall or an input has changed. Returns whether its
+    /// outputs may have changed since other blocks read them.
     pub fn settle<B: Inputs>(&mut self, block: &mut B) -> bool {
         let moved = block.moved();
         if !moved && !self.risen {

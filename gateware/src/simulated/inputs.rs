@@ -1,8 +1,8 @@
 //! Lists the inputs of the blocks of the card, to decide whether a block must be evaluated.
 //!
-//! The lists are written by hand, because only a probe of rust-hdl can enumerate the signals of a block, and it visits
-//! all blocks within too: more work than to evaluate the block. A card with an incomplete list is not built
-//! ([`super::activity::Activity::of`]).
+//! The lists are written by hand, because only a probe of rust-hdl can enumerate the signals of a
+//! block, and it visits all blocks within too: more work than to evaluate the block. A card with an
+//! incomplete list is not built ([`super::activity::Activity::of`]).
 
 use rust_hdl::prelude::*;
 
@@ -74,7 +74,8 @@ impl ClockInput for Signal<In, Domain> {
 
 /// An input, or a bundle of ports.
 pub trait Port {
-    /// Adds the names of the inputs to a list, with the names of their bundles before them, as in Verilog.
+    /// Adds the names of the inputs to a list, with the names of their bundles before them, as in
+    /// Verilog.
     fn name(&self, name: &str, names: &mut Vec<String>);
 
     /// An input has a new value that the block has not read yet.
@@ -108,7 +109,8 @@ macro_rules! bundle {
 
 /// A block with a list of its inputs.
 pub trait Inputs: Block {
-    /// Names of the inputs, without clocks. [`super::activity::Activity::of`] compares them with the block.
+    /// Names of the inputs, without clocks. [`super::activity::Activity::of`] compares them with
+    /// the block.
     fn names(&self) -> Vec<String>;
 
     /// An input has a new value that the block has not read yet.

@@ -1,8 +1,10 @@
-//! Simulates the card edge by edge in one domain: only blocks that can change are evaluated ([`Activity`]).
+//! Simulates the card edge by edge in one domain: only blocks that can change are evaluated
+//! ([`Activity`]).
 //!
-//! At a rising edge each block of the domain is clocked while its inputs do not change. Then changes are propagated
-//! along the wiring ([`Card::update`]) in the order of the data, so that nearly each block is settled once. The clock
-//! falls within a block at that time; the card's own clock signals stay low.
+//! At a rising edge each block of the domain is clocked while its inputs do not change. Then
+//! changes are propagated along the wiring ([`Card::update`]) in the order of the data, so that
+//! nearly each block is settled once. The clock falls within a block at that time; the card's own
+//! clock signals stay low.
 
 use hmtt_format::Pins;
 use hmtt_format::command::ALL_RANKS;
@@ -18,7 +20,8 @@ pub struct SteppedCard<const N: usize> {
     activities: Activities,
     /// Outputs have changed since the wiring was last evaluated.
     stale: bool,
-    /// Outputs have changed at an edge of the transmit clock; inputs of the DDR domain may depend on them.
+    /// Outputs have changed at an edge of the transmit clock; inputs of the DDR domain may depend
+    /// on them.
     tx_changed: bool,
     /// Outputs have changed at an edge of the DDR clock.
     ddr_changed: bool,
@@ -34,8 +37,8 @@ macro_rules! rise {
     }};
 }
 
-/// Propagates changes: evaluates the wiring and settles the blocks whose inputs changed, until none is left. Returns
-/// whether an output changed.
+/// Propagates changes: evaluates the wiring and settles the blocks whose inputs changed, until none
+/// is left. Returns whether an output changed.
 macro_rules! travel {
     ($self:ident: $($block:ident),+) => {{
         let mut rounds = 0;
@@ -59,8 +62,8 @@ macro_rules! travel {
     }};
 }
 
-/// Generates, from one list of the card's blocks, their activities and the effects of both clocks on them. A test
-/// compares the list with the card.
+/// Generates, from one list of the card's blocks, their activities and the effects of both clocks
+/// on them. A test compares the list with the card.
 macro_rules! blocks {
     (
         ddr: $($ddr:ident),+;
@@ -188,7 +191,8 @@ impl<const N: usize> SteppedCard<N> {
         self.tx_rise();
         self.stale = true;
         self.tx_changed |= self.tx_travel();
-        // A reset of the DDR domain begins without an edge of its clock and changes the FIFO at once.
+        // A reset of the DDR domain begins without an edge of its clock and changes the FIFO at
+        // once.
         let was_in_reset = std::mem::replace(&mut self.in_reset, self.card.ddr_reset.reset.val());
         if self.in_reset && !was_in_reset {
             self.ddr_changed |= self.ddr_travel();

@@ -142,8 +142,8 @@ fn plain_clock(card: &mut Card<10>, level: fn(&mut Card<10>, bool)) {
     [true, false].into_iter().for_each(|clk| level(card, clk));
 }
 
-/// Steps during which the DDR clock stops: longer than the clock watch waits, so that the domain is reset, and short
-/// enough that it runs again before the end.
+/// Steps during which the DDR clock stops: longer than the clock watch waits, so that the domain is
+/// reset, and short enough that it runs again before the end.
 const LOST: std::ops::Range<u32> = 1200..3000;
 
 /// Result of one seed.

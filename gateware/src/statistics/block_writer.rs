@@ -1,16 +1,18 @@
 //! Packs records into blocks in the packet FIFO, and decides where each frame starts and ends.
 //!
-//! The records come from `traces` and from the analysis; the blocks go to the Tx thread, which sends each as a frame.
+//! The records come from `traces` and from the analysis; the blocks go to the Tx thread, which
+//! sends each as a frame.
 //!
-//! A block is opened only when the FIFO can take the longest one, so an open block never has to wait. It starts with a
-//! sync that states clock, segment, accesses and losses before its first record ([`hmtt_format::frame::Sync`]). It is
-//! closed when it holds as many words as the threshold says, when it has waited for a whole tick, or before settings
-//! change. Records for which no block can be opened are counted as lost, and the next sync carries the count. Reports
-//! ([`super::report_words`]) are blocks of their own: at the start, after every change of settings, once a second, and
-//! three times at the end.
+//! A block is opened only when the FIFO can take the longest one, so an open block never has to
+//! wait. It starts with a sync that states clock, segment, accesses and losses before its first
+//! record ([`hmtt_format::frame::Sync`]). It is closed when it holds as many words as the threshold
+//! says, when it has waited for a whole tick, or before settings change. Records for which no block
+//! can be opened are counted as lost, and the next sync carries the count. Reports
+//! ([`super::report_words`]) are blocks of their own: at the start, after every change of settings,
+//! once a second, and three times at the end.
 //!
-//! In the FIFO a block follows a descriptor word. Its low half is the payload header of the frame, and it is written
-//! last.
+//! In the FIFO a block follows a descriptor word. Its low half is the payload header of the frame,
+//! and it is written last.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
@@ -20,8 +22,9 @@
 //! write                      <A >        to the FIFO
 //! ```
 //!
-//! An access, a tag, a fault and a short page run take two clocks each, other records more. `AwaitRecord` and
-//! `AwaitInBlock` only choose the next state, and that state acts; this keeps both paths short.
+//! An access, a tag, a fault and a short page run take two clocks each, other records more.
+//! `AwaitRecord` and `AwaitInBlock` only choose the next state, and that state acts; this keeps
+//! both paths short.
 //!
 //! ```text
 //!   +-> AwaitRecord --+-- report ---> OpenReport, OpenEnd --+
@@ -79,8 +82,8 @@
 //!                                                                       else AwaitRecord
 //! ```
 //!
-//! The update has three parts: `ports` connects the units, `values` computes what a record adds to counts and words,
-//! `sequence` is the state machine.
+//! The update has three parts: `ports` connects the units, `values` computes what a record adds to
+//! counts and words, `sequence` is the state machine.
 
 use hmtt_format::block::UNIT_NONE;
 use hmtt_format::config::Mode;

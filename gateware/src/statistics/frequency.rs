@@ -1,7 +1,8 @@
 //! Counts the accesses of each time slice.
 //!
-//! Accesses come from the traces, one on each clock with `offer`. The block writer reads the counts when the slice has
-//! ended. The configuration unit then begins the next slice with `restart`, on a clock without an access.
+//! Accesses come from the traces, one on each clock with `offer`. The block writer reads the counts
+//! when the slice has ended. The configuration unit then begins the next slice with `restart`, on a
+//! clock without an access.
 
 use rust_hdl::prelude::*;
 

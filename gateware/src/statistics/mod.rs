@@ -5,8 +5,9 @@
 //!                  frequency, totals (counts) -> slice_words, report_words, other_words --^
 //! ```
 //!
-//! `traces` merges accesses into records as the mode in force requires. `block_writer` packs records into words and
-//! words into blocks. Each block becomes a frame that can be decoded without the frames before it.
+//! `traces` merges accesses into records as the mode in force requires. `block_writer` packs
+//! records into words and words into blocks. Each block becomes a frame that can be decoded without
+//! the frames before it.
 
 pub mod accounts;
 pub mod address_views;

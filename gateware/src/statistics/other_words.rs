@@ -1,4 +1,5 @@
-//! Selects the words that other units make for the block writer: reports, slices, and records of the analysis.
+//! Selects the words that other units make for the block writer: reports, slices, and records of
+//! the analysis.
 //!
 //! ```text
 //! clock              _/0\_/1\_/2\_/3\_

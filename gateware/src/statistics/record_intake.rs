@@ -1,9 +1,9 @@
 //! Takes records one at a time, and decides what the block writer has to write for each.
 //!
-//! Records come from `traces` and from the analysis. A record is taken on one clock and examined on the next. When a
-//! part of it has been written (its time, its segment), that part is removed, and the record is examined again.
-//! Whether a record is taken is decided a clock earlier, because the event queue, the configuration unit and the
-//! traces all move with that decision.
+//! Records come from `traces` and from the analysis. A record is taken on one clock and examined on
+//! the next. When a part of it has been written (its time, its segment), that part is removed, and
+//! the record is examined again. Whether a record is taken is decided a clock earlier, because the
+//! event queue, the configuration unit and the traces all move with that decision.
 //!
 //! ```text
 //! clock     _/0\_/1\_/2\_/3\_

@@ -1,5 +1,5 @@
-//! Makes the words of a report ([`hmtt_format::info`]): the current settings and totals, then the memory description,
-//! which is fixed when the card is generated.
+//! Makes the words of a report ([`hmtt_format::info`]): the current settings and totals, then the
+//! memory description, which is fixed when the card is generated.
 //!
 //! A word is valid two clocks after its index. The outputs are 0 while no word is wanted.
 
@@ -151,8 +151,8 @@ impl Logic for ReportWords {
         if self.settings.val().burst {
             self.flags.next = self.flags.val() | self.flag_burst.val();
         }
-        // At most one of the words below is selected, and the table has zeros at its index. So OR replaces a
-        // multiplexer, which would have a longer path.
+        // At most one of the words below is selected, and the table has zeros at its index. So OR
+        // replaces a multiplexer, which would have a longer path.
         self.early_high.next = bits::<32>(0);
         self.early_low.next = bits::<32>(0);
         if self.is_state.q.val() {

@@ -1,4 +1,5 @@
-//! Declares the values that pass between the blocks of the statistics unit, and to the analysis. Each struct is one signal.
+//! Declares the values that pass between the blocks of the statistics unit, and to the analysis.
+//! Each struct is one signal.
 
 #![allow(missing_docs, reason = "LogicStruct derives public methods without documentation")]
 

@@ -1,4 +1,5 @@
-//! Makes the words of a slice record ([`hmtt_format::record::WordRecord::Slice`]). Purely combinational.
+//! Makes the words of a slice record ([`hmtt_format::record::WordRecord::Slice`]). Purely
+//! combinational.
 
 use hmtt_format::record;
 use rust_hdl::prelude::*;

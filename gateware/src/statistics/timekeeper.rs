@@ -1,7 +1,7 @@
 //! Sums the gaps between items to the clock of the slot.
 //!
-//! `gap` is added on each clock with `passes`. The sum is computed in two halves, so `now` is valid two clocks after
-//! the last item.
+//! `gap` is added on each clock with `passes`. The sum is computed in two halves, so `now` is valid
+//! two clocks after the last item.
 
 use rust_hdl::prelude::*;
 

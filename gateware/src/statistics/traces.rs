@@ -1,5 +1,5 @@
-//! Prepares items for records: extracts what the mode in force needs from each item, and compares it with the item
-//! before. [`super::waiting_record`] then merges items into records.
+//! Prepares items for records: extracts what the mode in force needs from each item, and compares
+//! it with the item before. [`super::waiting_record`] then merges items into records.
 //!
 //! Items come from the configuration unit; records go to the block writer.
 //!

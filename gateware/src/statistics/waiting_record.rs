@@ -1,14 +1,15 @@
-//! Merges items into records: keeps the newest record, adds accesses to it, and passes it on when another item
-//! replaces it.
+//! Merges items into records: keeps the newest record, adds accesses to it, and passes it on when
+//! another item replaces it.
 //!
-//! Line mode: a burst is merged if it has the direction and the line of the record, is a burst of the line that the
-//! record does not have yet, and comes within the merge window of the first burst. At burst granularity each burst is
-//! a unit, so nothing is merged. Page mode: an access is added to the run of its page until a count is full or the
-//! run is found to have the maximum duration. Tags, marks, faults and overruns wait like accesses, but nothing is
-//! added to them. So records leave in the order of their clocks, at most one for each item.
+//! Line mode: a burst is merged if it has the direction and the line of the record, is a burst of
+//! the line that the record does not have yet, and comes within the merge window of the first
+//! burst. At burst granularity each burst is a unit, so nothing is merged. Page mode: an access is
+//! added to the run of its page until a count is full or the run is found to have the maximum
+//! duration. Tags, marks, faults and overruns wait like accesses, but nothing is added to them. So
+//! records leave in the order of their clocks, at most one for each item.
 //!
-//! Whether an item is merged is decided a clock before it comes, from the record that will wait then. This keeps the
-//! path of the clock on which all stages move short.
+//! Whether an item is merged is decided a clock before it comes, from the record that will wait
+//! then. This keeps the path of the clock on which all stages move short.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::config::Mode;
@@ -19,8 +20,8 @@ use super::{ComparedItem, NextItem};
 use crate::record::{Record, RecordKind};
 use crate::reset::{ClearedRegister, Domain, Register};
 
-/// Clocks without a record after which a skip is recorded, at the next tick. A skip holds 2^25 - 1 clocks, and ticks
-/// are at most 2^15 clocks apart.
+/// Clocks without a record after which a skip is recorded, at the next tick. A skip holds 2^25 - 1
+/// clocks, and ticks are at most 2^15 clocks apart.
 const SILENT_CLOCKS: u64 = 1 << 24;
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
@@ -64,7 +65,8 @@ pub struct WaitingRecord {
     pub silent: Signal<Out, Bit>,
     /// Record that is passed on; `Nothing` when there is none.
     pub record: Signal<Out, Record>,
-    /// There is a record if the items move. Valid early, because it does not depend on whether they do.
+    /// There is a record if the items move. Valid early, because it does not depend on whether they
+    /// do.
     pub offers: Signal<Out, Bit>,
     held: Register<Waiting>,
     age: ClearedRegister<Bits<25>>,
@@ -136,8 +138,8 @@ impl Logic for WaitingRecord {
             self.compared.val().is_item & self.compared.val().same & self.may_merge.q.val();
         self.emits.next = self.advance.val() & self.replaces.val();
 
-        // Decides whether the next item can be merged into the record that waits then. That is this item if it replaces
-        // the record, else the current record, perhaps with this item.
+        // Decides whether the next item can be merged into the record that waits then. That is this
+        // item if it replaces the record, else the current record, perhaps with this item.
         self.reads.next = self.held.q.val().reads;
         self.writes.next = self.held.q.val().writes;
         if self.merges.val() & self.compared.val().write {

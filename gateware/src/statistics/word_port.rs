@@ -1,5 +1,5 @@
-//! Writes halves and words into the packet FIFO: forms each word, keeps its address, and writes the descriptor of a
-//! finished block.
+//! Writes halves and words into the packet FIFO: forms each word, keeps its address, and writes the
+//! descriptor of a finished block.
 //!
 //! The block writer commands it; at most one half or word is written in each clock.
 //!

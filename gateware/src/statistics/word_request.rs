@@ -1,5 +1,5 @@
-//! Declares the port at which the block writer reads words that other units make, with an end for either side; `join`
-//! connects both ends.
+//! Declares the port at which the block writer reads words that other units make, with an end for
+//! either side; `join` connects both ends.
 //!
 //! ```text
 //! clock       _/0\_/1\_/2\_/3\_
@@ -7,7 +7,8 @@
 //! high, low        <A  ><B  >    a word of a slice or of the analysis; one of a report is two clocks later
 //! ```
 
-// LogicInterface derives `join` without documentation. A signal is documented once, at the end that is named first.
+// LogicInterface derives `join` without documentation. A signal is documented once, at the end that
+// is named first.
 #![allow(missing_docs)]
 
 use rust_hdl::prelude::*;
@@ -18,7 +19,8 @@ use crate::record::RecordKind;
 #[derive(Clone, Debug, Default, LogicInterface)]
 #[join = "WordReader"]
 pub struct WordRequest {
-    /// Kind of the record that the words belong to. Kinds other than slice and analysis select a report.
+    /// Kind of the record that the words belong to. Kinds other than slice and analysis select a
+    /// report.
     pub kind: Signal<In, RecordKind>,
     /// Index of the word. The word follows one clock later, a word of a report three clocks later.
     pub index: Signal<In, Bits<6>>,

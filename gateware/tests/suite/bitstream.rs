@@ -1,5 +1,5 @@
-//! Tests the build of bitstreams with the real tools: the files, the table, and rejected inputs. The tests are reported
-//! as skipped if the tools are not installed.
+//! Tests the build of bitstreams with the real tools: the files, the table, and rejected inputs.
+//! The tests are reported as skipped if the tools are not installed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,8 @@ fn there(test: &str, family: Family) -> bool {
     }
 }
 
-/// Returns the inputs of a board's bitstream: Verilog, constraints, the steps and the tools' versions.
+/// Returns the inputs of a board's bitstream: Verilog, constraints, the steps and the tools'
+/// versions.
 fn inputs(board: &Board, fifo_kb: usize, family: Family) -> Inputs {
     let memory = gateware::synth::memory(None).expect("the built-in memory");
     let mut parts = vec![(board.verilog)(&memory, fifo_kb).expect("a board").into_bytes()];
@@ -172,8 +173,8 @@ fn a_port_without_pin_is_rejected_on_the_ecp5() {
     assert!(error.contains("'led' is unconstrained"), "{error}");
 }
 
-/// Builds the whole card for a board, and checks that the table agrees with the exit status. Returns
-/// the directory, the table, and whether every clock meets timing.
+/// Builds the whole card for a board, and checks that the table agrees with the exit status.
+/// Returns the directory, the table, and whether every clock meets timing.
 fn card_for(board: &str, seeds: &str) -> (tempfile::TempDir, serde_json::Value, bool) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = Command::new(env!("CARGO_BIN_EXE_gateware"))
@@ -242,8 +243,9 @@ fn tiles_of(test: &str, bitstream: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&explained.stdout).into_owned())
 }
 
-/// Returns the set bits of the type of a port's pad. Without `PINTYPE_0` an input is registered; with 2 and 4 an output
-/// is; with 4 alone the pad has a pair of registers (iCE40 technology library, SB_IO).
+/// Returns the set bits of the type of a port's pad. Without `PINTYPE_0` an input is registered;
+/// with 2 and 4 an output is; with 4 alone the pad has a pair of registers (iCE40 technology
+/// library, SB_IO).
 fn pad(out: &Path, tiles: &str, port: &str) -> String {
     let log = fs::read_to_string(out.join("seed-1.log")).expect("nextpnr's log");
     let placed = format!("constrained '{port}' to bel 'X");
@@ -261,8 +263,8 @@ fn pad(out: &Path, tiles: &str, port: &str) -> String {
     bits.join(" ")
 }
 
-/// Uses the FIFO of 128 KB of the paper; the block RAMs of the smaller LFE5UM5G-45F would suffice. A seed takes a
-/// minute or two; the first one has met every clock so far.
+/// Uses the FIFO of 128 KB of the paper; the block RAMs of the smaller LFE5UM5G-45F would suffice.
+/// A seed takes a minute or two; the first one has met every clock so far.
 #[test]
 fn the_card_becomes_a_bitstream_for_the_ecpix_5() {
     let test = "the_card_becomes_a_bitstream_for_the_ecpix_5";
@@ -311,9 +313,9 @@ enum Register {
     DoubleRate,
 }
 
-/// Returns the registers of a port's pad at the top edge. Pads A are configured in the column of the pad, pads B in the
-/// next one (Project Trellis, tiles PICT0 and PICT1). A single register is the mode without bits of its own; its clock
-/// has bits.
+/// Returns the registers of a port's pad at the top edge. Pads A are configured in the column of
+/// the pad, pads B in the next one (Project Trellis, tiles PICT0 and PICT1). A single register is
+/// the mode without bits of its own; its clock has bits.
 fn register(out: &Path, tiles: &str, port: &str) -> Register {
     let log = fs::read_to_string(out.join("seed-1.log")).expect("nextpnr's log");
     let placed = format!("pin '{port}$tr_io' constrained to Bel 'X");

@@ -1,6 +1,6 @@
-//! Simulates the boards' whole Verilog, including pads, PLL and the PHY side, with `tests/readers/board_bench`: a bench
-//! that was written from the documents alone and in which unknown levels stay visible. The tests are reported as
-//! skipped if the bench cannot run.
+//! Simulates the boards' whole Verilog, including pads, PLL and the PHY side, with
+//! `tests/readers/board_bench`: a bench that was written from the documents alone and in which
+//! unknown levels stay visible. The tests are reported as skipped if the bench cannot run.
 
 use std::fs;
 use std::io::Write as _;
@@ -21,7 +21,8 @@ struct Excerpt {
     accesses: u32,
 }
 
-/// A recording with every kind of command: power-up, power-down, self refresh, auto-precharge, burst terminate.
+/// A recording with every kind of command: power-up, power-down, self refresh, auto-precharge,
+/// burst terminate.
 const ALL_COMMANDS: Excerpt = Excerpt { vector: "v12_ddr1_directed", accesses: 800 };
 /// A recording with two bursts to most lines.
 const DENSE: Excerpt = Excerpt { vector: "v19_ddr1_bl4_open_same_row", accesses: 1300 };
@@ -33,8 +34,8 @@ fn verilog(board: &Board) -> String {
     (board.verilog)(&memory, board.fifo_kb[0]).expect("a board")
 }
 
-/// Runs a case of the bench, with `:` a seed of it, on a board's Verilog. Whether it passed and what it printed;
-/// `None` where the bench cannot run.
+/// Runs a case of the bench, with `:` a seed of it, on a board's Verilog. Whether it passed and
+/// what it printed; `None` where the bench cannot run.
 fn run(
     test: &str,
     board: &Board,
@@ -115,7 +116,8 @@ fn the_ecpix_5_sends_the_accesses_of_a_recording_on_rgmii() {
     passes(test, &ecpix_5::BOARD, "replay", &DENSE);
 }
 
-/// The hot pages are counted in tables that must be empty at power-on, as the device's block RAM is.
+/// The hot pages are counted in tables that must be empty at power-on, as the device's block RAM
+/// is.
 #[test]
 fn a_board_names_the_hot_pages_of_a_recording() {
     let test = "a_board_names_the_hot_pages_of_a_recording";
@@ -132,8 +134,8 @@ fn boards_with_the_run_switch_on_send_nothing_before_their_pll_has_locked() {
     }
 }
 
-/// Each seed corrupts other registers of the DDR domain, and as the clock stops none, once or twice; more
-/// seeds by hand.
+/// Each seed corrupts other registers of the DDR domain, and as the clock stops none, once or
+/// twice; more seeds by hand.
 #[test]
 fn a_board_recovers_from_runt_edges_of_a_lost_clock() {
     let test = "a_board_recovers_from_runt_edges_of_a_lost_clock";

@@ -56,8 +56,8 @@ pub fn pulse<B: Block, C: ClockInput>(block: &mut B, clock: fn(&mut B) -> &mut C
     }
 }
 
-/// Returns a value of `width` bits: often zero, all ones, one bit, a run of ones or a small number, since errors are
-/// likely there.
+/// Returns a value of `width` bits: often zero, all ones, one bit, a run of ones or a small number,
+/// since errors are likely there.
 pub fn spread(rng: &mut Rng, width: u32) -> u64 {
     let value = match rng.u8(0..8) {
         0 => 0,

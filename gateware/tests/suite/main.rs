@@ -1,5 +1,5 @@
-//! Tests the card block by block: against models, against its own emitted Verilog and by proofs; and its builds for boards
-//! with the real tools.
+//! Tests the card block by block: against models, against its own emitted Verilog and by proofs;
+//! and its builds for boards with the real tools.
 
 mod alchitry_cu;
 mod analysis;

@@ -1,7 +1,9 @@
-//! Records a block's outputs for every input, and replays the inputs through its Verilog with iverilog.
+//! Records a block's outputs for every input, and replays the inputs through its Verilog with
+//! iverilog.
 //!
-//! A step contains the values of all input ports, including clocks, and of all output ports after everything has
-//! settled. Data and a clock's rising edge never change in the same step, so no simulator can have a race.
+//! A step contains the values of all input ports, including clocks, and of all output ports after
+//! everything has settled. Data and a clock's rising edge never change in the same step, so no
+//! simulator can have a race.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -99,7 +101,8 @@ impl<B: Block> Recording<B> {
         self.steps.push(inputs + &outputs);
     }
 
-    /// A rising edge; the falling one goes with the inputs set next. Now and then it is one in reset.
+    /// A rising edge; the falling one goes with the inputs set next. Now and then it is one in
+    /// reset.
     pub fn edge<C: ClockInput>(&mut self, clock: fn(&mut B) -> &mut C) {
         self.edges += 1;
         clock(&mut self.block).reset(self.edges % RESET_EVERY >= RESET_EVERY - RESET_EDGES);
@@ -108,9 +111,9 @@ impl<B: Block> Recording<B> {
         clock(&mut self.block).drive(false);
     }
 
-    /// The block's Verilog. What a block RAM returns of a word just being written is open: the blocks
-    /// return zeros, so for comparing every port the Verilog does, too. The engines of the simulator
-    /// compare whole cards without this.
+    /// The block's Verilog. What a block RAM returns of a word just being written is open: the
+    /// blocks return zeros, so for comparing every port the Verilog does, too. The engines of the
+    /// simulator compare whole cards without this.
     fn verilog(&self) -> String {
         let verilog = generate_verilog(&self.block);
         let clocks = self.ports().inputs.iter().filter(|port| port.name.ends_with("clock")).count();

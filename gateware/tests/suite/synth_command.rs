@@ -1,4 +1,5 @@
-//! Tests the `gateware` command: the files that it writes, and the errors for inputs that it rejects.
+//! Tests the `gateware` command: the files that it writes, and the errors for inputs that it
+//! rejects.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,8 @@ fn gateware(folder: &Path, arguments: &[&str]) -> Output {
         .expect("the command starts")
 }
 
-/// Runs `synth` on a memory description that must be rejected without writing files. Returns the error.
+/// Runs `synth` on a memory description that must be rejected without writing files. Returns the
+/// error.
 fn refusal(memory: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("memory.toml"), memory).expect("memory.toml is written");
@@ -142,7 +144,8 @@ fn table<'a>(document: &'a str, under: &str) -> Vec<Vec<&'a str>> {
     rows.map(|line| line.split('|').map(str::trim).collect()).collect()
 }
 
-/// The table of speed bins states `fits` exactly where a board's fastest DDR clock reaches the bin's.
+/// The table of speed bins states `fits` exactly where a board's fastest DDR clock reaches the
+/// bin's.
 #[test]
 fn the_document_names_the_speed_bins_that_fit_by_its_table_of_clocks() {
     let document = include_str!("../../../docs/hardware.md");

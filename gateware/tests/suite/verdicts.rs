@@ -42,8 +42,8 @@ impl Inputs {
         line.and_then(|rest| rest.split_whitespace().next()).map(str::to_string)
     }
 
-    /// Keeps a verdict, which is one word, while verdicts are updated. Otherwise it says that the file
-    /// lacks the verdict.
+    /// Keeps a verdict, which is one word, while verdicts are updated. Otherwise it says that the
+    /// file lacks the verdict.
     pub fn keep(&self, verdict: &str) {
         if !updates() {
             println!("{}: {verdict}, not in {}", self.name, file().display());

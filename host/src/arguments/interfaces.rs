@@ -1,5 +1,5 @@
-//! Collects the interfaces of a command line, positional ones and those of `-i`, into one list in the order of the
-//! command line.
+//! Collects the interfaces of a command line, positional ones and those of `-i`, into one list in
+//! the order of the command line.
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
@@ -29,8 +29,8 @@ impl Args for Interfaces {
 }
 
 impl FromArgMatches for Interfaces {
-    /// Restores the order of the command line from the parser's indices: the parser keeps positional values and
-    /// those of `-i` apart.
+    /// Restores the order of the command line from the parser's indices: the parser keeps
+    /// positional values and those of `-i` apart.
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let Named { interfaces, interface } = Named::from_arg_matches(matches)?;
         let places = |way| matches.indices_of(way).into_iter().flatten();

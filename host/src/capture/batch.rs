@@ -1,5 +1,5 @@
-//! Holds frames that were captured together: their bytes, which are owned or on loan from the ring, and the position of
-//! each frame in them.
+//! Holds frames that were captured together: their bytes, which are owned or on loan from the ring,
+//! and the position of each frame in them.
 
 use std::time::Duration;
 
@@ -61,8 +61,8 @@ impl Batch {
         self.own.extend_from_slice(frame);
     }
 
-    /// Adds the frames of a block. With `keep` the batch holds the block until it is cleared; otherwise it copies the
-    /// block's bytes and returns the block to the kernel.
+    /// Adds the frames of a block. With `keep` the batch holds the block until it is cleared;
+    /// otherwise it copies the block's bytes and returns the block to the kernel.
     pub(super) fn take(&mut self, block: Block, keep: bool, walk: fn(&[u8], &mut Vec<Span>)) {
         if keep {
             self.lent = Some(block);

@@ -1,7 +1,8 @@
 //! Captures frames one by one through pnet, which is portable and slower than the ring.
 //!
-//! The channel delivers frames of every EtherType; only those with the card's EtherType are kept. The number of frames
-//! that the kernel drops is not known. A channel fails when its interface goes down.
+//! The channel delivers frames of every EtherType; only those with the card's EtherType are kept.
+//! The number of frames that the kernel drops is not known. A channel fails when its interface goes
+//! down.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -47,7 +48,8 @@ impl Fallback {
         }
     }
 
-    /// Finds the reason of a failed read. The channel does not report it, so the interface is checked.
+    /// Finds the reason of a failed read. The channel does not report it, so the interface is
+    /// checked.
     fn failure(&self, error: io::Error) -> CaptureError {
         let name = self.interface.name.clone();
         match self.interface.is_up() {
@@ -93,7 +95,8 @@ impl Source for Fallback {
         &self.outages
     }
 
-    /// Does nothing: a pnet channel cannot refuse frames. Frames that arrive meanwhile are captured, too.
+    /// Does nothing: a pnet channel cannot refuse frames. Frames that arrive meanwhile are
+    /// captured, too.
     fn close(&mut self) -> Result<(), CaptureError> {
         Ok(())
     }

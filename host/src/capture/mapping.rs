@@ -1,8 +1,8 @@
 //! Maps the ring's memory, which the kernel shares, and lends its blocks.
 //!
-//! The memory layout and the protocol are described in [`super::ring`]. Invariant: the bytes of a block are read only
-//! through a [`Block`]. There is at most one [`Block`] for each block of the ring, and dropping it returns the block to
-//! the kernel.
+//! The memory layout and the protocol are described in [`super::ring`]. Invariant: the bytes of a
+//! block are read only through a [`Block`]. There is at most one [`Block`] for each block of the
+//! ring, and dropping it returns the block to the kernel.
 
 use std::io;
 use std::mem::offset_of;
@@ -28,11 +28,11 @@ pub(super) struct Mapping {
     lent_blocks: AtomicUsize,
 }
 
-// SAFETY: this value alone owns the mapping, whose address does not change. Accesses of the kernel are ordered by
-// `block_status`, whatever thread runs.
+// SAFETY: this value alone owns the mapping, whose address does not change. Accesses of the kernel
+// are ordered by `block_status`, whatever thread runs.
 unsafe impl Send for Mapping {}
-// SAFETY: threads share only atomics and the bytes of blocks, and the bytes of a block are read only through its one
-// `Block`.
+// SAFETY: threads share only atomics and the bytes of blocks, and the bytes of a block are read
+// only through its one `Block`.
 unsafe impl Sync for Mapping {}
 
 /// A block that the kernel filled, on loan until it is dropped.
@@ -48,7 +48,8 @@ impl Mapping {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         let bytes = blocks * BLOCK_BYTES;
-        // SAFETY: a new mapping of `bytes` bytes wherever the kernel likes touches no memory in use.
+        // SAFETY: a new mapping of `bytes` bytes wherever the kernel likes touches no memory in
+        // use.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, protection, flags, socket.as_raw_fd(), 0)
         };
@@ -70,8 +71,8 @@ impl Mapping {
             return None;
         }
         self.lent_blocks.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the status word shows that user space owns the block, so the kernel does not write to it; the
-        // field lies within it and is aligned.
+        // SAFETY: the status word shows that user space owns the block, so the kernel does not
+        // write to it; the field lies within it and is aligned.
         let length = unsafe { self.block(number).add(BLOCK_LENGTH).cast::<u32>().read() } as usize;
         Some(Block { mapping: Arc::clone(self), number, length: length.min(BLOCK_BYTES) })
     }
@@ -107,8 +108,8 @@ impl Block {
     /// Bytes that the kernel wrote, up to the length that the block's header states.
     pub(super) fn bytes(&self) -> &[u8] {
         let start = self.mapping.block(self.number);
-        // SAFETY: user space owns the block until `self` is dropped, so nobody writes to it. The length is at most
-        // that of the block, and the mapping lives as long as `self`.
+        // SAFETY: user space owns the block until `self` is dropped, so nobody writes to it. The
+        // length is at most that of the block, and the mapping lives as long as `self`.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.length) }
     }
 }
@@ -116,8 +117,8 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         let Block { mapping, number, .. } = self;
-        // The status is stored first. If `lent` were cleared first, `lend` could see a block that is not on loan and
-        // still has the user's status, and lend it a second time.
+        // The status is stored first. If `lent` were cleared first, `lend` could see a block that
+        // is not on loan and still has the user's status, and lend it a second time.
         mapping.status(*number).store(libc::TP_STATUS_KERNEL, Ordering::Release);
         mapping.lent_blocks.fetch_sub(1, Ordering::Relaxed);
         mapping.lent[*number].store(false, Ordering::Release);

@@ -1,12 +1,12 @@
 //! Drops the privileges of the process, except those that it still needs when its sockets are open.
 //!
-//! Order of the calls: [`isolate_process`] before anything is opened, [`User::find`] while libraries of the name service
-//! can still be loaded, [`drop_privileges`] when the sockets and the directory of the files are open, and
-//! [`drop_remaining_privileges`] when the first file is open. Capabilities belong to threads, so all calls must be made
-//! before a second thread starts.
+//! Order of the calls: [`isolate_process`] before anything is opened, [`User::find`] while
+//! libraries of the name service can still be loaded, [`drop_privileges`] when the sockets and the
+//! directory of the files are open, and [`drop_remaining_privileges`] when the first file is open.
+//! Capabilities belong to threads, so all calls must be made before a second thread starts.
 //!
-//! Invariant: a dropped privilege cannot be regained (`no_new_privs`, an empty bounding set), and the process keeps at
-//! most `CAP_DAC_OVERRIDE`.
+//! Invariant: a dropped privilege cannot be regained (`no_new_privs`, an empty bounding set), and
+//! the process keeps at most `CAP_DAC_OVERRIDE`.
 
 use std::ffi::CString;
 use std::io;
@@ -58,9 +58,9 @@ fn system<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Privileg
     move |source| PrivilegeError::System { operation, source: source.into() }
 }
 
-/// Isolates this process from other processes of its user: they may not trace it, read its memory or copy its
-/// descriptors (`pidfd_getfd`), and it writes no core dump, which would contain frames. Also closes all inherited
-/// descriptors except standard input, output and error, and `kept`.
+/// Isolates this process from other processes of its user: they may not trace it, read its memory
+/// or copy its descriptors (`pidfd_getfd`), and it writes no core dump, which would contain frames.
+/// Also closes all inherited descriptors except standard input, output and error, and `kept`.
 ///
 /// # Errors
 /// If `prctl` fails.
@@ -79,10 +79,11 @@ pub fn isolate_process(kept: Option<RawFd>) -> Result<(), PrivilegeError> {
     Ok(())
 }
 
-/// Closes the descriptors from `first` to `last`, inclusive. Kernels before 5.9 do not have the call; inherited
-/// descriptors stay open there.
+/// Closes the descriptors from `first` to `last`, inclusive. Kernels before 5.9 do not have the
+/// call; inherited descriptors stay open there.
 fn close_range(first: u32, last: u32) {
-    // SAFETY: the call accesses no memory. This process has not opened a descriptor yet, so no owner loses one.
+    // SAFETY: the call accesses no memory. This process has not opened a descriptor yet, so no
+    // owner loses one.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
 }
 
@@ -97,8 +98,8 @@ pub struct User {
 }
 
 impl User {
-    /// Finds a user by name or number. A number that is not in the user database stands for a user whose only group has
-    /// the same number.
+    /// Finds a user by name or number. A number that is not in the user database stands for a user
+    /// whose only group has the same number.
     ///
     /// # Errors
     /// If there is no such user, or the database cannot be read.
@@ -142,7 +143,8 @@ impl User {
     }
 }
 
-/// Drops all capabilities except `CAP_DAC_OVERRIDE`, and changes to `user`. With a user, that capability is dropped too.
+/// Drops all capabilities except `CAP_DAC_OVERRIDE`, and changes to `user`. With a user, that
+/// capability is dropped too.
 ///
 /// # Errors
 /// If a system call fails.
@@ -162,8 +164,8 @@ pub fn drop_privileges(user: Option<&User>) -> Result<(), PrivilegeError> {
     keep_only(kept & CapabilitySet::DAC_OVERRIDE)
 }
 
-/// Drops `CAP_DAC_OVERRIDE`, unless later files have to be created in a directory in which this process may create
-/// files only with that capability.
+/// Drops `CAP_DAC_OVERRIDE`, unless later files have to be created in a directory in which this
+/// process may create files only with that capability.
 ///
 /// # Errors
 /// If a system call fails.
@@ -177,8 +179,8 @@ pub fn drop_remaining_privileges(later_files: Option<impl AsFd>) -> Result<(), P
     if is_needed { keep_only(kept) } else { keep_only(CapabilitySet::empty()) }
 }
 
-/// Removes all capabilities from the bounding set, which needs `CAP_SETPCAP`. Without that capability, only
-/// `no_new_privs` keeps an executed program from gaining capabilities.
+/// Removes all capabilities from the bounding set, which needs `CAP_SETPCAP`. Without that
+/// capability, only `no_new_privs` keeps an executed program from gaining capabilities.
 fn empty_bounding_set() -> Result<(), PrivilegeError> {
     for number in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << number);

@@ -1,8 +1,9 @@
-//! Runs each source on a separate thread and passes their batches to the recorder through one bounded queue.
+//! Runs each source on a separate thread and passes their batches to the recorder through one
+//! bounded queue.
 //!
-//! When the queue is full the sources wait, the kernel's rings fill, and the kernel counts what it drops: this module
-//! loses no frame. Empty batches are returned to their source and used again. A source that fails still passes on the
-//! frames that had arrived; the other sources continue.
+//! When the queue is full the sources wait, the kernel's rings fill, and the kernel counts what it
+//! drops: this module loses no frame. Empty batches are returned to their source and used again. A
+//! source that fails still passes on the frames that had arrived; the other sources continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -156,8 +157,9 @@ impl SourceThread {
             if ending {
                 left -= 1;
             }
-            // The counts are updated before the batch is passed on, so that no observer sees more frames than were
-            // received. A failure to read them here shows up again in the last call below.
+            // The counts are updated before the batch is passed on, so that no observer sees more
+            // frames than were received. A failure to read them here shows up again in the last
+            // call below.
             let _ = self.count(source.as_mut(), false);
             let last = ending && (batch.is_empty() || left == 0);
             if !self.deliver(batch) || last {

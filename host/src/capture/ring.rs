@@ -1,5 +1,6 @@
-//! Reads batches of frames from the kernel's receive ring (AF_PACKET, TPACKET_V3). The unsafe code is in `mapping`, which
-//! accesses the shared memory, and in `socket`, which makes the system calls.
+//! Reads batches of frames from the kernel's receive ring (AF_PACKET, TPACKET_V3). The unsafe code
+//! is in `mapping`, which accesses the shared memory, and in `socket`, which makes the system
+//! calls.
 //!
 //! Memory layout (Linux `Documentation/networking/packet_mmap.rst`). The ring is one shared mapping
 //! of equal blocks, used in turn:
@@ -12,14 +13,17 @@
 //!           at tp_mac from its start: tp_snaplen bytes; at tp_next_offset: the next frame
 //! ```
 //!
-//! `block_status` states who owns a block. The kernel writes it last when it passes a block to user space, and user space
-//! writes it last when it returns the block, so it is read with Acquire and written with Release. Between the two, the
-//! block is on loan to the batch of its frames. When half of the ring is on loan, further blocks are copied and returned
-//! at once: frames are written straight from the ring while it has space, and a slow disk does not leave the kernel
-//! without blocks. Headers are read through checked slices, so whatever they contain, nothing outside the block is read.
+//! `block_status` states who owns a block. The kernel writes it last when it passes a block to user
+//! space, and user space writes it last when it returns the block, so it is read with Acquire and
+//! written with Release. Between the two, the block is on loan to the batch of its frames. When
+//! half of the ring is on loan, further blocks are copied and returned at once: frames are written
+//! straight from the ring while it has space, and a slow disk does not leave the kernel without
+//! blocks. Headers are read through checked slices, so whatever they contain, nothing outside the
+//! block is read.
 //!
-//! Order of set-up: the socket is created with protocol 0, so that no frame is queued before the ring and the binding
-//! are in place. No interface has the card's destination address, so the interface is set to promiscuous mode.
+//! Order of set-up: the socket is created with protocol 0, so that no frame is queued before the
+//! ring and the binding are in place. No interface has the card's destination address, so the
+//! interface is set to promiscuous mode.
 
 use std::ffi::c_int;
 use std::io;
@@ -42,14 +46,15 @@ use super::{Batch, CaptureError, Interface, Outages, Source, WAIT_MILLIS, WhenDo
 
 /// Smallest ring, in blocks: the kernel fills one while user space copies another.
 pub const MIN_BLOCKS: usize = 2;
-/// Frame size that the ring request states. It must divide [`BLOCK_BYTES`]; version 3 packs frames and does not use it
-/// otherwise.
+/// Frame size that the ring request states. It must divide [`BLOCK_BYTES`]; version 3 packs frames
+/// and does not use it otherwise.
 const FRAME_SLOT_BYTES: usize = 2048;
 
-/// Longest wait for a block. The kernel passes on a block that is not full after one to two of its timeouts, so if no
-/// block arrives in a longer wait, no frame had arrived before the wait.
+/// Longest wait for a block. The kernel passes on a block that is not full after one to two of its
+/// timeouts, so if no block arrives in a longer wait, no frame had arrived before the wait.
 const BLOCK_TIMEOUT: Duration = Duration::from_millis(3 * WAIT_MILLIS as u64);
-/// Sleep between checks while blocks are on loan: `poll` reports the ring as readable then, and would not wait.
+/// Sleep between checks while blocks are on loan: `poll` reports the ring as readable then, and
+/// would not wait.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 const BLOCK_FRAMES: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, num_pkts);
@@ -121,8 +126,8 @@ impl Ring {
         move |error| CaptureError::system(operation, &self.interface, error)
     }
 
-    /// The interface's name may have changed, and it may be up again: the kernel then passes its frames to the socket as
-    /// before.
+    /// The interface's name may have changed, and it may be up again: the kernel then passes its
+    /// frames to the socket as before.
     fn check(&mut self) -> io::Result<()> {
         let (name, is_up) = interface_at(&self.socket, self.index)?;
         self.interface.rename(name);
@@ -132,7 +137,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Handles a failed read. If the interface is down, that is noted, unless the source is to fail.
+    /// Handles a failed read. If the interface is down, that is noted, unless the source is to
+    /// fail.
     fn handle(&mut self, error: io::Error) -> Result<(), CaptureError> {
         match self.failure(error) {
             CaptureError::InterfaceDown(_) if self.when_down == WhenDown::Wait => {
@@ -143,9 +149,9 @@ impl Ring {
         }
     }
 
-    /// Finds the reason of a failed read. The kernel reports an interface that is being removed as down before it takes
-    /// it out of the table of interfaces. Setting promiscuous mode waits for the lock that the removal holds, so
-    /// after it the table is up to date.
+    /// Finds the reason of a failed read. The kernel reports an interface that is being removed as
+    /// down before it takes it out of the table of interfaces. Setting promiscuous mode waits for
+    /// the lock that the removal holds, so after it the table is up to date.
     fn failure(&mut self, error: io::Error) -> CaptureError {
         let is_down = error.kind() == io::ErrorKind::NetworkDown;
         let settled = if is_down { listen_promiscuously(&self.socket, self.index) } else { Ok(()) };
@@ -239,7 +245,8 @@ fn walk(block: &[u8], spans: &mut Vec<Span>) {
     }
 }
 
-/// Reads the frame header at `at`. Returns the frame's position and the distance to the next header.
+/// Reads the frame header at `at`. Returns the frame's position and the distance to the next
+/// header.
 fn span(block: &[u8], at: usize) -> Option<(Span, u32)> {
     let header = block.get(at..)?;
     let mac = offset_of!(tpacket3_hdr, tp_mac);

@@ -27,8 +27,8 @@ pub(super) fn set_option<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::R
 
 fn set_option_at<T>(socket: &OwnedFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
     let (value, length) = (std::ptr::from_ref(value).cast::<c_void>(), size_of::<T>());
-    // SAFETY: the kernel reads `length` bytes, the size of the referenced value, and memory that the value points to,
-    // which the caller keeps alive.
+    // SAFETY: the kernel reads `length` bytes, the size of the referenced value, and memory that
+    // the value points to, which the caller keeps alive.
     let result =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, length as u32) };
     succeeded(result)

@@ -1,7 +1,7 @@
 //! Writes bytes to a file, unchanged or as zstd frames (RFC 8878).
 //!
-//! Each write to the file is one zstd frame: a compressed capture whose writer was killed can be read to its last whole
-//! frame, and `zstd -d` decompresses the frames of a file as one stream.
+//! Each write to the file is one zstd frame: a compressed capture whose writer was killed can be
+//! read to its last whole frame, and `zstd -d` decompresses the frames of a file as one stream.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -61,7 +61,8 @@ impl Output {
         if self.file.is_due() { self.file.drain(hurry) } else { Ok(()) }
     }
 
-    /// Frees reserved space beyond the end of the file, except the part that is needed to finish the file.
+    /// Frees reserved space beyond the end of the file, except the part that is needed to finish
+    /// the file.
     ///
     /// # Errors
     /// If the file system call fails.
@@ -92,7 +93,8 @@ impl Output {
     /// # Errors
     /// If the file cannot be read back.
     pub fn reclaim(&mut self) -> io::Result<Leftover> {
-        // Compresses into memory: the buffered bytes become a frame like those that did not reach the disk.
+        // Compresses into memory: the buffered bytes become a frame like those that did not reach
+        // the disk.
         self.compress()?;
         self.file.reclaim()
     }

@@ -1,7 +1,8 @@
 //! Writes a stream of bytes to a file, bypassing the page cache.
 //!
 //! A page-cache write costs ten times the processor time of a direct one (docs/benchmarks.md) and
-//! fills memory with pages that nobody reads again. Direct writes must be whole pages, so bytes are staged:
+//! fills memory with pages that nobody reads again. Direct writes must be whole pages, so bytes are
+//! staged:
 //!
 //! ```text
 //! file     | written, whole pages      | tail |
@@ -11,11 +12,12 @@
 //!
 //! [`DiskFile::drain`] writes the whole pages of the staging directly; [`DiskFile::flush`] also
 //! writes the tail, through the page cache, and keeps it staged: the next drain writes it again as
-//! part of a page. Space is reserved before the writes, so that a full disk is detected before a unit is cut in two. A
-//! pipe, or a file on a file system without direct writes, is written with ordinary writes.
+//! part of a page. Space is reserved before the writes, so that a full disk is detected before a
+//! unit is cut in two. A pipe, or a file on a file system without direct writes, is written with
+//! ordinary writes.
 //!
-//! Invariant: a file is opened once, when it is created. `O_DIRECT` is switched on and off on that descriptor (`F_SETFL`),
-//! because another file could have the path by the time it is opened again.
+//! Invariant: a file is opened once, when it is created. `O_DIRECT` is switched on and off on that
+//! descriptor (`F_SETFL`), because another file could have the path by the time it is opened again.
 
 mod completion;
 mod reservation;
@@ -74,7 +76,8 @@ pub struct DiskFile {
     file: File,
     kind: Kind,
     direct: Direct,
-    /// Set after a failed write to a stream, which may have cut a unit in two: nothing may be written after it.
+    /// Set after a failed write to a stream, which may have cut a unit in two: nothing may be
+    /// written after it.
     broken: bool,
     /// Largest length of a file in bytes (`RLIMIT_FSIZE`).
     limit: u64,
@@ -83,8 +86,8 @@ pub struct DiskFile {
     at: u64,
     reserved: u64,
     can_reserve: bool,
-    /// Marks beyond `safe`: file offsets at which the file may end, each with the number of units since the previous
-    /// mark.
+    /// Marks beyond `safe`: file offsets at which the file may end, each with the number of units
+    /// since the previous mark.
     marks: Vec<(u64, u64)>,
     /// Last mark up to which all bytes are in the file.
     safe: u64,
@@ -95,9 +98,9 @@ pub struct DiskFile {
 }
 
 impl DiskFile {
-    /// Creates a file with permissions `mode`, before the umask is applied. An existing file is an error unless
-    /// `overwrite` is set. Then it is removed, not truncated, because another user may own it or have linked it
-    /// elsewhere.
+    /// Creates a file with permissions `mode`, before the umask is applied. An existing file is an
+    /// error unless `overwrite` is set. Then it is removed, not truncated, because another user may
+    /// own it or have linked it elsewhere.
     ///
     /// # Errors
     /// If the file exists, is being written by another capture, or cannot be created.
@@ -120,8 +123,8 @@ impl DiskFile {
         Ok(DiskFile::new(path.clone(), file, Kind::Named(entry.clone(), identity)))
     }
 
-    /// Writes to a descriptor that is already open, without seeking. After `stop` was requested, a reader that does not
-    /// read for a second is abandoned.
+    /// Writes to a descriptor that is already open, without seeking. After `stop` was requested, a
+    /// reader that does not read for a second is abandoned.
     pub fn stream(path: PathBuf, file: File, stop: Stop) -> Self {
         DiskFile::new(path, file, Kind::Stream(stop))
     }
@@ -166,7 +169,8 @@ impl DiskFile {
         self.len() == 0
     }
 
-    /// Sets a mark: the file may end after the bytes written so far, `units` units after the last mark.
+    /// Sets a mark: the file may end after the bytes written so far, `units` units after the last
+    /// mark.
     #[inline]
     pub fn mark(&mut self, units: u64) {
         let end = self.len();
@@ -178,8 +182,8 @@ impl DiskFile {
         self.staging.len() >= DRAIN_BYTES
     }
 
-    /// Writes the whole pages that are staged. With `hurry` it writes through the page cache, which accepts more at once
-    /// than the disk. A nearly full disk is filled in smaller pieces.
+    /// Writes the whole pages that are staged. With `hurry` it writes through the page cache, which
+    /// accepts more at once than the disk. A nearly full disk is filled in smaller pieces.
     ///
     /// # Errors
     /// If a write fails.
@@ -280,14 +284,15 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Discards staged bytes after a failed write. The file then ends at its last mark; the units after that mark are
-    /// returned.
+    /// Discards staged bytes after a failed write. The file then ends at its last mark; the units
+    /// after that mark are returned.
     ///
     /// # Errors
     /// If the start of a partly written unit cannot be read back.
     pub fn reclaim(&mut self) -> io::Result<Leftover> {
         if !self.is_named() {
-            // It is not known how much the reader of a stream has read, so everything staged is returned.
+            // It is not known how much the reader of a stream has read, so everything staged is
+            // returned.
             let bytes = self.staging.bytes().to_vec();
             self.staging.forget(bytes.len());
             return Ok(Leftover { bytes, units: self.take_marks() });
@@ -327,7 +332,8 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Whether the error is a file that exceeds the limit of the process (`ulimit -f`) or of the file system.
+/// Whether the error is a file that exceeds the limit of the process (`ulimit -f`) or of the file
+/// system.
 pub(super) fn is_too_large(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::FileTooLarge
 }

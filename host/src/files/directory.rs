@@ -1,8 +1,9 @@
 //! Opens a directory once, and creates, opens and removes files in it by name.
 //!
-//! Invariant: no operation follows a symbolic link in the last component of a path, and none resolves the directory's
-//! path again. A user who can create links or rename directories there cannot redirect what is written. Such a user can
-//! remove or rename a file, which its [`Identity`] shows.
+//! Invariant: no operation follows a symbolic link in the last component of a path, and none
+//! resolves the directory's path again. A user who can create links or rename directories there
+//! cannot redirect what is written. Such a user can remove or rename a file, which its [`Identity`]
+//! shows.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -68,8 +69,8 @@ fn split(path: &Path) -> Option<(&Path, &OsStr)> {
 }
 
 impl Directory {
-    /// Opens a directory by its path. An empty path is the working directory. Links in the path are followed if they belong
-    /// to root or to the effective user.
+    /// Opens a directory by its path. An empty path is the working directory. Links in the path are
+    /// followed if they belong to root or to the effective user.
     ///
     /// # Errors
     /// If it is not a directory, cannot be opened, or is behind a link of another user.
@@ -98,7 +99,8 @@ impl Directory {
         Ok(names)
     }
 
-    /// Makes created and removed names durable (`fsync`). File systems that do not support it are ignored.
+    /// Makes created and removed names durable (`fsync`). File systems that do not support it are
+    /// ignored.
     ///
     /// # Errors
     /// If `fsync` fails.
@@ -117,8 +119,8 @@ impl AsFd for Directory {
 }
 
 impl Entry {
-    /// Opens the directory of a path, and returns the entry for the last component. `None` if the path can only name a
-    /// directory.
+    /// Opens the directory of a path, and returns the entry for the last component. `None` if the
+    /// path can only name a directory.
     pub fn find(path: &Path) -> Option<io::Result<Self>> {
         let (folder, name) = split(path)?;
         let entry = |directory| Entry { directory: Arc::new(directory), name: name.into() };
@@ -169,8 +171,9 @@ impl Entry {
         Ok(self.status()?.as_ref().map(Identity::from_status))
     }
 
-    /// Whether a FIFO that was opened by this name belongs to another user, in a directory that everybody may write to.
-    /// The condition is that of Linux's `fs.protected_fifos`, which applies only to opens with `O_CREAT`.
+    /// Whether a FIFO that was opened by this name belongs to another user, in a directory that
+    /// everybody may write to. The condition is that of Linux's `fs.protected_fifos`, which applies
+    /// only to opens with `O_CREAT`.
     ///
     /// # Errors
     /// If `fstat` fails.
@@ -194,7 +197,8 @@ impl Entry {
         Ok(is_public && status.st_uid != own && status.st_uid != directory.st_uid)
     }
 
-    /// Opens the file that has the name, with the access mode `access`; does not wait for the peer of a FIFO.
+    /// Opens the file that has the name, with the access mode `access`; does not wait for the peer
+    /// of a FIFO.
     ///
     /// # Errors
     /// If it cannot be opened, or is a symbolic link.
@@ -206,7 +210,8 @@ impl Entry {
     /// Creates a file under a name that no file had, and locks it as being written.
     ///
     /// # Errors
-    /// `AlreadyExists` if the name is taken, or if another capture removed the file before it was locked.
+    /// `AlreadyExists` if the name is taken, or if another capture removed the file before it was
+    /// locked.
     pub fn create(&self, mode: u32) -> io::Result<File> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -245,7 +250,8 @@ impl Entry {
         }
     }
 
-    /// Removes a regular file unless a capture is writing it. With an identity, removes only that file.
+    /// Removes a regular file unless a capture is writing it. With an identity, removes only that
+    /// file.
     ///
     /// # Errors
     /// If the file cannot be opened or removed.

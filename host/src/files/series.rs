@@ -1,7 +1,7 @@
 //! Names the files of a capture that is written to a series of files, and removes the oldest ones.
 //!
-//! `trace.pcapng` becomes `trace_00001_20261122081500.pcapng`: a number that is one above the largest in the directory, and
-//! the UTC time at which the file was begun.
+//! `trace.pcapng` becomes `trace_00001_20261122081500.pcapng`: a number that is one above the
+//! largest in the directory, and the UTC time at which the file was begun.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -18,8 +18,8 @@ use super::directory::{Directory, Entry, Identity, Removal};
 /// Minimum number of digits in a file's number.
 const DIGITS: usize = 5;
 
-/// Largest number that counts as part of the series: a user who can create files in the directory must not be able to use
-/// up the numbers.
+/// Largest number that counts as part of the series: a user who can create files in the directory
+/// must not be able to use up the numbers.
 const MAX_NUMBER: u64 = u64::MAX / 2;
 
 /// A failed operation on the files of a series.
@@ -40,10 +40,11 @@ pub struct Series {
     stem: Vec<u8>,
     suffix: Vec<u8>,
     last: u64,
-    /// Existing files that may be removed, oldest first. A file of an earlier capture is included only if this process
-    /// may read it and no other capture is writing it.
+    /// Existing files that may be removed, oldest first. A file of an earlier capture is included
+    /// only if this process may read it and no other capture is writing it.
     present: VecDeque<Present>,
-    /// Path of a file of another user that could not be removed, until [`Series::take_kept`] returns it.
+    /// Path of a file of another user that could not be removed, until [`Series::take_kept`]
+    /// returns it.
     kept: Option<PathBuf>,
     /// Whether such a file was found.
     has_noted_kept: bool,
@@ -54,12 +55,14 @@ pub struct Series {
 struct Present {
     entry: Entry,
     identity: Option<Identity>,
-    /// Whether this process has written the file. Then no other capture is writing it, even if it is locked.
+    /// Whether this process has written the file. Then no other capture is writing it, even if it
+    /// is locked.
     is_own: bool,
 }
 
 impl Series {
-    /// Finds the files of earlier captures of this name. With `reclaims`, they count as files of this series.
+    /// Finds the files of earlier captures of this name. With `reclaims`, they count as files of
+    /// this series.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -143,15 +146,15 @@ impl Series {
         }
     }
 
-    /// Removes the last file of [`Series::next`] from the series: it was not created, or belongs to another capture. Its
-    /// number is not used again.
+    /// Removes the last file of [`Series::next`] from the series: it was not created, or belongs to
+    /// another capture. Its number is not used again.
     pub fn forget(&mut self) {
         self.present.pop_back();
     }
 
-    /// Removes the oldest files until `keep` are left. Returns the number of files that no longer exist. A file is kept,
-    /// and no longer counted, if another capture is writing it, if another file has taken its name, or if it belongs
-    /// to another user and may not be removed.
+    /// Removes the oldest files until `keep` are left. Returns the number of files that no longer
+    /// exist. A file is kept, and no longer counted, if another capture is writing it, if another
+    /// file has taken its name, or if it belongs to another user and may not be removed.
     ///
     /// # Errors
     /// If a file of this process cannot be removed.

@@ -14,15 +14,16 @@ pub struct AccessCounts {
     pub reads: u64,
     /// WRITEs among the accesses.
     pub writes: u64,
-    /// Bytes of the lines and bursts that were accessed. Each access of a page run, a slice or the tag window counts as
-    /// one burst, once a report has stated the burst length.
+    /// Bytes of the lines and bursts that were accessed. Each access of a page run, a slice or the
+    /// tag window counts as one burst, once a report has stated the burst length.
     pub bytes: u64,
     /// Number of distinct pages of 4 KiB that were accessed.
     pub pages: u64,
-    /// Accesses whose page is not known: those of frequency slices, and of a tag window whose base is not known.
+    /// Accesses whose page is not known: those of frequency slices, and of a tag window whose base
+    /// is not known.
     pub pageless: u64,
-    /// Accesses to pages beyond the first [`super::MAX_TRACKED_PAGES`] of their interface, which are not counted by
-    /// page.
+    /// Accesses to pages beyond the first [`super::MAX_TRACKED_PAGES`] of their interface, which
+    /// are not counted by page.
     pub untracked: u64,
     /// Row hits; `None` until a report has stated the address map.
     pub rows: Option<RowUse>,
@@ -73,7 +74,8 @@ pub struct Activity {
     pub slice: AccessCounts,
     /// Counts since the start.
     pub total: AccessCounts,
-    /// Pages with the most accesses in the slice, in descending order; equal counts by interface and address.
+    /// Pages with the most accesses in the slice, in descending order; equal counts by interface
+    /// and address.
     pub hot_pages: Vec<HotPage>,
     /// Banks of all memories that a report has described, by interface, rank and bank.
     pub banks: Vec<BankUse>,
@@ -92,7 +94,8 @@ impl RowUse {
 }
 
 impl AccessCounts {
-    /// Share of accesses that are row hits, 0 to 1; `None` without accesses or without a memory description.
+    /// Share of accesses that are row hits, 0 to 1; `None` without accesses or without a memory
+    /// description.
     pub fn row_hit_rate(&self) -> Option<f64> {
         self.rows.and_then(RowUse::hit_rate)
     }

@@ -1,9 +1,9 @@
 //! Serves the counts of a capture to Prometheus, over HTTP on loopback addresses only.
 //!
-//! `text` formats the metrics. `server` serves all connections on one thread; each is a `connection`, whose request `http`
-//! parses. The capture only stores a finished text, so no client can make the capture or another client wait.
-//! Invariant: the server listens on a loopback address that was given in numbers. No name is resolved, and no other
-//! machine can connect.
+//! `text` formats the metrics. `server` serves all connections on one thread; each is a
+//! `connection`, whose request `http` parses. The capture only stores a finished text, so no client
+//! can make the capture or another client wait. Invariant: the server listens on a loopback address
+//! that was given in numbers. No name is resolved, and no other machine can connect.
 
 mod connection;
 mod http;
@@ -132,7 +132,8 @@ impl Metrics {
         Metrics::serve_on(Metrics::listen(address)?, address)
     }
 
-    /// Starts a server on a listener of [`Metrics::listen`]; `address` is the one that was requested.
+    /// Starts a server on a listener of [`Metrics::listen`]; `address` is the one that was
+    /// requested.
     ///
     /// # Errors
     /// If the thread cannot be started.

@@ -1,6 +1,7 @@
 //! Formats numbers for a display: three digits and a decimal prefix.
 
-/// Formats `value` with three digits and a decimal prefix: `0`, `12.3 k`, `1.92 G`; numbers below 1000 as integers.
+/// Formats `value` with three digits and a decimal prefix: `0`, `12.3 k`, `1.92 G`; numbers below
+/// 1000 as integers.
 pub fn scaled(value: f64) -> String {
     const PREFIXES: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
     if value < 999.5 {

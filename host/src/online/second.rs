@@ -1,7 +1,8 @@
 //! Computes one second of a capture from two snapshots and the statistics between them.
 //!
-//! Totals and losses are the exact counts of the snapshots. Pages, rows and banks are those of the statistics, which may
-//! have skipped frames. Serialised, a second is a line of `hmtt-recv --json`; docs/recv.md describes its fields.
+//! Totals and losses are the exact counts of the snapshots. Pages, rows and banks are those of the
+//! statistics, which may have skipped frames. Serialised, a second is a line of `hmtt-recv --json`;
+//! docs/recv.md describes its fields.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -12,8 +13,8 @@ use serde::Serialize;
 use super::activity::{Activity, BankUse, HotPage};
 use crate::receive::{Link, Snapshot};
 
-/// Bytes that Ethernet adds to a frame without FCS: preamble and start delimiter 8, FCS 4, interframe gap 12
-/// (IEEE 802.3 clauses 3.2 and 4.4.2).
+/// Bytes that Ethernet adds to a frame without FCS: preamble and start delimiter 8, FCS 4,
+/// interframe gap 12 (IEEE 802.3 clauses 3.2 and 4.4.2).
 const WIRE_OVERHEAD_BYTES: u64 = 24;
 
 /// One interval of a capture, nominally a second.
@@ -60,7 +61,8 @@ pub struct Failed {
 pub struct Rates {
     /// Frames of the card.
     pub frames: f64,
-    /// Bytes on the wire, including FCS, preamble and interframe gap: 125,000,000 is a full gigabit.
+    /// Bytes on the wire, including FCS, preamble and interframe gap: 125,000,000 is a full
+    /// gigabit.
     pub wire_bytes: f64,
     /// Accesses.
     pub accesses: f64,
@@ -81,7 +83,8 @@ pub struct Memory {
     pub pages: u64,
     /// Accesses without a page, or beyond the pages that are tracked.
     pub unpaged: u64,
-    /// Share, 0 to 1, of the accesses with a known row that went to the row accessed last in their bank.
+    /// Share, 0 to 1, of the accesses with a known row that went to the row accessed last in their
+    /// bank.
     pub row_hit_rate: Option<f64>,
     /// Pages with the most accesses, in descending order.
     pub hot_pages: Vec<HotPage>,
@@ -155,8 +158,8 @@ pub struct QueueFill {
 }
 
 impl Second {
-    /// Computes the second between two snapshots of one capture. `activity`: statistics of the time between them,
-    /// [`Activity::default`] if there are none.
+    /// Computes the second between two snapshots of one capture. `activity`: statistics of the time
+    /// between them, [`Activity::default`] if there are none.
     pub fn new(before: &Snapshot, now: &Snapshot, activity: &Activity) -> Self {
         let totals = Totals::new(now, activity);
         let interval = now.elapsed.saturating_sub(before.elapsed).as_secs_f64();
@@ -280,7 +283,8 @@ impl Losses {
         }
     }
 
-    /// Places where part of the trace was lost, with the number of losses; empty if nothing was lost.
+    /// Places where part of the trace was lost, with the number of losses; empty if nothing was
+    /// lost.
     pub fn places(&self) -> Vec<(&'static str, u64)> {
         let places = [
             ("card", self.card_lost_records),

@@ -1,9 +1,9 @@
 //! Counts accesses, pages and row hits of captured frames at line rate.
 //!
-//! Losses and malformed frames are counted exactly by [`crate::receive`]. Here a frame that cannot be decoded is skipped,
-//! and a frame that can be decoded in part counts up to the error. Every frame can be decoded alone, so frames may be
-//! skipped. Invariant: reads + writes = accesses, and the
-//! counts of all pages + pageless + untracked = accesses. Memory is bounded by
+//! Losses and malformed frames are counted exactly by [`crate::receive`]. Here a frame that cannot
+//! be decoded is skipped, and a frame that can be decoded in part counts up to the error. Every
+//! frame can be decoded alone, so frames may be skipped. Invariant: reads + writes = accesses, and
+//! the counts of all pages + pageless + untracked = accesses. Memory is bounded by
 //! [`MAX_TRACKED_PAGES`] for each interface.
 
 mod bank_rows;
@@ -35,7 +35,8 @@ impl Default for Options {
     }
 }
 
-/// Counts accesses, pages and row hits. A time slice lasts from one [`Statistics::activity`] to the next.
+/// Counts accesses, pages and row hits. A time slice lasts from one [`Statistics::activity`] to the
+/// next.
 #[derive(Debug)]
 pub struct Statistics {
     options: Options,
@@ -50,8 +51,8 @@ impl Statistics {
         Statistics { options, cards: Vec::new(), total: AccessCounts::default() }
     }
 
-    /// Counts the accesses of a frame. `link`: index of the interface. `bytes`: the frame, with or without FCS. Frames
-    /// that no card sent are skipped; the caller must leave out duplicates.
+    /// Counts the accesses of a frame. `link`: index of the interface. `bytes`: the frame, with or
+    /// without FCS. Frames that no card sent are skipped; the caller must leave out duplicates.
     pub fn frame(&mut self, link: usize, bytes: &[u8]) {
         let Some(Frame { body: Ok(body), .. }) = Frame::parse(bytes) else { return };
         if link >= self.cards.len() {
@@ -60,8 +61,8 @@ impl Statistics {
         self.cards[link].frame(&body);
     }
 
-    /// Ends the time slice and returns its activity and the totals. Takes less than a millisecond for each million pages
-    /// that were accessed so far.
+    /// Ends the time slice and returns its activity and the totals. Takes less than a millisecond
+    /// for each million pages that were accessed so far.
     pub fn activity(&mut self) -> Activity {
         let mut activity = Activity::default();
         let mut pages = 0;

@@ -1,6 +1,7 @@
 //! Formats a second of a capture as one line for a terminal.
 //!
-//! Invariant: a line is never wider than the terminal, and the part that reports losses is the last to be left out.
+//! Invariant: a line is never wider than the terminal, and the part that reports losses is the last
+//! to be left out.
 
 use std::io::{self, Write};
 

@@ -1,7 +1,8 @@
 //! Writes captured frames to the pcapng files of a capture, one file after the other.
 //!
-//! A full disk ends the capture; with `-b files:N` the oldest files are removed instead. Invariant: every frame is in
-//! exactly one file or counted as unwritten, and every file can be decoded without the others.
+//! A full disk ends the capture; with `-b files:N` the oldest files are removed instead. Invariant:
+//! every frame is in exactly one file or counted as unwritten, and every file can be decoded
+//! without the others.
 
 mod capture_file;
 mod target;
@@ -25,7 +26,8 @@ const COMPRESSED: &str = "zst";
 /// Where and how frames are written.
 #[derive(Clone, Debug)]
 pub struct FilePlan {
-    /// Path of the file or named pipe, or the name from which those of a series are derived; `-` is standard output.
+    /// Path of the file or named pipe, or the name from which those of a series are derived; `-` is
+    /// standard output.
     pub path: PathBuf,
     /// Whether an existing file may be replaced. Files of a series are never replaced.
     pub overwrite: bool,
@@ -138,8 +140,8 @@ impl CaptureFiles {
         self.writer.into_output().discard();
     }
 
-    /// Start of the capture and current time, since the Unix epoch. The second is computed from a clock that is never
-    /// set, so it is never before the first.
+    /// Start of the capture and current time, since the Unix epoch. The second is computed from a
+    /// clock that is never set, so it is never before the first.
     fn times(&self) -> Range<Duration> {
         self.started..self.started + self.start.elapsed()
     }
@@ -233,7 +235,8 @@ impl CaptureFiles {
     #[inline]
     pub fn frame(&mut self, link: usize, frame: &Captured<'_>) {
         let Captured { time, original_len, bytes } = *frame;
-        // Writes into memory. Fails only for a frame longer than a pcapng block, which does not occur.
+        // Writes into memory. Fails only for a frame longer than a pcapng block, which does not
+        // occur.
         let mut fits = || self.writer.write_frame(link as u32, time, original_len, bytes).is_ok();
         if self.failed || !fits() {
             self.unwritten += 1;
@@ -243,7 +246,8 @@ impl CaptureFiles {
         self.writer.output().mark(1);
     }
 
-    /// Writes to the disk if enough bytes are buffered. `hurry`: frames arrive faster than the disk writes.
+    /// Writes to the disk if enough bytes are buffered. `hurry`: frames arrive faster than the disk
+    /// writes.
     ///
     /// # Errors
     /// If a write fails.
@@ -268,8 +272,9 @@ impl CaptureFiles {
         output.flush().map_err(|error| WriteError::at(output.path(), error))
     }
 
-    /// Recovers from a failed write: removes old files, if that is allowed, and continues in the next file. Otherwise
-    /// nothing more is written, and the frames that did not reach the file are counted.
+    /// Recovers from a failed write: removes old files, if that is allowed, and continues in the
+    /// next file. Otherwise nothing more is written, and the frames that did not reach the file are
+    /// counted.
     ///
     /// # Errors
     /// `error`, if the capture cannot continue.
@@ -332,14 +337,15 @@ impl CaptureFiles {
             next.into_output().discard();
             return Err(error);
         }
-        // The leftover is in the next file now. The ended file may lack its statistics block, which the next one has.
+        // The leftover is in the next file now. The ended file may lack its statistics block, which
+        // the next one has.
         let _ = self.end_file(next, statistics);
         self.packets = leftover.units;
         Ok(())
     }
 
-    /// Ends the last file, and waits until all files are durable. Returns the number of bytes written, the files that are
-    /// not at their paths, and the first error.
+    /// Ends the last file, and waits until all files are durable. Returns the number of bytes
+    /// written, the files that are not at their paths, and the first error.
     pub fn finish(mut self, statistics: &Statistics) -> (u64, LostFiles, Result<(), WriteError>) {
         let times = self.times();
         let closed = finish(self.writer, times, statistics);

@@ -12,7 +12,8 @@ use super::capture_files::Statistics;
 use super::{ClockStep, ClockSteps, Link};
 use crate::capture::{Captured, SourceStatus};
 
-/// Number of gaps that the comment of a statistics block lists; a reader of the file finds all of them in the frames.
+/// Number of gaps that the comment of a statistics block lists; a reader of the file finds all of
+/// them in the frames.
 const COMMENTED_GAPS: usize = 50;
 /// Number of outages that the comment lists.
 const COMMENTED_OUTAGES: usize = 20;
@@ -41,7 +42,8 @@ impl Check {
         let (packet, time, link) = (self.captured, Some(frame.time), LinkId(link as u16));
         let origin = Origin { packet, offset: 0, time, link };
         let last = &mut self.report;
-        // Uses only reports in a card's trace: with a forged report, the next file would be decoded for another memory.
+        // Uses only reports in a card's trace: with a forged report, the next file would be decoded
+        // for another memory.
         let mut sink = Counted(|_, item| {
             if let Item::Report { report, .. } = item {
                 *last = Some(report);
@@ -60,8 +62,8 @@ impl Check {
         description
     }
 
-    /// Whether every card has ended its capture and sent this number of end frames. True for a failed interface, from which
-    /// no end frame can arrive.
+    /// Whether every card has ended its capture and sent this number of end frames. True for a
+    /// failed interface, from which no end frame can arrive.
     pub fn has_ended(&self, times: u64) -> bool {
         let cards = self.wire.cards().len().max(1) as u64;
         self.wire.has_ended() && self.wire.ends() >= times * cards || self.status.has_failed()
@@ -99,7 +101,8 @@ impl Check {
     }
 }
 
-/// Comment on an interface at the end of a file: its counts, and the steps of the clock that stamped its frames.
+/// Comment on an interface at the end of a file: its counts, and the steps of the clock that
+/// stamped its frames.
 #[derive(Serialize)]
 struct Comment {
     #[serde(flatten)]

@@ -1,8 +1,10 @@
-//! Detects steps of the wall clock during a capture, by comparing it with a clock that is never set.
+//! Detects steps of the wall clock during a capture, by comparing it with a clock that is never
+//! set.
 //!
-//! Arrival times are those of the wall clock, so their differences are valid only between two steps. Slewing (NTP) changes
-//! both clocks alike; a step changes the difference between them: the clock was set, or a leap second was inserted.
-//! `CLOCK_BOOTTIME` is compared because it advances while the machine sleeps, as the wall clock does.
+//! Arrival times are those of the wall clock, so their differences are valid only between two
+//! steps. Slewing (NTP) changes both clocks alike; a step changes the difference between them: the
+//! clock was set, or a leap second was inserted. `CLOCK_BOOTTIME` is compared because it advances
+//! while the machine sleeps, as the wall clock does.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,7 +15,8 @@ use serde::Serialize;
 const LISTED_STEPS: usize = 100;
 /// Error of a reading, in addition to the time between the reads of the two clocks.
 const SLACK_NANOS: i128 = 1_000;
-/// Smallest step that is searched for in arrival times: frames of different receive queues overtake each other by as much.
+/// Smallest step that is searched for in arrival times: frames of different receive queues overtake
+/// each other by as much.
 const LEAST_SEEN_NANOS: i128 = 1_000_000;
 
 /// A step of the wall clock.
@@ -25,9 +28,9 @@ pub struct ClockStep {
     pub time_seconds: f64,
     /// Frames captured when the step was noticed.
     pub captured_frames: u64,
-    /// Number of the first frame that has an earlier arrival time than its predecessor on the same interface; frames are
-    /// counted from 1 over all interfaces. `None` if there is none, because the clock was set forward, or back by less
-    /// than the time between two frames.
+    /// Number of the first frame that has an earlier arrival time than its predecessor on the same
+    /// interface; frames are counted from 1 over all interfaces. `None` if there is none, because
+    /// the clock was set forward, or back by less than the time between two frames.
     pub first_frame: Option<u64>,
 }
 
@@ -40,7 +43,8 @@ pub struct ClockSteps {
     pub listed: Vec<ClockStep>,
 }
 
-/// A reading of both clocks: bounds of the difference between the wall clock and the other, in nanoseconds.
+/// A reading of both clocks: bounds of the difference between the wall clock and the other, in
+/// nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Reading {
     wall: i128,
@@ -67,7 +71,8 @@ impl Reading {
         Reading::new(before, wall, steady())
     }
 
-    /// Nanoseconds by which the wall clock was set since an earlier reading; `None` if the bounds overlap.
+    /// Nanoseconds by which the wall clock was set since an earlier reading; `None` if the bounds
+    /// overlap.
     fn step_since(&self, earlier: &Reading) -> Option<i128> {
         let back = self.most + SLACK_NANOS < earlier.least;
         let forward = self.least > earlier.most + SLACK_NANOS;
@@ -97,14 +102,15 @@ impl ClockMonitor {
         }
     }
 
-    /// Reads the clocks. Must be called before new frames are passed to [`ClockMonitor::frame`], so that a step is known
-    /// before the frames that follow it.
+    /// Reads the clocks. Must be called before new frames are passed to [`ClockMonitor::frame`], so
+    /// that a step is known before the frames that follow it.
     pub fn check(&mut self, captured: u64) {
         self.compare(Reading::now(), captured);
     }
 
     fn compare(&mut self, now: Reading, captured: u64) {
-        // The thread was interrupted between the reads: this reading is less precise than the last one.
+        // The thread was interrupted between the reads: this reading is less precise than the last
+        // one.
         if now.most - now.least > 2 * (self.last.most - self.last.least) + LEAST_SEEN_NANOS {
             return;
         }

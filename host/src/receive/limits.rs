@@ -79,8 +79,8 @@ fn above_zero<T: Default + PartialEq>(
     if value == T::default() { Err(ParseConditionError::Zero(name)) } else { Ok(value) }
 }
 
-/// Parses a size: a number of thousands of bytes, or a number with a unit. k, M, G, T are powers of 1000; Ki, Mi, Gi, Ti
-/// are powers of 1024; a B may follow.
+/// Parses a size: a number of thousands of bytes, or a number with a unit. k, M, G, T are powers of
+/// 1000; Ki, Mi, Gi, Ti are powers of 1024; a B may follow.
 fn size(text: &str) -> Option<u64> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().ok()?;

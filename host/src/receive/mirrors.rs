@@ -1,8 +1,9 @@
-//! Finds interfaces that carry the same frames as another one. Most likely one of them is a mirror port, so the accesses
-//! are counted twice.
+//! Finds interfaces that carry the same frames as another one. Most likely one of them is a mirror
+//! port, so the accesses are counted twice.
 //!
-//! For each interface, the lowest frame hashes are kept (a bottom-k sample). Whether a frame is in the sample depends on its
-//! bytes alone, so samples of copies agree whatever other frames arrived and in whatever order.
+//! For each interface, the lowest frame hashes are kept (a bottom-k sample). Whether a frame is in
+//! the sample depends on its bytes alone, so samples of copies agree whatever other frames arrived
+//! and in whatever order.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,10 +12,11 @@ use super::Link;
 
 /// Number of hashes that are kept for each interface.
 const SAMPLED: usize = 64;
-/// Smallest number of common hashes that is evidence: cards that are switched on together may begin with equal frames.
+/// Smallest number of common hashes that is evidence: cards that are switched on together may begin
+/// with equal frames.
 const MIN_COMMON: usize = 16;
-/// Number of bytes that are hashed. They distinguish a frame from all others: MAC header with the counter, sync, first
-/// records.
+/// Number of bytes that are hashed. They distinguish a frame from all others: MAC header with the
+/// counter, sync, first records.
 const HASHED_BYTES: usize = 64;
 
 /// Sample of the frames of one interface.
@@ -50,7 +52,8 @@ impl Sample {
     }
 }
 
-/// Sets `same_frames_as` of each interface whose frames contain, or are contained in, those of an earlier one.
+/// Sets `same_frames_as` of each interface whose frames contain, or are contained in, those of an
+/// earlier one.
 pub(super) fn find(links: &mut [Link], samples: &[Sample]) {
     for (at, sample) in samples.iter().enumerate() {
         let is_mirror = |other: &Sample| sample.is_within(other) || other.is_within(sample);

@@ -1,4 +1,5 @@
-//! Passes copies of batches to an observer, on a thread that may lag and that uses no more than its share of a processor.
+//! Passes copies of batches to an observer, on a thread that may lag and that uses no more than its
+//! share of a processor.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -135,8 +136,8 @@ impl Observer {
         Observer { handle, shared }
     }
 
-    /// Queues a copy of a batch if there is space. The batch itself is not kept: it may be a block of the ring, which a
-    /// lagging thread must not hold.
+    /// Queues a copy of a batch if there is space. The batch itself is not kept: it may be a block
+    /// of the ring, which a lagging thread must not hold.
     pub fn pass(&self, link: usize, batch: &Batch) {
         let Some(handle) = &self.handle else { return };
         let skip = || self.shared.skipped.fetch_add(batch.len() as u64, Ordering::Relaxed);
@@ -157,7 +158,8 @@ impl Observer {
         self.shared.skipped.load(Ordering::Relaxed)
     }
 
-    /// Waits until all queued batches have been observed or skipped. Returns the number of skipped frames.
+    /// Waits until all queued batches have been observed or skipped. Returns the number of skipped
+    /// frames.
     pub fn finish(self) -> u64 {
         if let Some(ObserverHandle { batches, thread, .. }) = self.handle {
             self.shared.ending.store(true, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! Runs the recorder's thread: takes batches from the queue, writes them to files, and checks and counts their frames.
+//! Runs the recorder's thread: takes batches from the queue, writes them to files, and checks and
+//! counts their frames.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! Tests `hmtt-recv` when its surroundings fail: one of several interfaces fails, or a reader stalls. Runs on
-//! real interfaces in a network namespace, as in `live`.
+//! Tests `hmtt-recv` when its surroundings fail: one of several interfaces fails, or a reader
+//! stalls. Runs on real interfaces in a network namespace, as in `live`.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use serde_json::Value;
 use crate::live::{Play, Received, frames_of, perform, receive, session};
 use crate::scratch;
 
-/// Shell function: waits until the log has a line with this text, at most ten seconds, and prints when it has.
+/// Shell function: waits until the log has a line with this text, at most ten seconds, and prints
+/// when it has.
 pub const AWAIT: &str = r#"
 await() {
     for _ in $(seq 500); do grep -q "$1" "$LOG" && break; sleep 0.02; done
@@ -203,8 +204,8 @@ fn an_interface_that_is_down_at_the_end_is_a_loss() {
     assert_eq!(received.summary["interfaces"][0]["outages"][0]["duration_seconds"], Value::Null);
 }
 
-/// Runs a receiver whose standard output is a full pipe without a reader. `then` runs when its capture is finished and
-/// copied. What is finally read from the pipe is in the second file.
+/// Runs a receiver whose standard output is a full pipe without a reader. `then` runs when its
+/// capture is finished and copied. What is finally read from the pipe is in the second file.
 fn stalled(
     name: &str,
     frames: &[Vec<u8>],

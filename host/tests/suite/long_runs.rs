@@ -1,5 +1,5 @@
-//! Tests long captures: limits, several links, compression, requests for a summary, readers that close. Runs on real
-//! interfaces in a network namespace, as in `live`.
+//! Tests long captures: limits, several links, compression, requests for a summary, readers that
+//! close. Runs on real interfaces in a network namespace, as in `live`.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,8 +23,8 @@ fn a_capture_stops_at_its_size() {
 
 #[test]
 fn a_capture_stops_although_the_card_continues() {
-    // The loop ends by itself, long after the receiver must have ended. A receiver that waits for its ring
-    // to fill would end later.
+    // The loop ends by itself, long after the receiver must have ended. A receiver that waits for
+    // its ring to fill would end later.
     let play = r#"for turn in $(seq 1000); do send "$LAST"; done & sender=$!
         sleep 1; kill -INT $receiver; wait $receiver
         kill $sender && echo "still sending" >&2; wait $sender || true"#;

@@ -92,7 +92,8 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// A server that served clients one after the other would make the good client wait for the silent ones.
+/// A server that served clients one after the other would make the good client wait for the silent
+/// ones.
 #[test]
 fn silent_clients_do_not_delay_others() {
     let metrics = serve();

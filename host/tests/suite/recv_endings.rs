@@ -1,5 +1,5 @@
-//! Tests the end of a capture under failures: a stalled reader, a limit on file sizes, a disk that fails late, a clock
-//! that is set back. Runs on real interfaces, as in `live`.
+//! Tests the end of a capture under failures: a stalled reader, a limit on file sizes, a disk that
+//! fails late, a clock that is set back. Runs on real interfaces, as in `live`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,8 +21,8 @@ fn summary_count(log: &str, name: &str) -> u64 {
     line[name.len()..].trim().parse().unwrap()
 }
 
-/// Runs a receiver that writes into a pipe of 64 KiB without a reader, until one SIGINT or the options `until` end it.
-/// What is read from the pipe after that is in the returned file.
+/// Runs a receiver that writes into a pipe of 64 KiB without a reader, until one SIGINT or the
+/// options `until` end it. What is read from the pipe after that is in the returned file.
 fn stalled_capture(name: &str, file: &str, until: &[&str]) -> Option<(Received, PathBuf)> {
     let interrupt = if until.is_empty() { "kill -INT $receiver" } else { ":" };
     let [fifo, read] = [format!("{name}.fifo"), format!("{name}.pcapng")].map(|of| scratch(&of));
@@ -140,8 +140,8 @@ fn a_terminal_is_rejected_as_a_capture_file() {
     assert!(output.contains("status 1"), "{output}");
 }
 
-/// Functions of the C library that simulate a failing disk or a change of the clock, which a test must not cause on the
-/// machine itself.
+/// Functions of the C library that simulate a failing disk or a change of the clock, which a test
+/// must not cause on the machine itself.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

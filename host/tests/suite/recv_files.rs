@@ -1,6 +1,6 @@
-//! Tests the files of a capture in a directory that other users may write to: no link of theirs is followed, none of
-//! their files is truncated or removed, and changes to the capture's files are reported. Runs on real interfaces, as in
-//! `live`.
+//! Tests the files of a capture in a directory that other users may write to: no link of theirs is
+//! followed, none of their files is truncated or removed, and changes to the capture's files are
+//! reported. Runs on real interfaces, as in `live`.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, Permissions};
@@ -33,9 +33,9 @@ fn file_name(number: u64, second: u64) -> String {
     format!("x_{number:05}_{date}{hours:02}{minutes:02}{seconds:02}.pcapng")
 }
 
-/// Replaces each new file of a series by a link to `victim` as soon as it appears, and removes the file. Returns the
-/// number of replaced files. The loop does nothing else, so that the replacement happens between the creation of a file
-/// and other operations on its path.
+/// Replaces each new file of a series by a link to `victim` as soon as it appears, and removes the
+/// file. Returns the number of replaced files. The loop does nothing else, so that the replacement
+/// happens between the creation of a file and other operations on its path.
 fn swap_files(folder: &Path, victim: &Path, ended: &AtomicBool) -> u64 {
     const LINK: &CStr = c"link";
     let directory = fs::File::open(folder).unwrap();

@@ -1,5 +1,5 @@
-//! Tests series of files, limits on their number and full disks: every frame is in exactly one file, or counted. Runs
-//! on real interfaces in a network namespace, as in `live`.
+//! Tests series of files, limits on their number and full disks: every frame is in exactly one
+//! file, or counted. Runs on real interfaces in a network namespace, as in `live`.
 
 use std::path::{Path, PathBuf};
 

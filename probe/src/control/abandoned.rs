@@ -1,12 +1,12 @@
-//! Finds and removes the tags, or the code cache, that a killed controller has left in a process, and reports whether a
-//! process has a controller.
+//! Finds and removes the tags, or the code cache, that a killed controller has left in a process,
+//! and reports whether a process has a controller.
 //!
-//! The memory that the process shared with its controller ([`crate::stubs::layout`]) records what was overwritten and
-//! which memory was added; [`records`] reads it. The process may have written anything there. Code caches overwrite
-//! nothing, but threads may be in them ([`caches`]).
+//! The memory that the process shared with its controller ([`crate::stubs::layout`]) records what
+//! was overwritten and which memory was added; [`records`] reads it. The process may have written
+//! anything there. Code caches overwrite nothing, but threads may be in them ([`caches`]).
 //!
-//! Invariant: only places whose contents match the record, in the process's own mappings, are changed. The work is
-//! bounded by what the process has mapped, whatever the memory claims.
+//! Invariant: only places whose contents match the record, in the process's own mappings, are
+//! changed. The work is bounded by what the process has mapped, whatever the memory claims.
 
 pub(super) mod caches;
 pub(crate) mod records;
@@ -62,7 +62,8 @@ struct AbandonedMemory {
     lost: Vec<Pid>,
     /// Descriptors of the shared memory that were not closed.
     files: Vec<u64>,
-    /// Whether no thread may still make a system call of the killed controller, which may map more memory.
+    /// Whether no thread may still make a system call of the killed controller, which may map more
+    /// memory.
     are_sites_left: bool,
 }
 
@@ -76,7 +77,8 @@ impl AbandonedMemory {
         for address in overwritten_restorers(&Records::read(&stopped, &mapped)?.places) {
             stopped.record_restorer(address);
         }
-        // A thread may be about to make a system call of the killed controller, which maps memory or closes a file.
+        // A thread may be about to make a system call of the killed controller, which maps memory
+        // or closes a file.
         let are_sites_left = !can_call || stopped.clear_sites()?;
         let files = descriptors(stopped.pid);
         let mapped = mappings(stopped.pid)?;
@@ -94,7 +96,8 @@ impl AbandonedMemory {
 }
 
 impl AbandonedTags {
-    /// Finds what is left in a process whose threads are all stopped. They are resumed after an error.
+    /// Finds what is left in a process whose threads are all stopped. They are resumed after an
+    /// error.
     ///
     /// # Errors
     /// [`TagError::Ptrace`] if the process cannot be read.
@@ -108,7 +111,8 @@ impl AbandonedTags {
         }
     }
 
-    /// Whether something may be left in a process whose threads are all stopped; this takes less time than finding it.
+    /// Whether something may be left in a process whose threads are all stopped; this takes less
+    /// time than finding it.
     ///
     /// # Errors
     /// [`TagError::Ptrace`] if the process cannot be read.
@@ -129,8 +133,8 @@ impl AbandonedTags {
         self.memory.is_empty() && self.memory.lost.is_empty() && self.memory.are_sites_left
     }
 
-    /// Removes what is left and detaches from the process. Places in libraries that have been unloaded are left out.
-    /// Returns the memory that remains because a thread may return to it.
+    /// Removes what is left and detaches from the process. Places in libraries that have been
+    /// unloaded are left out. Returns the memory that remains because a thread may return to it.
     ///
     /// # Errors
     /// [`TagError::Ptrace`] if the process cannot be changed.
@@ -140,10 +144,12 @@ impl AbandonedTags {
         left
     }
 
-    /// Removes what is left with all its memory, and returns the process, whose threads are all stopped.
+    /// Removes what is left with all its memory, and returns the process, whose threads are all
+    /// stopped.
     ///
     /// # Errors
-    /// [`TagError::StillInUse`] if the memory is still in use after a second. The threads are resumed after an error.
+    /// [`TagError::StillInUse`] if the memory is still in use after a second. The threads are
+    /// resumed after an error.
     pub fn take_over(mut self) -> Result<Process, TagError> {
         let start = Instant::now();
         loop {
@@ -184,8 +190,8 @@ impl AbandonedTags {
         }
         if !places.is_empty() {
             for memory in &*shared {
-                // From now on no thread waits for a controller. Writing may fail in damaged memory; the tags are
-                // removed even so.
+                // From now on no thread waits for a controller. Writing may fail in damaged memory;
+                // the tags are removed even so.
                 for word in [header::DEAD, header::GIVEN_UP] {
                     let _ = process.write(memory.start + word, &1u32.to_le_bytes());
                 }

@@ -1,8 +1,9 @@
 //! Maps memory for stubs in a process, and marks it so that a later controller recognises it.
 //!
-//! An area is recorded in the shared memory before it is mapped. Its last [`COOKIE_BYTES`] bytes are a cookie that is
-//! also in the header of the shared memory. A later controller accepts a recorded area if it has the cookie, or if it
-//! is still empty because the controller was killed before it wrote the cookie.
+//! An area is recorded in the shared memory before it is mapped. Its last [`COOKIE_BYTES`] bytes
+//! are a cookie that is also in the header of the shared memory. A later controller accepts a
+//! recorded area if it has the cookie, or if it is still empty because the controller was killed
+//! before it wrote the cookie.
 
 use std::ops::Range;
 
@@ -27,8 +28,8 @@ pub(super) fn ending(cookie: u64) -> [u8; COOKIE_BYTES as usize] {
 /// Maps an area for so many bytes of code near a program. The process cannot write to it.
 ///
 /// # Errors
-/// [`TagError::NoFreeRange`] if there is no free memory near the program; [`TagError::Answer`] if the area is not where
-/// the process reports it, nothing was written then.
+/// [`TagError::NoFreeRange`] if there is no free memory near the program; [`TagError::Answer`] if
+/// the area is not where the process reports it, nothing was written then.
 pub(super) fn reserve(
     process: &mut Stopped<'_>,
     shared: &Shared,

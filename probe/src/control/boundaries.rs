@@ -1,7 +1,7 @@
 //! Finds the state of a thread in a stub at the next [`boundary`], or at the one before.
 //!
-//! The thread's stack is read once, and the code from the start of a tag to the thread's position. A thread in code
-//! that tags share, with all signals blocked, has no boundary.
+//! The thread's stack is read once, and the code from the start of a tag to the thread's position.
+//! A thread in code that tags share, with all signals blocked, has no boundary.
 //!
 //! [`boundary`]: crate::stubs::boundary
 
@@ -17,7 +17,8 @@ use crate::stubs::chunk_switch::SystemCalls;
 use crate::stubs::unfinished_tag::ThreadMemory;
 use crate::stubs::{Sink, chunk_switch};
 
-/// Most steps from a thread's position to a boundary: out of the chunk switch, out of a tag, over jumps.
+/// Most steps from a thread's position to a boundary: out of the chunk switch, out of a tag, over
+/// jumps.
 const STEPS: usize = 16;
 /// Opcode of `push qword [rip+disp32]`, size of the instruction and of the pushed value in bytes.
 const PUSH: [u8; 2] = [0xff, 0x35];
@@ -27,7 +28,8 @@ const ADDRESS_BYTES: u64 = 8;
 const LONGEST: usize = 15;
 /// `orig_rax` of a thread that is in no system call.
 pub(super) const NO_CALL: u64 = u64::MAX;
-/// Bytes around the stack pointer that are read at once, where tags save registers: those below it, and all.
+/// Bytes around the stack pointer that are read at once, where tags save registers: those below it,
+/// and all.
 const BELOW: u64 = 128;
 const AROUND: usize = 512;
 
@@ -115,8 +117,8 @@ impl PatchedCode {
         None
     }
 
-    /// Moves a thread from code that the tags of a log share back to the tag that it came from. `None` while all
-    /// signals of the thread are blocked.
+    /// Moves a thread from code that the tags of a log share back to the tag that it came from.
+    /// `None` while all signals of the thread are blocked.
     fn leave_shared_code(
         &self,
         thread: StoppedThread<'_>,
@@ -195,8 +197,8 @@ pub(super) fn jump_target(thread: StoppedThread<'_>, address: RunAddr) -> Option
         .then(|| RunAddr(one.near_branch_target()))
 }
 
-/// Moves a thread over a jump that the stub has added. For a moved call, which is a push and a jump, the thread is
-/// moved back before the push.
+/// Moves a thread over a jump that the stub has added. For a moved call, which is a push and a
+/// jump, the thread is moved back before the push.
 fn skip_jump(
     thread: StoppedThread<'_>,
     patched: &PatchedFunction,

@@ -1,11 +1,12 @@
 //! Stops threads at chosen functions until the controller has handled their arrival.
 //!
-//! A breakpoint is a stub in which a thread waits for a word in the shared memory ([`crate::stubs::breakpoint`]). The
-//! controller checks that word in each iteration of its event loop, handles the breakpoint while all threads are
-//! stopped, and lets the thread continue.
+//! A breakpoint is a stub in which a thread waits for a word in the shared memory
+//! ([`crate::stubs::breakpoint`]). The controller checks that word in each iteration of its event
+//! loop, handles the breakpoint while all threads are stopped, and lets the thread continue.
 //!
-//! Invariant: the program makes no system call and receives no signal for a breakpoint, and continues after a time
-//! limit even if the controller is killed. A thread that continued without being handled is reported in a notice.
+//! Invariant: the program makes no system call and receives no signal for a breakpoint, and
+//! continues after a time limit even if the controller is killed. A thread that continued without
+//! being handled is reported in a notice.
 
 use std::ops::Range;
 

@@ -1,8 +1,9 @@
 //! Removes the tags of functions that cost too much, while the process runs.
 //!
-//! The cost is estimated, not measured: calls of each function in an interval, times the cost of a call with this
-//! output, compared with the processor time of the process in the interval. The functions with most calls are removed
-//! first: they are small, and a single call of theirs carries least information.
+//! The cost is estimated, not measured: calls of each function in an interval, times the cost of a
+//! call with this output, compared with the processor time of the process in the interval. The
+//! functions with most calls are removed first: they are small, and a single call of theirs carries
+//! least information.
 
 use hmtt_format::tag_log::FunctionId;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
@@ -11,12 +12,14 @@ use super::{TagError, Tagged, Tags, patch, thread_return};
 use crate::ptrace::{PtraceError, Stopped};
 use crate::stubs::Sink;
 
-/// Cost of the two tags of a call with their jumps, in nanoseconds. The values are slightly above the measured ones,
-/// because the program's own instructions run less well beside tags (docs/benchmarks.md).
+/// Cost of the two tags of a call with their jumps, in nanoseconds. The values are slightly above
+/// the measured ones, because the program's own instructions run less well beside tags
+/// (docs/benchmarks.md).
 const COUNT_NS: f64 = 0.7;
 const ORDER_NS: f64 = 3.0;
 const TIME_NS: f64 = 22.0;
-/// Fraction of the budget that removal aims at, so that functions slightly below it are not removed right afterwards.
+/// Fraction of the budget that removal aims at, so that functions slightly below it are not removed
+/// right afterwards.
 const AIM: f64 = 0.7;
 /// Shortest processor time for an estimate, in nanoseconds.
 const LEAST_NS: f64 = 5e6;

@@ -1,8 +1,9 @@
 //! Gives a child process tags of its own.
 //!
-//! The child is a copy of a tagged process: it has the jumps and the stubs, and still shares the memory that its
-//! parent's tags write to. New shared memory replaces it at the same address, so the rest of the copy stays unchanged.
-//! Counts begin at zero, and a call that the parent's thread has entered belongs to the parent.
+//! The child is a copy of a tagged process: it has the jumps and the stubs, and still shares the
+//! memory that its parent's tags write to. New shared memory replaces it at the same address, so
+//! the rest of the copy stays unchanged. Counts begin at zero, and a call that the parent's thread
+//! has entered belongs to the parent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,8 +18,8 @@ use crate::address::RunAddr;
 use crate::ptrace::{Process, StopState, Stopped};
 
 impl Tagged {
-    /// Makes a child a tagged process of its own. The child has a copy of this process's memory and is stopped before
-    /// its first instruction.
+    /// Makes a child a tagged process of its own. The child has a copy of this process's memory and
+    /// is stopped before its first instruction.
     ///
     /// # Errors
     /// [`TagError`]; the child still has its parent's tags then.
@@ -61,8 +62,8 @@ impl Tagged {
         self.tags.collector.discard_output_of(&stopped)
     }
 
-    /// Stops all threads, and processes that share their memory. `beside`: threads that are stopped already. `gone`:
-    /// processes that no longer share the memory.
+    /// Stops all threads, and processes that share their memory. `beside`: threads that are stopped
+    /// already. `gone`: processes that no longer share the memory.
     pub(super) fn stop(
         &mut self,
         beside: BTreeMap<Pid, StopState>,
@@ -118,8 +119,8 @@ impl Tagged {
 }
 
 impl Tags {
-    /// The same tags in a child that has a copy of the process's memory and is stopped, with memory of its own to write
-    /// to.
+    /// The same tags in a child that has a copy of the process's memory and is stopped, with memory
+    /// of its own to write to.
     fn child(
         &self,
         process: &mut Stopped<'_>,

@@ -1,9 +1,10 @@
-//! Enumerates the code of files in a process's memory that is to be searched: each part of a file once, limited by a
-//! budget.
+//! Enumerates the code of files in a process's memory that is to be searched: each part of a file
+//! once, limited by a budget.
 //!
-//! A program can map one file a thousand times, and can map sparse files of terabytes. So parts of files are searched,
-//! each at the first address where it is mapped, without the holes of large sparse files. Code that a program has
-//! written over a hole, or over another mapping of the same part, is not found.
+//! A program can map one file a thousand times, and can map sparse files of terabytes. So parts of
+//! files are searched, each at the first address where it is mapped, without the holes of large
+//! sparse files. Code that a program has written over a hole, or over another mapping of the same
+//! part, is not found.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,9 +17,11 @@ use crate::address::RunAddr;
 use crate::ptrace::{FileId, Mapping, ReadMemory, open_mapped};
 use crate::ranges::Ranges;
 
-/// Most bytes that are searched: the largest programs have some GiB of code, and 1 GiB takes half a second.
+/// Most bytes that are searched: the largest programs have some GiB of code, and 1 GiB takes half a
+/// second.
 pub(super) const BUDGET: u64 = 4 << 30;
-/// Ranges that are larger than `LARGE` bytes are checked for holes; holes of at least `HOLE` bytes are skipped.
+/// Ranges that are larger than `LARGE` bytes are checked for holes; holes of at least `HOLE` bytes
+/// are skipped.
 const LARGE: u64 = 16 << 20;
 const HOLE: u64 = 1 << 20;
 
@@ -37,9 +40,9 @@ impl Part<'_> {
     }
 }
 
-/// Parts of executable files that the wanted mappings have, by address, and whether the budget was enough for all of
-/// them. `mapped`: all mappings of the process; `unopened`: whether large files that cannot be opened are searched,
-/// whose holes are not known.
+/// Parts of executable files that the wanted mappings have, by address, and whether the budget was
+/// enough for all of them. `mapped`: all mappings of the process; `unopened`: whether large files
+/// that cannot be opened are searched, whose holes are not known.
 pub(super) fn parts<'m>(
     memory: &impl ReadMemory,
     mapped: &[Mapping],
@@ -73,8 +76,8 @@ pub(super) fn parts<'m>(
     (all, true)
 }
 
-/// Data ranges of a file within `offsets`, as far as its file system reports holes. `None` if the file cannot be
-/// opened.
+/// Data ranges of a file within `offsets`, as far as its file system reports holes. `None` if the
+/// file cannot be opened.
 fn data(
     memory: &impl ReadMemory,
     mapping: &Mapping,

@@ -130,8 +130,8 @@ impl Collector {
             .unwrap_or_default()
     }
 
-    /// Whether tags of a thread with this `gs` write to memory of this output. A new thread has the `gs` of the thread
-    /// that started it.
+    /// Whether tags of a thread with this `gs` write to memory of this output. A new thread has the
+    /// `gs` of the thread that started it.
     pub fn owns(&self, gs: RunAddr) -> bool {
         match self {
             Collector::None(_) => true,
@@ -141,8 +141,8 @@ impl Collector {
         }
     }
 
-    /// Allows or forbids that tags make system calls. If they must not, records that do not fit into buffers are
-    /// dropped.
+    /// Allows or forbids that tags make system calls. If they must not, records that do not fit
+    /// into buffers are dropped.
     pub fn allow_calls(&self, allowed: bool) {
         if let Collector::Log(log) = self {
             log.allow_calls(allowed);
@@ -159,8 +159,8 @@ impl Collector {
         }
     }
 
-    /// Makes the tags of a child write to a slot that is not read. The child is stopped and has a copy of this
-    /// process's registers and memory; it may be within a tag.
+    /// Makes the tags of a child write to a slot that is not read. The child is stopped and has a
+    /// copy of this process's registers and memory; it may be within a tag.
     pub fn discard_output_of(&self, child: &Stopped<'_>) -> Result<(), TagError> {
         let Some(slots) = self.slots() else { return Ok(()) };
         let registers = child.registers(child.pid)?;

@@ -1,9 +1,10 @@
 //! Compares a file's code with the code in a process's memory.
 //!
-//! Moved instructions are copied from the file, and the file's bytes are restored at the end. A program that has
-//! patched its own code, or in which a debugger has set breakpoints, would execute other instructions than before and
-//! lose its patch. So functions with differing bytes are not tagged ([`crate::disassembly::Refusal::Differs`]). Bytes
-//! that tags have changed do not count as different.
+//! Moved instructions are copied from the file, and the file's bytes are restored at the end. A
+//! program that has patched its own code, or in which a debugger has set breakpoints, would execute
+//! other instructions than before and lose its patch. So functions with differing bytes are not
+//! tagged ([`crate::disassembly::Refusal::Differs`]). Bytes that tags have changed do not count as
+//! different.
 
 use std::ops::Range;
 
@@ -14,14 +15,15 @@ use crate::stubs::layout::PAGE_BYTES;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 20;
-/// Most differing ranges that are reported exactly. Beyond these, whole pages are reported, so that a hostile process
-/// cannot make the list much larger than its code.
+/// Most differing ranges that are reported exactly. Beyond these, whole pages are reported, so that
+/// a hostile process cannot make the list much larger than its code.
 const MOST: usize = 1 << 16;
 
-/// Address ranges of a file's code that differ in memory or cannot be read, ascending, as addresses of the file.
+/// Address ranges of a file's code that differ in memory or cannot be read, ascending, as addresses
+/// of the file.
 ///
-/// `within`: the address range in memory that is
-/// compared. `ours`: edits that tags have made. `read`: reads memory; returns whether all bytes could be read.
+/// `within`: the address range in memory that is compared. `ours`: edits that tags have made.
+/// `read`: reads memory; returns whether all bytes could be read.
 pub(super) fn differences<'a>(
     image: &Image,
     bias: LoadBias,

@@ -1,10 +1,12 @@
-//! Detects changes of a tagged process that its tags cannot work with: seccomp filters that forbid the system calls of
-//! a log's tags, `gs` set by the program, and a time stamp counter that it may no longer read.
+//! Detects changes of a tagged process that its tags cannot work with: seccomp filters that forbid
+//! the system calls of a log's tags, `gs` set by the program, and a time stamp counter that it may
+//! no longer read.
 //!
-//! None can be detected immediately without stopping the process at each of its system calls. Filters are checked
-//! every [`INTERVAL`]; `gs` is checked whenever a thread stops, and where it ends. A tag that runs between the change
-//! and the check makes the forbidden call, or writes to where the program's `gs` points. Whether the counter may be read
-//! is asked before the process is tagged; later the fault of a tag shows it ([`super::own_signals`]).
+//! None can be detected immediately without stopping the process at each of its system calls.
+//! Filters are checked every [`INTERVAL`]; `gs` is checked whenever a thread stops, and where it
+//! ends. A tag that runs between the change and the check makes the forbidden call, or writes to
+//! where the program's `gs` points. Whether the counter may be read is asked before the process is
+//! tagged; later the fault of a tag shows it ([`super::own_signals`]).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -18,8 +20,8 @@ use crate::ptrace::seccomp::{self, Forbidden, Mode};
 use crate::stubs::Sink;
 use crate::stubs::layout::header;
 
-/// Interval at which filters are checked, and number of threads besides the first that are checked each time: a check
-/// of one thread costs about ten microseconds.
+/// Interval at which filters are checked, and number of threads besides the first that are checked
+/// each time: a check of one thread costs about ten microseconds.
 const INTERVAL: Duration = Duration::from_millis(20);
 const THREADS: usize = 4;
 /// State of these checks.
@@ -41,7 +43,8 @@ pub(super) struct ConflictWatch {
 }
 
 impl Tagged {
-    /// Whether a thread has filters that were not checked yet. Tags make no system calls until they are.
+    /// Whether a thread has filters that were not checked yet. Tags make no system calls until they
+    /// are.
     pub(super) fn has_new_filters(&mut self) -> bool {
         let Sink::Log(_) = self.tags.code.sink else { return false };
         if self.is_untagged() || self.watch.last_check.is_some_and(|last| last.elapsed() < INTERVAL)
@@ -88,7 +91,8 @@ impl Tagged {
         }
     }
 
-    /// Refuses a log of a process that must not make the system calls of tags; all threads are stopped.
+    /// Refuses a log of a process that must not make the system calls of tags; all threads are
+    /// stopped.
     pub(super) fn check_log(&mut self) -> Result<(), TagError> {
         let Sink::Log(_) = self.tags.code.sink else { return Ok(()) };
         for thread in self.process.threads.keys() {
@@ -99,8 +103,8 @@ impl Tagged {
         self.check_time()
     }
 
-    /// Refuses a log with times of a process with a thread that may not read the time stamp counter. A thread that
-    /// cannot or may not be asked is taken to be one that may.
+    /// Refuses a log with times of a process with a thread that may not read the time stamp
+    /// counter. A thread that cannot or may not be asked is taken to be one that may.
     fn check_time(&mut self) -> Result<(), TagError> {
         if !matches!(self.tags.code.sink, Sink::Log(shape) if shape.is_timed) {
             return Ok(());
@@ -134,7 +138,8 @@ impl Tagged {
                 || self.process.threads.keys().any(|thread| self.is_gs_taken_by(*thread)))
     }
 
-    /// Whether the tags must be removed because a thread has set `gs` or may not read the time stamp counter.
+    /// Whether the tags must be removed because a thread has set `gs` or may not read the time
+    /// stamp counter.
     pub(super) fn has_conflict(&self) -> bool {
         self.any_gs_taken() || self.watch.is_time_forbidden && !self.is_untagged()
     }
@@ -183,8 +188,8 @@ impl Tagged {
         self.tags.notices.push(Notice::GsTakenAtEnd(self.process.pid));
     }
 
-    /// Whether what tags have written is unreliable or ends early, because the program has set `gs` or may no longer
-    /// read the time stamp counter.
+    /// Whether what tags have written is unreliable or ends early, because the program has set `gs`
+    /// or may no longer read the time stamp counter.
     pub fn had_conflict(&self) -> bool {
         self.watch.is_taken || self.watch.is_time_forbidden
     }
@@ -194,7 +199,8 @@ impl Tagged {
         self.watch.is_untagged
     }
 
-    /// Removes the tags from a process that they cannot work with; all threads are stopped. Collected data stays.
+    /// Removes the tags from a process that they cannot work with; all threads are stopped.
+    /// Collected data stays.
     pub(super) fn untag(&mut self) -> Result<(), TagError> {
         let gs_taken = self.any_gs_taken();
         let Tagged { process, tags, watch, .. } = self;

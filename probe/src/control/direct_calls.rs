@@ -1,4 +1,5 @@
-//! Redirects direct calls of tagged functions to their stubs, which saves the jump at the function's entry.
+//! Redirects direct calls of tagged functions to their stubs, which saves the jump at the
+//! function's entry.
 //!
 //! The jump at the entry stays, for calls that reach the function in another way.
 

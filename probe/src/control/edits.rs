@@ -10,9 +10,9 @@ use crate::stubs::layout::PAGE_BYTES;
 /// Most edits that are made with one write; they are within a page of each other.
 const GROUP: usize = 256;
 
-/// Purpose of an edit. Edits are inserted in this order, so that the program is correct after each one: branches are
-/// redirected away from bytes that jumps overwrite; jumps leave bytes of the functions unused; islands are written to
-/// these bytes; short jumps lead to the islands.
+/// Purpose of an edit. Edits are inserted in this order, so that the program is correct after each
+/// one: branches are redirected away from bytes that jumps overwrite; jumps leave bytes of the
+/// functions unused; islands are written to these bytes; short jumps lead to the islands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Redirect,
@@ -92,8 +92,8 @@ pub(super) fn insert<'a>(
     change(process, edits, Direction::Insert, |there, edit| there.copy_from_slice(&edit.new))
 }
 
-/// Undoes the edits that are still there. Returns the addresses at which the program has written something else, which
-/// stays.
+/// Undoes the edits that are still there. Returns the addresses at which the program has written
+/// something else, which stays.
 pub(super) fn remove<'a>(
     process: &Stopped<'_>,
     edits: impl Iterator<Item = &'a Edit>,
@@ -109,7 +109,8 @@ pub(super) fn remove<'a>(
     Ok(others)
 }
 
-/// Whether edits are inserted or removed. Memory that is no longer mapped is skipped when edits are removed.
+/// Whether edits are inserted or removed. Memory that is no longer mapped is skipped when edits are
+/// removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Insert,

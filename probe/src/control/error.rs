@@ -46,7 +46,8 @@ pub enum TagError {
         /// Path of the program.
         path: PathBuf,
     },
-    /// There is no free address range close enough to the program. The second field is the size in bytes.
+    /// There is no free address range close enough to the program. The second field is the size in
+    /// bytes.
     #[error("process {0}: no free address range of {1} bytes close enough to its program")]
     NoFreeRange(Pid, u64),
     /// The process has `gs` in use.
@@ -65,8 +66,8 @@ pub enum TagError {
         /// Offset of the instruction in the file, in bytes.
         offset: u64,
     },
-    /// The process has more code than can be searched for instructions that set `gs`. The second field is the limit in
-    /// GiB.
+    /// The process has more code than can be searched for instructions that set `gs`. The second
+    /// field is the limit in GiB.
     #[error(
         "process {0}: it has more than {1} GiB of instructions, too much to search for code that sets the register gs; \
          --sink none does not need it, and --force does not search"
@@ -94,8 +95,8 @@ pub enum TagError {
         /// The reason.
         reason: RefusalReason,
     },
-    /// A thread is at an instruction that is to be overwritten and has no single counterpart in the stub. The second
-    /// field is the address.
+    /// A thread is at an instruction that is to be overwritten and has no single counterpart in the
+    /// stub. The second field is the address.
     #[error("thread {0} is at {1:x}, which a jump must overwrite; try again")]
     InTheWay(Pid, RunAddr),
     /// Tags that an earlier controller left are still in use.

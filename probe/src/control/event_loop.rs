@@ -1,7 +1,7 @@
 //! Runs tagged processes until they end or until the controller is asked to detach.
 //!
-//! Signals to the processes are delivered to them. Signals to the controller are blocked, and are fetched together with
-//! SIGCHLD between the events of the processes, so that none is lost.
+//! Signals to the processes are delivered to them. Signals to the controller are blocked, and are
+//! fetched together with SIGCHLD between the events of the processes, so that none is lost.
 
 use std::time::Duration;
 
@@ -17,15 +17,16 @@ use crate::ptrace::{PtraceError, wait_for_signal};
 /// How often processes are checked when no signal reports an event.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Most events that are handled before signals to the controller are checked: a program whose threads receive signals
-/// faster than they can be handled must not prevent a detach.
+/// Most events that are handled before signals to the controller are checked: a program whose
+/// threads receive signals faster than they can be handled must not prevent a detach.
 const EVENTS: usize = 64;
 
-/// Follows one process until it ends, executes another program, or until one of the signals `detach` arrives, which
-/// must be blocked.
+/// Follows one process until it ends, executes another program, or until one of the signals
+/// `detach` arrives, which must be blocked.
 ///
-/// The threads of the process must be stopped, and are stopped again on return unless the process has ended. Its
-/// children are released without tags. `changed` is called whenever functions have been tagged.
+/// The threads of the process must be stopped, and are stopped again on return unless the process
+/// has ended. Its children are released without tags. `changed` is called whenever functions have
+/// been tagged.
 ///
 /// # Errors
 /// [`TagError`] if the process cannot be followed.
@@ -52,19 +53,19 @@ pub(super) fn follow_while(
     Ok(single.ended.ok_or(PtraceError::Ended(pid))?)
 }
 
-/// Follows a process tree until all its processes have ended or until one of the signals `detach` arrives, which must be
-/// blocked. Returns how the first process has ended.
+/// Follows a process tree until all its processes have ended or until one of the signals `detach`
+/// arrives, which must be blocked. Returns how the first process has ended.
 ///
-/// `start`: when programs that processes execute are tagged. `None`: the tree consists of the first process only, as
-/// with [`follow`]: it is followed until it ends or executes another program.
+/// `start`: when programs that processes execute are tagged. `None`: the tree consists of the first
+/// process only, as with [`follow`]: it is followed until it ends or executes another program.
 ///
-/// The observer gets each process that is no longer followed. It restores those whose ending is [`Ending::Detached`],
-/// and releases a first process that is followed alone and whose ending is [`Ending::Replaced`]. All others have ended
-/// or are not traced any more.
+/// The observer gets each process that is no longer followed. It restores those whose ending is
+/// [`Ending::Detached`], and releases a first process that is followed alone and whose ending is
+/// [`Ending::Replaced`]. All others have ended or are not traced any more.
 ///
 /// # Errors
-/// [`TagError`] if no process can be followed. A process of a larger tree that cannot be tagged is reported to the
-/// observer instead.
+/// [`TagError`] if no process can be followed. A process of a larger tree that cannot be tagged is
+/// reported to the observer instead.
 pub fn follow_tree(
     tagged: Tagged,
     start: Option<Start>,
@@ -89,8 +90,8 @@ fn run(
     }
 }
 
-/// Handles events until all processes have ended, and returns how the first has ended; `None` if the controller was
-/// asked to detach.
+/// Handles events until all processes have ended, and returns how the first has ended; `None` if
+/// the controller was asked to detach.
 fn events(
     tree: &mut ProcessTree<'_>,
     detach: &SigSet,

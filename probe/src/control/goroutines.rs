@@ -1,15 +1,17 @@
 //! Finds the addresses at which interrupted goroutines of a Go process will resume.
 //!
-//! The runtime interrupts a goroutine anywhere: a signal handler makes it call `runtime.asyncPreempt`, which saves all
-//! registers on the goroutine's stack and lets another goroutine run. No thread's registers show where the goroutine
-//! will resume, so at that address nothing but the first byte of an instruction may be overwritten.
+//! The runtime interrupts a goroutine anywhere: a signal handler makes it call
+//! `runtime.asyncPreempt`, which saves all registers on the goroutine's stack and lets another
+//! goroutine run. No thread's registers show where the goroutine will resume, so at that address
+//! nothing but the first byte of an instruction may be overwritten.
 //!
-//! Every word of the process's anonymous memory that equals the return address of the call in `asyncPreempt` is taken
-//! for such a stack frame, with the resume address at a fixed distance. A word that is equal by chance only prevents a
-//! jump.
+//! Every word of the process's anonymous memory that equals the return address of the call in
+//! `asyncPreempt` is taken for such a stack frame, with the resume address at a fixed distance. A
+//! word that is equal by chance only prevents a jump.
 //!
-//! Only pages that the process has touched are read, once each. All threads are stopped meanwhile, so a process with
-//! more than [`MEMORY_BYTES`] of them is refused: without the search, a jump might be where a goroutine will resume.
+//! Only pages that the process has touched are read, once each. All threads are stopped meanwhile,
+//! so a process with more than [`MEMORY_BYTES`] of them is refused: without the search, a jump
+//! might be where a goroutine will resume.
 
 use iced_x86::{Mnemonic, Register};
 use memchr::memmem;
@@ -29,7 +31,8 @@ const WORD: u64 = 8;
 /// Most bytes of memory that are read: 1 GiB takes about half a second.
 const MEMORY_BYTES: u64 = 16 << 30;
 
-/// Return address of the call in `asyncPreempt`, and the distance on the stack from it to the resume address, in bytes.
+/// Return address of the call in `asyncPreempt`, and the distance on the stack from it to the
+/// resume address, in bytes.
 fn saved_context(image: &Image) -> Option<(FileAddr, u64)> {
     let start = image.go.as_ref()?.start_of(SAVER)?;
     let bytes = bytes_of(image, start, image.function_at(start)?.size)?;
@@ -48,11 +51,12 @@ fn saved_context(image: &Image) -> Option<(FileAddr, u64)> {
     None
 }
 
-/// Addresses of the file at which interrupted goroutines of a program will resume; all threads are stopped.
+/// Addresses of the file at which interrupted goroutines of a program will resume; all threads are
+/// stopped.
 ///
 /// # Errors
-/// [`PtraceError`] if the mappings of the process cannot be read; [`PtraceError::TooMuchMemory`] if it has touched more
-/// memory than is searched.
+/// [`PtraceError`] if the mappings of the process cannot be read; [`PtraceError::TooMuchMemory`] if
+/// it has touched more memory than is searched.
 pub(super) fn resume_addresses(
     memory: &impl ReadMemory,
     image: &Image,
@@ -180,7 +184,8 @@ mod tests {
             assert_eq!(resumed, [RunAddr(0x4321)]);
             assert!(own.bytes_read.get() <= 4 << 20, "{}", own.bytes_read.get());
         }
-        // The budget ends the search of what would be more; memory that is only counted stays untouched.
+        // The budget ends the search of what would be more; memory that is only counted stays
+        // untouched.
         let counted = Counted::default();
         let mut budget = SearchBudget::new(own.pid(), "memory", 64 << 20);
         let all = TouchedPages::all();

@@ -1,7 +1,9 @@
-//! Searches code for instructions that set `gs`: a program that has them may use the register that tags need.
+//! Searches code for instructions that set `gs`: a program that has them may use the register that
+//! tags need.
 //!
-//! Found are `wrgsbase`, loads of the segment register, and `arch_prctl(ARCH_SET_GS)` where the numbers of the call and
-//! of the operation are loaded close to each other. A number that is computed or loaded elsewhere is not found.
+//! Found are `wrgsbase`, loads of the segment register, and `arch_prctl(ARCH_SET_GS)` where the
+//! numbers of the call and of the operation are loaded close to each other. A number that is
+//! computed or loaded elsewhere is not found.
 //!
 //! Bytes that a file's headers or symbols call data are no instructions, wherever they are mapped.
 
@@ -19,8 +21,9 @@ use crate::elf::data_ranges;
 use crate::ptrace::{FileId, Mapping, Stopped, mappings, open_mapped};
 use crate::stubs::Sink;
 
-/// Bytes of code that are read at once, and the largest distance between the two loads, in bytes. Each block begins with
-/// the last bytes of the one before, which what is found at its beginning depends on.
+/// Bytes of code that are read at once, and the largest distance between the two loads, in bytes.
+/// Each block begins with the last bytes of the one before, which what is found at its beginning
+/// depends on.
 const BLOCK_BYTES: u64 = 1 << 20;
 const NEAR: usize = 64;
 const CONTEXT: u64 = 2 * NEAR as u64;
@@ -30,11 +33,12 @@ const OPERATION: [u8; 2] = [0x0f, 0xae];
 const SET_GS: [u8; 4] = 0x1001u32.to_le_bytes();
 const ARCH_PRCTL: [u8; 4] = (libc::SYS_arch_prctl as u32).to_le_bytes();
 
-/// Refuses a process whose files have instructions that set `gs`, if tags need `gs` and the user has not accepted this
-/// with `--force`.
+/// Refuses a process whose files have instructions that set `gs`, if tags need `gs` and the user
+/// has not accepted this with `--force`.
 ///
 /// # Errors
-/// [`TagError::SetsGs`] for the first such instruction, [`TagError::TooMuchCode`] if not all code could be searched.
+/// [`TagError::SetsGs`] for the first such instruction, [`TagError::TooMuchCode`] if not all code
+/// could be searched.
 pub(super) fn check(process: &Stopped<'_>, sink: Sink) -> Result<(), TagError> {
     if sink == Sink::None || process.risk_policy.force {
         return Ok(());
@@ -69,7 +73,8 @@ fn data_in(process: &Stopped<'_>, mapping: &Mapping, mapped: &[Mapping]) -> Vec<
     file.map_or_else(|_| Vec::new(), |file| data_ranges::of(&file))
 }
 
-/// Addresses of a part that may be instructions. `data`: offsets in its file that are not, ascending and disjoint.
+/// Addresses of a part that may be instructions. `data`: offsets in its file that are not,
+/// ascending and disjoint.
 fn code_of(part: &Part<'_>, data: &[Range<u64>]) -> Vec<Range<RunAddr>> {
     let (mut all, mut start) = (Vec::new(), part.offset(part.range.start));
     let last = part.offset(part.range.end);
@@ -128,7 +133,8 @@ fn is_wrgsbase(code: &[u8]) -> bool {
     }
 }
 
-/// Whether a load of a 32-bit immediate operand ends with the bytes at `at`: `mov register, number`.
+/// Whether a load of a 32-bit immediate operand ends with the bytes at `at`: `mov register,
+/// number`.
 fn is_load(code: &[u8], at: usize, number: [u8; 4]) -> bool {
     let is_number = code.get(at..at + 4) == Some(&number[..]);
     let opcode = at.checked_sub(1).map_or(0, |at| code[at]);

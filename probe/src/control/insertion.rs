@@ -24,8 +24,9 @@ fn file_at<'a>(files: &[&'a Mapping], mapped: &[Mapping], address: RunAddr) -> O
 }
 
 impl Tags {
-    /// Sets a breakpoint at `main`, or at the entry point if nothing can be changed at `main`. Returns whether there is a
-    /// breakpoint: `main` may be unknown, and nothing may be changed at either.
+    /// Sets a breakpoint at `main`, or at the entry point if nothing can be changed at `main`.
+    /// Returns whether there is a breakpoint: `main` may be unknown, and nothing may be changed at
+    /// either.
     pub(super) fn wait_for_main(&mut self, process: &mut Stopped<'_>) -> Result<bool, TagError> {
         let program = Arc::clone(&self.program);
         let image = &program.image;

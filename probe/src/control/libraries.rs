@@ -1,9 +1,9 @@
 //! Tags the libraries of a process whenever they are loaded.
 //!
-//! A library that was unloaded has lost its jumps. If it is loaded again at the same address, its stubs are generated
-//! again and compared with those in memory. If they are the same, only the jumps are inserted again: stubs, numbers and
-//! counts stay. Otherwise it counts as another library. Stubs of an unloaded library stay, because a thread may be in
-//! one.
+//! A library that was unloaded has lost its jumps. If it is loaded again at the same address, its
+//! stubs are generated again and compared with those in memory. If they are the same, only the
+//! jumps are inserted again: stubs, numbers and counts stay. Otherwise it counts as another
+//! library. Stubs of an unloaded library stay, because a thread may be in one.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -190,7 +190,8 @@ impl Tags {
             && patched.iter().zip(&planned.patched).all(is_same))
     }
 
-    /// Inserts the jumps into a library that was loaded again, except those that were removed for the budget.
+    /// Inserts the jumps into a library that was loaded again, except those that were removed for
+    /// the budget.
     fn tag_again(
         &mut self,
         process: &Stopped<'_>,

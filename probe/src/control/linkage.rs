@@ -1,8 +1,9 @@
-//! Resolves calls through the procedure linkage table to the functions that they reach, where the target cannot change.
+//! Resolves calls through the procedure linkage table to the functions that they reach, where the
+//! target cannot change.
 //!
-//! An entry of the table jumps to the address that the dynamic linker has written to its slot. The address is final if
-//! the linker has made the slot read-only (`PT_GNU_RELRO` of a file that is bound at load time, ld(1): `-z now -z
-//! relro`).
+//! An entry of the table jumps to the address that the dynamic linker has written to its slot. The
+//! address is final if the linker has made the slot read-only (`PT_GNU_RELRO` of a file that is
+//! bound at load time, ld(1): `-z now -z relro`).
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -56,8 +57,8 @@ fn slot(loaded: &LoadedFile, entry: u64) -> Option<FileAddr> {
     is_jump.then(|| FileAddr(jump.ip_rel_memory_address()))
 }
 
-/// Contents of each slot that the process cannot write to, as addresses of the file. Slots that cannot be read are left
-/// out.
+/// Contents of each slot that the process cannot write to, as addresses of the file. Slots that
+/// cannot be read are left out.
 fn final_targets(
     process: &Stopped<'_>,
     slots: &HashMap<u64, Option<FileAddr>>,

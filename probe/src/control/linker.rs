@@ -1,13 +1,15 @@
-//! Reads the dynamic linker's records of a process: loaded files, and the function that it calls when it has loaded
-//! one.
+//! Reads the dynamic linker's records of a process: loaded files, and the function that it calls
+//! when it has loaded one.
 //!
-//! The kernel reports the address of the program headers (`/proc/PID/auxv`). The program's dynamic section leads to the
-//! record that the linker keeps for debuggers (`r_debug` of `link.h`), which has the address of a function that does
-//! nothing and is called whenever files are loaded or unloaded.
+//! The kernel reports the address of the program headers (`/proc/PID/auxv`). The program's dynamic
+//! section leads to the record that the linker keeps for debuggers (`r_debug` of `link.h`), which
+//! has the address of a function that does nothing and is called whenever files are loaded or
+//! unloaded.
 //!
-//! Invariant: the process can set all these addresses and numbers to anything (`PR_SET_MM` sets what `/proc/PID/auxv`
-//! shows). So what is read is bounded whatever they are, an address that is not mapped ends the search, and no
-//! arithmetic on them overflows. A process with false records has no known linker.
+//! Invariant: the process can set all these addresses and numbers to anything (`PR_SET_MM` sets
+//! what `/proc/PID/auxv` shows). So what is read is bounded whatever they are, an address that is
+//! not mapped ends the search, and no arithmetic on them overflows. A process with false records
+//! has no known linker.
 
 use std::collections::BTreeMap;
 
@@ -23,12 +25,13 @@ const COUNT: u64 = 5;
 /// Bytes of a program header, and the offset of the address in it (ELF-64, "Program Header").
 const HEADER_BYTES: u64 = 56;
 const ADDRESS: usize = 16;
-/// Most program headers of a process: Linux executes no file that has more than 64 KiB of them (`load_elf_phdrs`).
+/// Most program headers of a process: Linux executes no file that has more than 64 KiB of them
+/// (`load_elf_phdrs`).
 const MAX_HEADERS: u64 = (64 << 10) / HEADER_BYTES;
 /// Offset of the function's address in `r_debug`.
 const FUNCTION: u64 = 16;
-/// Offset of the linker's state in `r_debug`, and the states in which files are being loaded or unloaded (`RT_ADD`,
-/// `RT_DELETE`).
+/// Offset of the linker's state in `r_debug`, and the states in which files are being loaded or
+/// unloaded (`RT_ADD`, `RT_DELETE`).
 const STATE: u64 = 24;
 const ADDS: u32 = 1;
 const DELETES: u32 = 2;
@@ -42,8 +45,8 @@ const NOTIFIER: &str = "_dl_debug_state";
 /// Most entries of a dynamic section that are read.
 const ENTRIES: u64 = 1 << 10;
 
-/// Address of the function that is called when files are loaded or unloaded; `None` for static programs, and before the
-/// linker has run.
+/// Address of the function that is called when files are loaded or unloaded; `None` for static
+/// programs, and before the linker has run.
 pub(super) fn notifier(process: &Stopped<'_>) -> Result<Option<RunAddr>, PtraceError> {
     let Some(debug) = debug_record(process)? else { return Ok(None) };
     let address = read_at::<8>(process, debug.checked_add(FUNCTION))?.map(u64::from_le_bytes);
@@ -57,8 +60,8 @@ pub(super) fn is_changing(process: &Stopped<'_>) -> Result<bool, PtraceError> {
     Ok(state.is_some_and(|state| [ADDS, DELETES].contains(&state)))
 }
 
-/// Address of the linker's record (`struct link_map` of `link.h`) of the file with a load bias; `None` if there is
-/// none.
+/// Address of the linker's record (`struct link_map` of `link.h`) of the file with a load bias;
+/// `None` if there is none.
 pub(super) fn link_map(process: &Stopped<'_>, bias: LoadBias) -> Option<RunAddr> {
     let first = debug_record(process).ok()??.checked_add(FIRST_MAP);
     let word = |address| read_at::<8>(process, address).ok()?.map(u64::from_le_bytes);
@@ -89,7 +92,8 @@ fn read_at<const BYTES: usize>(
     }
 }
 
-/// Address of the linker's record for debuggers; `None` for static programs, and before the linker has run.
+/// Address of the linker's record for debuggers; `None` for static programs, and before the linker
+/// has run.
 fn debug_record(process: &Stopped<'_>) -> Result<Option<RunAddr>, PtraceError> {
     let failed = |source| PtraceError::System {
         pid: process.pid,
@@ -136,8 +140,8 @@ fn record_in(memory: &impl ReadMemory, auxv: &[u8]) -> Result<Option<RunAddr>, P
     Ok(None)
 }
 
-/// The function that is called when files are loaded or unloaded, in the dynamic linker's file. For use before the
-/// linker has run.
+/// The function that is called when files are loaded or unloaded, in the dynamic linker's file. For
+/// use before the linker has run.
 pub(super) fn notifier_in(image: &Image) -> Option<&Function> {
     image.functions.iter().find(|one| one.symbols.iter().any(|symbol| symbol == NOTIFIER))
 }

@@ -14,14 +14,14 @@ use super::comparison::differences;
 use super::edits::Edit;
 use super::{TagError, goroutines};
 
-/// Distance between the program and memory that is added behind it: the heap of a program at a fixed address begins
-/// there.
+/// Distance between the program and memory that is added behind it: the heap of a program at a
+/// fixed address begins there.
 const DISTANCE: u64 = 64 << 20;
-/// Step between addresses that are tried below the program. Short distances matter: processors predict jumps of more
-/// than about 2 MiB less well.
+/// Step between addresses that are tried below the program. Short distances matter: processors
+/// predict jumps of more than about 2 MiB less well.
 const STEP: u64 = 64 << 10;
-/// Largest distance of added memory from the program: a jump reaches 2 GiB, and the rest is a margin for the sizes of
-/// both.
+/// Largest distance of added memory from the program: a jump reaches 2 GiB, and the rest is a
+/// margin for the sizes of both.
 const REACH: u64 = 1 << 30;
 
 /// All addresses.
@@ -62,8 +62,8 @@ impl LoadedFile {
         }
     }
 
-    /// Opens and reads a file that a process has mapped, and compares it with memory. `mapped`: all mappings of the
-    /// process; `ours`: edits that tags have made in its memory.
+    /// Opens and reads a file that a process has mapped, and compares it with memory. `mapped`: all
+    /// mappings of the process; `ours`: edits that tags have made in its memory.
     pub fn open<'a>(
         memory: &impl ReadMemory,
         file: &Mapping,
@@ -82,9 +82,8 @@ impl LoadedFile {
         Ok(loaded)
     }
 
-    /// Opens a file as [`LoadedFile::open`] does, with one exported function only; `None` if the file exports no
-    /// function
-    /// of this name.
+    /// Opens a file as [`LoadedFile::open`] does, with one exported function only; `None` if the
+    /// file exports no function of this name.
     pub fn open_exporting<'a>(
         memory: &impl ReadMemory,
         file: &Mapping,
@@ -101,7 +100,8 @@ impl LoadedFile {
         Ok(Some(loaded))
     }
 
-    /// The program compared again with memory in the range `within`. `ours`: edits that tags have made there.
+    /// The program compared again with memory in the range `within`. `ours`: edits that tags have
+    /// made there.
     pub fn compare_again<'a>(
         self: &Arc<Self>,
         memory: &impl ReadMemory,

@@ -15,7 +15,8 @@ use crate::disassembly::{Block, NaturalLoop};
 use crate::stubs::tags::CARD_STRIDE;
 
 impl Tagged {
-    /// The tag map. `sink`: name of the output. `window_base`: physical address of the card's window, if known.
+    /// The tag map. `sink`: name of the output. `window_base`: physical address of the card's
+    /// window, if known.
     pub fn map(&self, id: [u8; 8], sink: &str, timed: bool, window_base: Option<u64>) -> TagMap {
         let (tsc_hz, window) = match &self.tags.collector {
             Collector::Log(log) => (log.tsc_hz, None),
@@ -82,8 +83,8 @@ impl Tagged {
     }
 }
 
-/// Adds the loops of a function whose heads are tagged to the list. Returns for each loop of the function the number of
-/// the innermost of these that contains it: its own, if its head is tagged.
+/// Adds the loops of a function whose heads are tagged to the list. Returns for each loop of the
+/// function the number of the innermost of these that contains it: its own, if its head is tagged.
 fn add_loops(patched: &PatchedFunction, list: &mut Vec<TaggedLoop>) -> Vec<Option<u32>> {
     let tagged: BTreeSet<u64> = patched.blocks.iter().map(|block| block.start).collect();
     let mut numbers: Vec<Option<u32>> = Vec::with_capacity(patched.loops.len());

@@ -6,13 +6,15 @@
 //! | `SIGSEGV` | `rdtsc` of a log's tag, where the program may not read the time stamp counter | the record is completed, then all tags are removed |
 //! | `SIGSYS` | a system call of a log's tag that the program dispatches to itself, or its filter traps | the tag continues without the call, and tags make no more calls |
 //!
-//! A thread with the trap flag gets a `SIGTRAP` after each instruction. It is passed on only if the next instruction is
-//! one of the program, in place or moved. Each instruction of the program is the next one once, so the handler runs as
-//! often as without tags. Such a thread does not block signals while it looks for a free buffer, because a step
-//! whose signal is blocked would end the program.
+//! A thread with the trap flag gets a `SIGTRAP` after each instruction. It is passed on only if the
+//! next instruction is one of the program, in place or moved. Each instruction of the program is
+//! the next one once, so the handler runs as often as without tags. Such a thread does not block
+//! signals while it looks for a free buffer, because a step whose signal is blocked would end the
+//! program.
 //!
-//! The kernel resets the handler of a fault to the default if the thread has blocked or ignored the signal (Linux,
-//! `force_sig_info_to_task`), before ptrace reports the signal. That cannot be undone.
+//! The kernel resets the handler of a fault to the default if the thread has blocked or ignored the
+//! signal (Linux, `force_sig_info_to_task`), before ptrace reports the signal. That cannot be
+//! undone.
 
 use libc::user_regs_struct;
 use nix::sys::signal::Signal;
@@ -28,7 +30,8 @@ use crate::stubs::Sink;
 use crate::stubs::chunk_switch::{self, SystemCalls, TURNS};
 use crate::stubs::unfinished_tag::ThreadMemory;
 
-/// `si_code` of a fault whose cause is not known (Linux, `uapi/asm-generic/siginfo.h`): what `rdtsc` raises.
+/// `si_code` of a fault whose cause is not known (Linux, `uapi/asm-generic/siginfo.h`): what
+/// `rdtsc` raises.
 const KERNEL: i32 = 0x80;
 /// `si_code` of system calls that a filter traps, and that are dispatched.
 const FILTERED: i32 = 1;
@@ -54,8 +57,9 @@ enum Cause {
 }
 
 impl Tagged {
-    /// Handles a signal that is about to be delivered to a stopped thread with these registers, if a tag has raised it.
-    /// Returns whether a tag has raised it: the signal must not be delivered then.
+    /// Handles a signal that is about to be delivered to a stopped thread with these registers, if
+    /// a tag has raised it. Returns whether a tag has raised it: the signal must not be delivered
+    /// then.
     pub(super) fn handle_own_signal(
         &mut self,
         thread: Pid,
@@ -87,7 +91,8 @@ impl Tagged {
     pub(super) fn handle_own_faults(&mut self) {
         let pending = |(thread, state): (&Pid, &StopState)| Some((*thread, state.signal()?));
         let pending: Vec<_> = self.process.threads.iter().filter_map(pending).collect();
-        // A step stays: if the tags are removed now, the thread is at an instruction of the program next.
+        // A step stays: if the tags are removed now, the thread is at an instruction of the program
+        // next.
         for (thread, signal) in pending.into_iter().filter(|(_, one)| *one != Signal::SIGTRAP) {
             let registers = self.process.thread_at_event(thread).registers();
             let registers = registers.map_err(TagError::from);
@@ -101,7 +106,8 @@ impl Tagged {
 }
 
 impl PatchedCode {
-    /// Why a tag has raised a signal in a thread that is stopped with it; `None` if the program would get it too.
+    /// Why a tag has raised a signal in a thread that is stopped with it; `None` if the program
+    /// would get it too.
     fn cause(
         &self,
         thread: StoppedThread<'_>,
@@ -183,8 +189,8 @@ impl PatchedCode {
         Some((calls, number))
     }
 
-    /// Registers with which a thread that is about to block all signals continues without blocking them; `None` if the
-    /// thread is elsewhere.
+    /// Registers with which a thread that is about to block all signals continues without blocking
+    /// them; `None` if the thread is elsewhere.
     fn without_blocking(&self, registers: &user_regs_struct) -> Option<user_regs_struct> {
         let rip = RunAddr(registers.rip);
         let (calls, start) = self.calls_around(rip)?;
@@ -196,8 +202,8 @@ impl PatchedCode {
         })
     }
 
-    /// Registers with which a thread continues behind a system call that was not made. If it has blocked signals before,
-    /// its signal mask is restored here, and it stops waiting.
+    /// Registers with which a thread continues behind a system call that was not made. If it has
+    /// blocked signals before, its signal mask is restored here, and it stops waiting.
     fn without_call(
         &self,
         thread: StoppedThread<'_>,

@@ -1,7 +1,8 @@
 //! Plans and inserts the jumps of chosen functions, and restores the original instructions.
 //!
-//! [`plan`] selects what is changed, [`Plan::stubs`] generates the stubs for an address, [`tag`] inserts the jumps and
-//! moves the threads that are at overwritten instructions, and [`restore`] removes the jumps.
+//! [`plan`] selects what is changed, [`Plan::stubs`] generates the stubs for an address, [`tag`]
+//! inserts the jumps and moves the threads that are at overwritten instructions, and [`restore`]
+//! removes the jumps.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -63,8 +64,8 @@ pub(super) struct PatchedFunction {
     pub stubs: Range<RunAddr>,
 }
 
-/// Result of generating stubs: the changed functions, those that cannot be changed with the reason, the code of the
-/// stubs and its unwind rows.
+/// Result of generating stubs: the changed functions, those that cannot be changed with the reason,
+/// the code of the stubs and its unwind rows.
 pub(super) struct GeneratedStubs {
     pub patched: Vec<PatchedFunction>,
     pub refused: Vec<Refused>,
@@ -196,7 +197,8 @@ impl Plan {
                 let described = StubRows { rows, end };
                 return Ok(GeneratedStubs { patched, refused: self.refused, code, described });
             }
-            // The other functions may have relied on free bytes in the refused ones, so they are planned again.
+            // The other functions may have relied on free bytes in the refused ones, so they are
+            // planned again.
             let rest: Vec<(Function, Granularity)> =
                 changed.into_iter().map(|one| one.function).zip(granularities).collect();
             let chosen: Vec<(&Function, Granularity)> =
@@ -256,7 +258,8 @@ impl PatchedFunction {
         self.edits == other.edits
     }
 
-    /// Whether the original bytes are in memory although no tag was removed: the file was mapped again.
+    /// Whether the original bytes are in memory although no tag was removed: the file was mapped
+    /// again.
     pub fn is_original(&self, process: &Stopped<'_>) -> bool {
         let Some(edit) = self.edits.first() else { return false };
         let mut there = vec![0; edit.new_bytes().len()];
@@ -297,8 +300,8 @@ impl PatchedFunction {
         self.in_memory(self.function.address())
     }
 
-    /// Addresses in the stubs with the original address of each: of moved instructions, and of the start and end of
-    /// tags, which stand for the instruction that follows.
+    /// Addresses in the stubs with the original address of each: of moved instructions, and of the
+    /// start and end of tags, which stand for the instruction that follows.
     pub fn original_addresses(&self) -> impl Iterator<Item = (RunAddr, RunAddr)> + '_ {
         let tags = self.tags.iter();
         let tags = tags.flat_map(|tag| [(tag.start, tag.original), (tag.end, tag.original)]);
@@ -345,8 +348,8 @@ impl PatchedFunction {
         self.regions.iter().copied().filter_map(of_region).flatten()
     }
 
-    /// Address in the stubs of an overwritten instruction: `None` if the address is not overwritten, `Some(None)` if it
-    /// has no counterpart in the stubs.
+    /// Address in the stubs of an overwritten instruction: `None` if the address is not
+    /// overwritten, `Some(None)` if it has no counterpart in the stubs.
     fn counterpart(&self, rip: RunAddr) -> Option<Option<RunAddr>> {
         let inside = self.regions.iter().any(|(start, end)| (*start..*end).contains(&rip));
         let moved = || self.moved.binary_search_by_key(&rip, |(old, _)| *old).ok();
@@ -366,7 +369,8 @@ fn counterpart(patched: &[PatchedFunction], rip: RunAddr) -> Option<Option<RunAd
 /// Inserts the jumps; all threads are stopped.
 ///
 /// # Errors
-/// [`TagError::InTheWay`] if a thread is at an overwritten instruction and cannot be moved; nothing was changed then.
+/// [`TagError::InTheWay`] if a thread is at an overwritten instruction and cannot be moved; nothing
+/// was changed then.
 pub(super) fn tag(process: &Stopped<'_>, patched: &[PatchedFunction]) -> Result<(), TagError> {
     let mappings = mappings(process.pid)?;
     let (mut moves, mut returns) = (Vec::new(), Vec::new());
@@ -397,9 +401,9 @@ pub(super) fn tag(process: &Stopped<'_>, patched: &[PatchedFunction]) -> Result<
     Ok(edits::insert(process, patched.iter().flat_map(|patched| &patched.edits))?)
 }
 
-/// Removes the jumps that are still there; a library may have been unloaded. A thread in a stub continues there: stubs
-/// stay, and lead back to the code behind the jump. Returns the addresses at which the program has written something
-/// else, which stays.
+/// Removes the jumps that are still there; a library may have been unloaded. A thread in a stub
+/// continues there: stubs stay, and lead back to the code behind the jump. Returns the addresses at
+/// which the program has written something else, which stays.
 pub(super) fn restore(
     process: &Stopped<'_>,
     patched: &[PatchedFunction],

@@ -54,8 +54,9 @@ impl PatchedCode {
         self.areas.iter().chain(breakpoints).any(|area| area.contains(&address))
     }
 
-    /// Whether a signal handler that is called at an address sees the program as it is without tags. If frames of handlers
-    /// lead to restorers that were changed, an address of the program may be one where a tag is not to run again.
+    /// Whether a signal handler that is called at an address sees the program as it is without
+    /// tags. If frames of handlers lead to restorers that were changed, an address of the program
+    /// may be one where a tag is not to run again.
     pub fn is_untouched(&self, address: RunAddr) -> bool {
         !self.is_tag_memory(address) && !self.restorers.has_resumptions
     }
@@ -97,14 +98,15 @@ impl PatchedCode {
         found.map_or_else(String::new, |function| function.name.clone())
     }
 
-    /// Removes all jumps from the process, or from a copy of it (a child). Returns the addresses at which the program
-    /// has written something else.
+    /// Removes all jumps from the process, or from a copy of it (a child). Returns the addresses at
+    /// which the program has written something else.
     pub fn remove_jumps(&self, process: &Stopped<'_>) -> Result<Vec<RunAddr>, TagError> {
         let mut others = patch::restore(process, &self.functions)?;
         for breakpoint in &self.breakpoints {
             others.extend(patch::restore(process, std::slice::from_ref(&breakpoint.patched))?);
         }
-        // The restorers are last: signal frames may return to instructions that the jumps overwrite.
+        // The restorers are last: signal frames may return to instructions that the jumps
+        // overwrite.
         others.extend(self.restorers.remove_jumps(process)?);
         Ok(others)
     }
@@ -122,8 +124,9 @@ impl PatchedCode {
         process.forget_restorers();
         self.move_out_of_stubs(process, |_| true)?;
         thread_return::return_threads(process, &self.functions.iter().collect::<Vec<_>>())?;
-        // A thread gets the signals that it has blocked when it leaves the code that tags share: it has to be in original
-        // code by then. A thread with such a signal is not resumed, and others only when it is in original code.
+        // A thread gets the signals that it has blocked when it leaves the code that tags share: it
+        // has to be in original code by then. A thread with such a signal is not resumed, and
+        // others only when it is in original code.
         loop {
             let is_outside = process.run_until_outside(|rip| self.is_shared_code(rip))?;
             let has_moved = self.move_out_of_stubs(process, |_| true)?;

@@ -1,11 +1,14 @@
-//! Writes a map of code without a file for `perf` (`tools/perf/Documentation/jit-interface.txt` of Linux):
-//! `/tmp/perf-PID.map`, with first address, size and name of each part, such as the stubs of a function.
+//! Writes a map of code without a file for `perf` (`tools/perf/Documentation/jit-interface.txt` of
+//! Linux): `/tmp/perf-PID.map`, with first address, size and name of each part, such as the stubs
+//! of a function.
 //!
-//! The directory is what the process has at `/tmp`. That is usually a folder that everyone may write to, but a process can mount
-//! any folder there in a namespace of its own, and the controller may run as root. So the file is created and removed with the
-//! process's rights and no capabilities ([`FileRights`]): nothing happens that its user could not do. The file is always created,
-//! and nothing that is already there is followed, overwritten or trusted. `perf` reads the file only if it belongs to the user
-//! who runs `perf`; its owner is the process's user. Unless it is kept, it is removed at the end if it is still the same file.
+//! The directory is what the process has at `/tmp`. That is usually a folder that everyone may
+//! write to, but a process can mount any folder there in a namespace of its own, and the controller
+//! may run as root. So the file is created and removed with the process's rights and no
+//! capabilities ([`FileRights`]): nothing happens that its user could not do. The file is always
+//! created, and nothing that is already there is followed, overwritten or trusted. `perf` reads the
+//! file only if it belongs to the user who runs `perf`; its owner is the process's user. Unless it
+//! is kept, it is removed at the end if it is still the same file.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
@@ -118,7 +121,8 @@ impl PerfMapPlace {
         removed.map_err(|error| self.error("remove", error))
     }
 
-    /// Removes a regular file of the process's user, which an earlier process with the same number has left.
+    /// Removes a regular file of the process's user, which an earlier process with the same number
+    /// has left.
     ///
     /// # Errors
     /// [`PerfMapError`] if it cannot be removed.
@@ -129,7 +133,8 @@ impl PerfMapPlace {
         if is_old { self.remove() } else { Ok(()) }
     }
 
-    /// Removes the file that was written for an earlier program of the process, unless it was changed or replaced since.
+    /// Removes the file that was written for an earlier program of the process, unless it was
+    /// changed or replaced since.
     ///
     /// # Errors
     /// [`PerfMapError`] if it cannot be removed.

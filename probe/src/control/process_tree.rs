@@ -1,12 +1,14 @@
-//! Follows a process and the processes that it starts, and handles what ptrace reports about their threads.
+//! Follows a process and the processes that it starts, and handles what ptrace reports about their
+//! threads.
 //!
-//! A tracee is a process with memory of its own. A child becomes a tracee before its first instruction. A process that
-//! shares the tracee's memory (`vfork`, `posix_spawn`) is handled as a thread of that tracee: it is stopped when the
-//! tracee's threads are. The parent thread that waits for such a process stays stopped meanwhile, because ptrace could
-//! not stop it in that wait. A process that executes another program becomes a new tracee.
+//! A tracee is a process with memory of its own. A child becomes a tracee before its first
+//! instruction. A process that shares the tracee's memory (`vfork`, `posix_spawn`) is handled as a
+//! thread of that tracee: it is stopped when the tracee's threads are. The parent thread that waits
+//! for such a process stays stopped meanwhile, because ptrace could not stop it in that wait. A
+//! process that executes another program becomes a new tracee.
 //!
-//! Data flow: [`super::follow()`] and [`super::follow_tree`] fetch each event with `next_event` and pass it to
-//! `handle_event`. Results go to a [`TraceObserver`].
+//! Data flow: [`super::follow()`] and [`super::follow_tree`] fetch each event with `next_event` and
+//! pass it to `handle_event`. Results go to a [`TraceObserver`].
 
 mod children;
 mod endings;
@@ -31,12 +33,13 @@ use crate::selection::Selection;
 
 /// Receives the results of processes that are followed.
 pub trait TraceObserver {
-    /// Functions of a process have been tagged, or tags have been removed. The threads of the process are stopped.
+    /// Functions of a process have been tagged, or tags have been removed. The threads of the
+    /// process are stopped.
     fn changed(&mut self, tagged: &Tagged);
 
-    /// A process has ended, has executed another program, or is to continue without tags. In the last case its threads
-    /// are stopped, and the observer restores it. A process that executes another program and is followed alone is
-    /// stopped too: the observer releases it.
+    /// A process has ended, has executed another program, or is to continue without tags. In the
+    /// last case its threads are stopped, and the observer restores it. A process that executes
+    /// another program and is followed alone is stopped too: the observer releases it.
     fn ended(&mut self, tagged: Tagged, ending: Ending);
 
     /// Returns where the output of one more process is written.
@@ -45,14 +48,16 @@ pub trait TraceObserver {
     /// [`TagError::Output`] if there is no such place; the process is not tagged then.
     fn output(&mut self, pid: Pid) -> Result<Output, TagError>;
 
-    /// The output that was opened for a process is not needed, because the process cannot be tagged.
+    /// The output that was opened for a process is not needed, because the process cannot be
+    /// tagged.
     fn output_unused(&mut self, pid: Pid);
 
     /// A process that should have tags continues without them.
     fn untagged(&mut self, pid: Pid, program: &Path, error: &TagError);
 }
 
-/// The ending of a process that ended while the controller made a system call in it: only SIGKILL can do that.
+/// The ending of a process that ended while the controller made a system call in it: only SIGKILL
+/// can do that.
 const UNKNOWN: Ending = Ending::Signaled(SignalNumber(libc::SIGKILL));
 
 /// A process with memory of its own.
@@ -64,9 +69,9 @@ enum Tracee {
     Untagged,
 }
 
-/// Threads that wait at breakpoints cost the program processor time, and checking for them costs the controller some.
-/// Breakpoint hits come in bursts, so the next check is due after this fraction of the time since the last hit, and no
-/// earlier than [`MIN_INTERVAL`].
+/// Threads that wait at breakpoints cost the program processor time, and checking for them costs
+/// the controller some. Breakpoint hits come in bursts, so the next check is due after this
+/// fraction of the time since the last hit, and no earlier than [`MIN_INTERVAL`].
 const PATIENCE: u32 = 8;
 const MIN_INTERVAL: Duration = Duration::from_micros(300);
 
@@ -210,14 +215,16 @@ impl<'k> ProcessTree<'k> {
         if std::mem::take(&mut tagged.tags.is_changed) {
             self.observer.changed(tagged);
         }
-        // Threads may have run meanwhile to leave stubs or to finish a call, and may have started others.
+        // Threads may have run meanwhile to leave stubs or to finish a call, and may have started
+        // others.
         let entered = tagged.add_new_threads(&BTreeSet::new());
         self.collect_events(pid)?;
         changed.and(entered)?;
         self.resume(pid)
     }
 
-    /// Lets the threads of a process continue. Threads that are about to receive a signal are handled next.
+    /// Lets the threads of a process continue. Threads that are about to receive a signal are
+    /// handled next.
     fn resume(&mut self, pid: Pid) -> Result<(), TagError> {
         let Some(Tracee::Tagged(tagged)) = self.tracees.get_mut(&pid) else { return Ok(()) };
         let gone = tagged.resume();
@@ -225,7 +232,8 @@ impl<'k> ProcessTree<'k> {
         gone
     }
 
-    /// Stops all threads of a process. Children that began before are handled with the state of that time.
+    /// Stops all threads of a process. Children that began before are handled with the state of
+    /// that time.
     fn stop(&mut self, pid: Pid, beside: Option<Pid>) -> Result<(), TagError> {
         let Some(Tracee::Tagged(tagged)) = self.tracees.get_mut(&pid) else { return Ok(()) };
         let mut stop_states: BTreeMap<Pid, StopState> =
@@ -268,7 +276,8 @@ impl<'k> ProcessTree<'k> {
         Ok(())
     }
 
-    /// Handles threads that wait at breakpoints. Returns the time until the next check; `None` if no breakpoint is set.
+    /// Handles threads that wait at breakpoints. Returns the time until the next check; `None` if
+    /// no breakpoint is set.
     pub fn serve_breakpoints(&mut self) -> Result<Option<Duration>, TagError> {
         let mut watches = false;
         let pids: Vec<Pid> = self.tracees.keys().copied().collect();

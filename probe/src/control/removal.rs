@@ -1,7 +1,7 @@
 //! Unmaps the memory of tags from a process whose jumps are removed, if that is safe.
 //!
-//! A thread in a stub runs until it has left the stub. The memory stays as long as a thread may return to it, for
-//! example from a signal handler that has interrupted a stub.
+//! A thread in a stub runs until it has left the stub. The memory stays as long as a thread may
+//! return to it, for example from a signal handler that has interrupted a stub.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use super::{Ending, TagError, Tagged};
 use crate::address::RunAddr;
 use crate::ptrace::{Mapping, PtraceError, Status, Stopped, detach, mappings, wait};
 
-/// Number of times that a child is checked, and the pause before each check: a tenth of a second altogether.
+/// Number of times that a child is checked, and the pause before each check: a tenth of a second
+/// altogether.
 const LOOKS: usize = 1000;
 const PAUSE: Duration = Duration::from_micros(100);
 
@@ -47,7 +48,8 @@ impl std::fmt::Display for RemainingMemory {
     }
 }
 
-/// Unmaps memory of tags from a process whose threads are all stopped. Returns the memory that remains.
+/// Unmaps memory of tags from a process whose threads are all stopped. Returns the memory that
+/// remains.
 ///
 /// `areas`: memory of stubs. `shared`: memory that `gs` of threads may point to.
 pub(super) fn unmap(
@@ -65,8 +67,8 @@ pub(super) fn unmap(
             process.set_registers(thread, libc::user_regs_struct { gs_base: 0, ..registers })?;
         }
     }
-    // The shared memory, which records the areas, is unmapped last: if the controller is killed before, the next one
-    // finds the areas.
+    // The shared memory, which records the areas, is unmapped last: if the controller is killed
+    // before, the next one finds the areas.
     for area in areas.iter().chain(shared) {
         let call = (libc::SYS_munmap, "unmap the tags' memory");
         match process.call(call, [area.start.0, area.end - area.start, 0, 0, 0, 0]) {
@@ -87,8 +89,8 @@ pub(super) fn unmap(
     })
 }
 
-/// Lets the stopped threads of a process run until they have left some memory. Returns whether no thread will return to
-/// it.
+/// Lets the stopped threads of a process run until they have left some memory. Returns whether no
+/// thread will return to it.
 pub(super) fn is_free_of(
     process: &mut Stopped<'_>,
     areas: &[Range<RunAddr>],
@@ -127,7 +129,8 @@ impl Tagged {
     /// Detaches from children that began and were not handled.
     pub(super) fn detach_children(&mut self) {
         for child in std::mem::take(&mut self.process.forked) {
-            // The child stops as soon as it begins, or has ended; both may have been reported already.
+            // The child stops as soon as it begins, or has ended; both may have been reported
+            // already.
             let is_stopped = |status| !matches!(status, Ok(Status::StillAlive));
             let flags = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
             for _ in 0..LOOKS {

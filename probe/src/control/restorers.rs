@@ -1,8 +1,10 @@
-//! Changes the code that signal handlers return to, so that returns to overwritten instructions reach the moved ones.
+//! Changes the code that signal handlers return to, so that returns to overwritten instructions
+//! reach the moved ones.
 //!
-//! [`crate::stubs::restorer`] generates the code. Restorers are found by their bytes in files that are mapped
-//! executable. One in the form of the C library stays unchanged if it has no unwind information: unwinders recognise it
-//! by its bytes then. Signal frames of unchanged restorers keep the addresses of stubs, see [`super::signal_frames`].
+//! [`crate::stubs::restorer`] generates the code. Restorers are found by their bytes in files that
+//! are mapped executable. One in the form of the C library stays unchanged if it has no unwind
+//! information: unwinders recognise it by its bytes then. Signal frames of unchanged restorers keep
+//! the addresses of stubs, see [`super::signal_frames`].
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -16,11 +18,12 @@ use crate::ptrace::{FileId, Mapping, PtraceError, Stopped, mappings, open_mapped
 use crate::stubs::restorer::{self, AREA_BYTES, Entry, FIRST_LIST, Kind};
 use crate::stubs::{StubError, jump};
 
-/// Bytes of code that are searched at once, and the overlap between two pieces, which finds restorers at their border.
+/// Bytes of code that are searched at once, and the overlap between two pieces, which finds
+/// restorers at their border.
 const PIECE: u64 = 1 << 20;
 const OVERLAP: u64 = 16;
-/// Most restorers that are changed in a process, and most places that are checked: a C library and a language runtime
-/// have one each.
+/// Most restorers that are changed in a process, and most places that are checked: a C library and
+/// a language runtime have one each.
 pub(super) const MOST: usize = 64;
 const MOST_CANDIDATES: usize = 1 << 10;
 
@@ -41,7 +44,8 @@ pub(super) struct Restorers {
     all: Vec<Restorer>,
     /// Address of the first list of moved instructions; 0 if there is none.
     first_list: RunAddr,
-    /// Number that distinguishes signal frames changed by this controller from those of earlier ones.
+    /// Number that distinguishes signal frames changed by this controller from those of earlier
+    /// ones.
     pub session: u64,
     /// Whether a signal frame was changed since the process was tagged.
     pub has_resumptions: bool,
@@ -88,8 +92,8 @@ impl Restorers {
         edits::overwritten(self.edits())
     }
 
-    /// Restores the restorers in a process or in a copy of it. Returns the addresses at which the program has written
-    /// something else.
+    /// Restores the restorers in a process or in a copy of it. Returns the addresses at which the
+    /// program has written something else.
     pub fn remove_jumps(&self, process: &Stopped<'_>) -> Result<Vec<RunAddr>, TagError> {
         Ok(edits::remove(process, self.edits())?)
     }
@@ -100,8 +104,8 @@ impl Restorers {
     }
 }
 
-/// Finds restorers in code of files that was not searched yet; the first ones if there are too many. Shared mappings
-/// are skipped: a change there would change the file.
+/// Finds restorers in code of files that was not searched yet; the first ones if there are too
+/// many. Shared mappings are skipped: a change there would change the file.
 fn find(
     process: &Stopped<'_>,
     searched_mappings: &mut SearchedMappings,
@@ -233,8 +237,8 @@ impl PatchedCode {
         Ok(())
     }
 
-    /// Lets threads that are returning from handlers execute the restorer again: the lists that they have read may have
-    /// changed.
+    /// Lets threads that are returning from handlers execute the restorer again: the lists that
+    /// they have read may have changed.
     pub(super) fn restart_handler_returns(&self, process: &Stopped<'_>) -> Result<(), TagError> {
         for thread in process.threads.keys() {
             let registers = process.registers(*thread)?;

@@ -21,8 +21,8 @@ pub enum Sampled {
     Ended(Box<Tagged>, Ending),
 }
 
-/// Samples a process without tags for the time `during`, from its `main` on if a breakpoint is set there, or until it
-/// ends or until one of the signals `detach` arrives, which must be blocked.
+/// Samples a process without tags for the time `during`, from its `main` on if a breakpoint is set
+/// there, or until it ends or until one of the signals `detach` arrives, which must be blocked.
 ///
 /// # Errors
 /// [`TagError`] if the process cannot be followed.

@@ -53,8 +53,8 @@ impl Sampler {
         self.last.elapsed() >= INTERVAL
     }
 
-    /// Samples the running threads of a process, once it has reached its `main`. They are stopped one after the other;
-    /// threads that wait are not disturbed.
+    /// Samples the running threads of a process, once it has reached its `main`. They are stopped
+    /// one after the other; threads that wait are not disturbed.
     pub fn take(&mut self, tagged: &mut Tagged) -> Result<(), TagError> {
         self.last = Instant::now();
         let code = &tagged.tags.code;

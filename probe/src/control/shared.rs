@@ -1,8 +1,9 @@
-//! Shares memory with a process, in which its tags write. [`crate::stubs::layout`] defines the layout.
+//! Shares memory with a process, in which its tags write. [`crate::stubs::layout`] defines the
+//! layout.
 //!
-//! The memory is an unnamed file that the process creates and maps, and that the controller maps too ([`backing`]). It
-//! outlives both. The header in its first page and the patch records behind it show a later controller how to remove
-//! the tags.
+//! The memory is an unnamed file that the process creates and maps, and that the controller maps
+//! too ([`backing`]). It outlives both. The header in its first page and the patch records behind
+//! it show a later controller how to remove the tags.
 //!
 //! ```text
 //! offset 0         header, one page
@@ -48,8 +49,8 @@ pub use clock::tsc;
 use memory::Memory;
 use untrusted::Untrusted;
 
-/// Most threads that can be tagged at once, plus slot 0, which is discarded. The kernel allocates memory only where
-/// something is written.
+/// Most threads that can be tagged at once, plus slot 0, which is discarded. The kernel allocates
+/// memory only where something is written.
 pub const SLOTS: u64 = 1 << 12;
 
 /// Most events that a thread can count in a nanosecond, and at once: a larger count is damage.
@@ -62,8 +63,8 @@ fn plausible(time: Duration) -> u64 {
     ns.saturating_mul(EVENTS_PER_NS).saturating_add(EVENTS)
 }
 
-/// Average number of overwritten places for each function, and number of redirected calls, at most. The kernel
-/// allocates memory only where something is written.
+/// Average number of overwritten places for each function, and number of redirected calls, at most.
+/// The kernel allocates memory only where something is written.
 const PATCHES: u64 = 32;
 const CALLS: u64 = 1 << 22;
 
@@ -121,16 +122,19 @@ pub struct Shared {
     pid: Pid,
     /// Most patch records.
     patches: u64,
-    /// Number of patch records. The value in the header is not used, because the process can change it.
+    /// Number of patch records. The value in the header is not used, because the process can change
+    /// it.
     patch_count: AtomicU64,
     cookie: u64,
 }
 
 impl Shared {
-    /// Makes the memory for at most so many functions. The memory that a child has inherited must have the same size.
+    /// Makes the memory for at most so many functions. The memory that a child has inherited must
+    /// have the same size.
     ///
     /// # Errors
-    /// [`TagError::Answer`] if the process does not share the memory that it reports; nothing was written then.
+    /// [`TagError::Answer`] if the process does not share the memory that it reports; nothing was
+    /// written then.
     pub fn new(
         process: &mut Stopped<'_>,
         inherited: Option<InheritedMemory>,
@@ -139,8 +143,8 @@ impl Shared {
     ) -> Result<Self, TagError> {
         let pid = process.pid;
         let patches = (functions as u64 + 1) * PATCHES + CALLS;
-        // The process maps the memory at any page, so slots begin at the first multiple of their alignment. One more
-        // page holds texts.
+        // The process maps the memory at any page, so slots begin at the first multiple of their
+        // alignment. One more page holds texts.
         let slots = shape.alignment + shape.slot_bytes * SLOTS;
         let bytes = before_slots(patches) + slots + PAGE_BYTES;
         let backing = Backing::new(process, bytes)?;
@@ -164,8 +168,8 @@ impl Shared {
         TagError::Shared { pid: self.pid, operation, source: io::Error::other(what) }
     }
 
-    /// Memory in a file of so many bytes that no process has mapped yet. `patches`: most patch records. `cookie`:
-    /// written at the end of areas.
+    /// Memory in a file of so many bytes that no process has mapped yet. `patches`: most patch
+    /// records. `cookie`: written at the end of areas.
     ///
     /// # Errors
     /// If the file cannot be mapped.
@@ -215,7 +219,8 @@ impl Shared {
         shared
     }
 
-    /// Records bytes that are about to be overwritten, for a controller that removes the tags later.
+    /// Records bytes that are about to be overwritten, for a controller that removes the tags
+    /// later.
     ///
     /// # Errors
     /// [`TagError::Shared`]: there is no space for so many records; none of them was written then.
@@ -245,14 +250,16 @@ impl Shared {
         self.memory.word(header::BREAKPOINT_LIVENESS).fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Number of the latest wait at a breakpoint that is not answered yet, including waits that were given up.
+    /// Number of the latest wait at a breakpoint that is not answered yet, including waits that
+    /// were given up.
     pub fn unanswered_wait(&self) -> Option<u32> {
         let asked = self.memory.read(header::ASKED).any();
         let is_answered = self.memory.read(header::ANSWERED).is(asked);
         (!is_answered).then_some(asked)
     }
 
-    /// Lets threads continue whose waits have this number or an earlier one. Returns whether a thread has given up.
+    /// Lets threads continue whose waits have this number or an earlier one. Returns whether a
+    /// thread has given up.
     pub fn answer(&self, asked: u32) -> bool {
         self.memory.write(header::ANSWERED, asked);
         self.memory.word(header::GIVEN_UP).swap(0, Ordering::SeqCst) != 0
@@ -290,7 +297,8 @@ impl Shared {
         Ok(first)
     }
 
-    /// Writes a text of at most a page for a system call of the process. Returns its address in the process.
+    /// Writes a text of at most a page for a system call of the process. Returns its address in the
+    /// process.
     ///
     /// # Errors
     /// [`TagError::Shared`]: the text is longer than a page; nothing was written then.

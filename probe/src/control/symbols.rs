@@ -1,13 +1,15 @@
-//! Writes an ELF file that describes the stubs of a process to debuggers (`add-symbol-file` of gdb): names and unwind
-//! tables.
+//! Writes an ELF file that describes the stubs of a process to debuggers (`add-symbol-file` of
+//! gdb): names and unwind tables.
 //!
-//! All of it is read from the process: from the records in the shared memory ([`super::abandoned::records`]) and from
-//! the unwind tables ([`super::unwind`]). So the controller is not needed.
+//! All of it is read from the process: from the records in the shared memory
+//! ([`super::abandoned::records`]) and from the unwind tables ([`super::unwind`]). So the
+//! controller is not needed.
 //!
-//! Invariant: everything that is read from the process is checked before use; damaged parts are left out.
+//! Invariant: everything that is read from the process is checked before use; damaged parts are
+//! left out.
 //!
-//! gdb's JIT interface would work without such a file, but gdb looks for `__jit_debug_descriptor` among the symbols of
-//! the process's object files, and no object file is added to the process.
+//! gdb's JIT interface would work without such a file, but gdb looks for `__jit_debug_descriptor`
+//! among the symbols of the process's object files, and no object file is added to the process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -39,7 +41,8 @@ struct FoundStubs {
     jumps: BTreeMap<RunAddr, RunAddr>,
 }
 
-/// An ELF file with the symbols and unwind tables of the stubs of a process; `None` if the process has no stubs.
+/// An ELF file with the symbols and unwind tables of the stubs of a process; `None` if the process
+/// has no stubs.
 ///
 /// # Errors
 /// [`TagError`] if the process cannot be read.

@@ -47,7 +47,8 @@ impl Tagged {
         let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
         let max_functions = chosen + more + max_blocks(&program.image, &selection);
         stopped.check_filters()?;
-        // The libraries of a launched program are not loaded yet: it is still at its first instruction.
+        // The libraries of a launched program are not loaded yet: it is still at its first
+        // instruction.
         gs::check(&stopped, sink)?;
         let sizes = (chosen, max_functions);
         let collector = match Collector::new(&mut stopped, None, output, sizes) {
@@ -235,8 +236,8 @@ impl Tagged {
     }
 }
 
-/// Most blocks that may be tagged: every byte of code may begin a block. Memory is allocated only for blocks that
-/// exist.
+/// Most blocks that may be tagged: every byte of code may begin a block. Memory is allocated only
+/// for blocks that exist.
 fn max_blocks(image: &Image, selection: &Selection) -> usize {
     let is_finer = |one: &&Function| {
         selection

@@ -1,6 +1,7 @@
 //! Moves threads out of stubs whose jumps are removed, to the original instructions.
 //!
-//! A loop that was moved as a whole would otherwise keep its threads, and its tags, for as long as it runs.
+//! A loop that was moved as a whole would otherwise keep its threads, and its tags, for as long as
+//! it runs.
 
 use std::collections::HashMap;
 
@@ -13,9 +14,9 @@ use crate::ptrace::{HandlerReturn, PtraceError, Stopped, mappings};
 
 /// Moves the stopped threads of a process to the original instructions, as far as possible.
 ///
-/// A thread in a system call of a tag is not moved, nor is the return of a signal handler into a tag. In a short loop,
-/// a processor may stop a thread always in the same tag: [`PatchedCode::move_out_of_stubs`] moves such a
-/// thread.
+/// A thread in a system call of a tag is not moved, nor is the return of a signal handler into a
+/// tag. In a short loop, a processor may stop a thread always in the same tag:
+/// [`PatchedCode::move_out_of_stubs`] moves such a thread.
 ///
 /// [`PatchedCode::move_out_of_stubs`]: super::PatchedCode::move_out_of_stubs
 pub(super) fn return_threads(

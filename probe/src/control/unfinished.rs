@@ -1,7 +1,7 @@
 //! Finishes the record of a thread that is about to receive a signal within a tag of a log.
 //!
-//! Without this, the tags of the signal handler would write their records behind one that is reserved and not written,
-//! and the reader of the buffer would have to wait for it.
+//! Without this, the tags of the signal handler would write their records behind one that is
+//! reserved and not written, and the reader of the buffer would have to wait for it.
 
 use super::boundaries::Stack;
 use super::collector::Collector;
@@ -25,8 +25,9 @@ impl ThreadMemory for StoppedThread<'_> {
 }
 
 impl Tags {
-    /// Finishes the tag of a stopped thread if the thread has reserved space for its record. `registers`: registers of
-    /// the thread. Returns the registers after the tag; `None` if there was nothing to finish.
+    /// Finishes the tag of a stopped thread if the thread has reserved space for its record.
+    /// `registers`: registers of the thread. Returns the registers after the tag; `None` if there
+    /// was nothing to finish.
     pub(super) fn finish_tag(
         &self,
         thread: StoppedThread<'_>,
@@ -38,7 +39,8 @@ impl Tags {
         let libc::user_regs_struct { rip, rsp, rax, rdx, r11, eflags: rflags, gs_base: gs, .. } =
             registers;
         let here = RunAddr(rip);
-        // At a moved instruction, or at the start or end of a tag, nothing is unfinished, and no memory is read.
+        // At a moved instruction, or at the start or end of a tag, nothing is unfinished, and no
+        // memory is read.
         if self.code.stub_at(here).is_some_and(|stub| stub.tag_around(here).is_none()) {
             return Ok(None);
         }

@@ -5,13 +5,14 @@
 //! list                address of the first node                 memory of its own
 //! ```
 //!
-//! Unwinders call the C library's `_dl_find_object` (glibc 2.35, libgcc 12). That function is changed to search this
-//! list first ([`crate::stubs::lookup`]).
+//! Unwinders call the C library's `_dl_find_object` (glibc 2.35, libgcc 12). That function is
+//! changed to search this list first ([`crate::stubs::lookup`]).
 //!
-//! Invariant: a table is complete before it is in the list, and in the list before a jump leads to the code that it
-//! describes. The process needs no controller to use the tables.
+//! Invariant: a table is complete before it is in the list, and in the list before a jump leads to
+//! the code that it describes. The process needs no controller to use the tables.
 //!
-//! In a process without that function, only debuggers that read the tables otherwise can unwind stubs.
+//! In a process without that function, only debuggers that read the tables otherwise can unwind
+//! stubs.
 
 use std::ops::Range;
 
@@ -68,8 +69,9 @@ impl UnwindTables {
         Ok(())
     }
 
-    /// Whether a signal handler may be reading a table, in a process whose threads are all stopped: its registers or
-    /// its stack hold the address of a table. The stubs that the table describes may be unused already.
+    /// Whether a signal handler may be reading a table, in a process whose threads are all stopped:
+    /// its registers or its stack hold the address of a table. The stubs that the table describes
+    /// may be unused already.
     pub fn is_in_use(&self, process: &Stopped<'_>) -> Result<bool, TagError> {
         let is_of_table =
             |word: u64| self.tables.iter().any(|table| table.contains(&RunAddr(word)));
@@ -245,8 +247,9 @@ impl Tags {
 }
 
 impl PatchedCode {
-    /// Removes the change of that function where the function is also to be tagged, which includes the change. All
-    /// threads are stopped since the change was inserted, so no thread has executed it.
+    /// Removes the change of that function where the function is also to be tagged, which includes
+    /// the change. All threads are stopped since the change was inserted, so no thread has executed
+    /// it.
     pub(super) fn replace_lookup(
         &mut self,
         process: &Stopped<'_>,

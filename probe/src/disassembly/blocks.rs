@@ -85,8 +85,8 @@ struct Place {
 }
 
 /// Finds the requested blocks of a function, by address within each body, and its natural loops.
-/// `bodies`: the function's body and those of its separate parts; `exits`: whether exits are tagged,
-/// those of loops too.
+/// `bodies`: the function's body and those of its separate parts; `exits`: whether exits are
+/// tagged, those of loops too.
 pub(super) fn find(
     image: &Image,
     code_index: &CodeIndex,
@@ -204,7 +204,8 @@ struct Graph {
 impl Graph {
     /// Finds the loops. Error paths end with calls that do not return, and the code after them is
     /// unrelated. Therefore, where a loop has a second entry, the search is repeated without the
-    /// edges after calls. Loops that only this search finds have heads, but their blocks are not known.
+    /// edges after calls. Loops that only this search finds have heads, but their blocks are not
+    /// known.
     fn loops(&self) -> Loops {
         let mut found = loops::find(&self.successors, &self.roots);
         if found.irregular.is_empty() {
@@ -275,8 +276,9 @@ fn graph(image: &Image, code_index: &CodeIndex, bodies: &[Body], places: &[Place
     Graph { successors, roots, calling }
 }
 
-/// Why the starts of all blocks are not known. Control must not arrive at computed places of the function. A computed jump within the function must use a table
-/// that could be read. A function whose table holds distances from a label names that label.
+/// Why the starts of all blocks are not known. Control must not arrive at computed places of the
+/// function. A computed jump within the function must use a table that could be read. A function
+/// whose table holds distances from a label names that label.
 fn hidden_targets(image: &Image, code_index: &CodeIndex, bodies: &[Body]) -> Option<Refusal> {
     let entered = bodies.iter().find_map(|body| code_index.computes_entry(body.range.start));
     if let Some(place) = entered {

@@ -1,8 +1,8 @@
 //! Indexes the addresses where control may arrive other than through the code of the same function.
 //!
 //! Such an address must keep its instruction: among overwritten bytes, only the first may be one.
-//! External targets are return addresses, targets of branches from other functions, addresses in jump tables
-//! and data, and every address that an instruction names without branching to it.
+//! External targets are return addresses, targets of branches from other functions, addresses in
+//! jump tables and data, and every address that an instruction names without branching to it.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -42,8 +42,8 @@ pub struct CodeIndex {
     unchecked: HashSet<u64>,
     /// Addresses of instructions from which code computes others.
     bases: Vec<ComputedBase>,
-    /// Functions and parts at whose instructions control may arrive because an address was computed, by their starts;
-    /// each with the address of the instruction that computes it.
+    /// Functions and parts at whose instructions control may arrive because an address was
+    /// computed, by their starts; each with the address of the instruction that computes it.
     entered_within: HashMap<u64, u64>,
 }
 
@@ -162,8 +162,8 @@ impl CodeIndex {
         self.computed.contains(address)
     }
 
-    /// Address of the instruction that computes addresses within a function or a part, so that control may arrive at any
-    /// instruction of it.
+    /// Address of the instruction that computes addresses within a function or a part, so that
+    /// control may arrive at any instruction of it.
     pub fn computes_entry(&self, start: u64) -> Option<u64> {
         self.entered_within.get(&start).copied()
     }
@@ -250,9 +250,9 @@ impl CodeIndex {
         self.owners.iter().map(|(part, function)| (*part, *function))
     }
 
-    /// Records the addresses that an instruction refers to, if it is not a direct branch. Returns the
-    /// address of a possible jump table, and whether its entries are addresses. `number`: that of the instruction;
-    /// `named`: the addresses of instructions that are loaded into registers.
+    /// Records the addresses that an instruction refers to, if it is not a direct branch. Returns
+    /// the address of a possible jump table, and whether its entries are addresses. `number`: that
+    /// of the instruction; `named`: the addresses of instructions that are loaded into registers.
     fn record_references(
         &mut self,
         image: &Image,
@@ -307,8 +307,9 @@ impl CodeIndex {
         }
     }
 
-    /// Records an address that an instruction of a program at a fixed address has as the displacement of its memory
-    /// operand. Returns the address if it may be that of a table of addresses.
+    /// Records an address that an instruction of a program at a fixed address has as the
+    /// displacement of its memory operand. Returns the address if it may be that of a table of
+    /// addresses.
     fn record_displacement(
         &mut self,
         image: &Image,
@@ -337,8 +338,8 @@ impl CodeIndex {
         }
     }
 
-    /// Reads a table for as long as its entries lead into the function: addresses, or distances from the table's own
-    /// address.
+    /// Reads a table for as long as its entries lead into the function: addresses, or distances
+    /// from the table's own address.
     fn read_table(&mut self, image: &Image, table: &NamedTable, end: u64) {
         let (address, range) = (table.address, table.range.0..table.range.1);
         let Some(bytes) = data_at(image, address) else { return };
@@ -360,8 +361,9 @@ impl CodeIndex {
         }
     }
 
-    /// Records that control may arrive at any byte of the function or part with an address, but within its first
-    /// instruction. An address at the beginning of a function may also be the end of the one before it.
+    /// Records that control may arrive at any byte of the function or part with an address, but
+    /// within its first instruction. An address at the beginning of a function may also be the end
+    /// of the one before it.
     fn add_computed_entries(&mut self, image: &Image, base: ComputedBase) {
         let before = |at: u64| range_at(image, at.checked_sub(1)?);
         let at_start =
@@ -384,7 +386,8 @@ impl CodeIndex {
     }
 }
 
-/// Decodes instructions, also those behind bytes that are none: what they refer to must not be missed.
+/// Decodes instructions, also those behind bytes that are none: what they refer to must not be
+/// missed.
 fn all_instructions(bytes: &[u8], start: u64) -> impl Iterator<Item = Instruction> + '_ {
     let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
     std::iter::from_fn(move || {

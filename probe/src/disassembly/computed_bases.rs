@@ -1,6 +1,7 @@
 //! Finds addresses of instructions from which a function computes others.
 //!
-//! Hand-written code enters an unrolled loop at a computed place, and tables of small numbers hold distances from a label:
+//! Hand-written code enters an unrolled loop at a computed place, and tables of small numbers hold
+//! distances from a label:
 //!
 //! ```text
 //! lea rcx, [rip + unrolled]
@@ -8,10 +9,11 @@
 //! call rcx
 //! ```
 //!
-//! Control may then arrive at any instruction of the function that contains the address. Such an address is followed
-//! from the instruction that names it, through registers and the stack, along all paths, to an operation that changes
-//! it. What is done with the result is not examined: a function too many only gets a smaller jump. Addresses that are
-//! passed to other functions or stored elsewhere are not followed.
+//! Control may then arrive at any instruction of the function that contains the address. Such an
+//! address is followed from the instruction that names it, through registers and the stack, along
+//! all paths, to an operation that changes it. What is done with the result is not examined: a
+//! function too many only gets a smaller jump. Addresses that are passed to other functions or
+//! stored elsewhere are not followed.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -22,7 +24,8 @@ use iced_x86::{
 
 use super::{branch_target, is_call};
 
-/// Most steps on the paths of a function: for each of its instructions, and in addition for short functions.
+/// Most steps on the paths of a function: for each of its instructions, and in addition for short
+/// functions.
 const STEPS_EACH: usize = 64;
 const STEPS: usize = 256;
 /// Most places on the stack that are followed at once.
@@ -63,8 +66,8 @@ pub(super) struct ComputedBase {
     pub place: u64,
 }
 
-/// Where copies of an address are: registers as a set of bits, and distances of places on the stack from the stack
-/// pointer at the beginning, or from the frame pointer.
+/// Where copies of an address are: registers as a set of bits, and distances of places on the stack
+/// from the stack pointer at the beginning, or from the frame pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Copies {
     registers: u16,
@@ -81,7 +84,8 @@ enum Effect {
     Computed,
 }
 
-/// Finds the addresses among `named` from which the instructions of a function or a part compute others.
+/// Finds the addresses among `named` from which the instructions of a function or a part compute
+/// others.
 pub(super) fn find(
     instructions: &[Instruction],
     range: &Range<u64>,
@@ -97,8 +101,8 @@ pub(super) fn find(
     all
 }
 
-/// Follows an address. Returns the address of an instruction that computes another from it, or the last one that was
-/// reached when no steps are left.
+/// Follows an address. Returns the address of an instruction that computes another from it, or the
+/// last one that was reached when no steps are left.
 fn follow(
     instructions: &[Instruction],
     range: &Range<u64>,

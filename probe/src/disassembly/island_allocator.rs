@@ -1,5 +1,5 @@
-//! Allocates the islands that functions have no free bytes for: in bytes that adjacent functions leave free, or in
-//! place of instructions of an adjacent function, which are moved.
+//! Allocates the islands that functions have no free bytes for: in bytes that adjacent functions
+//! leave free, or in place of instructions of an adjacent function, which are moved.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,6 +1,7 @@
 //! Finds islands: five unused bytes within reach of a two-byte jump, which hold the jump to a stub.
 //!
-//! A function uses its own free bytes where it can; [`super::island_allocator`] finds the other islands.
+//! A function uses its own free bytes where it can; [`super::island_allocator`] finds the other
+//! islands.
 
 use std::ops::Range;
 

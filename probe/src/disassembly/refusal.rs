@@ -19,7 +19,8 @@ pub enum Refusal {
     Target(u64),
     /// The jump at this address leads to unknown places within the function.
     Computed(u64),
-    /// The instruction at this address computes addresses within the function, where control may arrive.
+    /// The instruction at this address computes addresses within the function, where control may
+    /// arrive.
     EnteredWithin(u64),
     /// The block is in a loop that can be entered at several blocks, so that it is not the head of
     /// a natural loop.
@@ -43,8 +44,8 @@ pub enum Refusal {
     GoBlock,
     /// A restartable sequence is at this address: its abort depends on where its code is.
     Sequence(u64),
-    /// The file has restartable sequences that are not known: a signature is at this address, and no descriptor
-    /// leads to it.
+    /// The file has restartable sequences that are not known: a signature is at this address, and
+    /// no descriptor leads to it.
     UnknownSequence(u64),
 }
 
@@ -120,9 +121,11 @@ impl Image {
         relocated.or_else(|| first(&self.differing).map(Refusal::Differs))
     }
 
-    /// Why instructions of a range must stay where they are for restartable sequences; `None` if there is no reason.
+    /// Why instructions of a range must stay where they are for restartable sequences; `None` if
+    /// there is no reason.
     pub(crate) fn sequence_within(&self, range: &Range<u64>) -> Option<Refusal> {
-        // The instruction before a section stores the address of its descriptor, after which nothing else is executed.
+        // The instruction before a section stores the address of its descriptor, after which
+        // nothing else is executed.
         let range = range.start..range.end.saturating_add(1);
         let known = self.sequences.first_within(&range).map(Refusal::Sequence);
         known.or(self.sequences.undescribed.map(Refusal::UnknownSequence))

@@ -139,8 +139,9 @@ fn no_branch_leads_into_overwritten_bytes() {
         let rewrites: Vec<Rewrite> = rewrites.into_iter().filter_map(Result::ok).collect();
         check(&path, &listing, &image, &rewrites);
         let refused = image.functions.len() - rewrites.len();
-        // A `switch` whose cases are a byte and a return has no space for any jump. A function that is entered at
-        // computed places, such as `__memcpy_ssse3`, is changed at its first instruction only.
+        // A `switch` whose cases are a byte and a return has no space for any jump. A function that
+        // is entered at computed places, such as `__memcpy_ssse3`, is changed at its first
+        // instruction only.
         let hidden = rewrites.iter().filter(|rewrite| !rewrite.hidden.is_empty()).count();
         let untagged = untagged(&listing, &image, &rewrites);
         println!(
@@ -149,7 +150,8 @@ fn no_branch_leads_into_overwritten_bytes() {
             image.functions.len(),
             listing.exits.len()
         );
-        // Few functions are taken for such by mistake: code behind a call that does not return seems to use their addresses.
+        // Few functions are taken for such by mistake: code behind a call that does not return
+        // seems to use their addresses.
         assert!(refused * 150 <= image.functions.len(), "{}", path.display());
         assert!(hidden * 250 <= image.functions.len(), "{}", path.display());
         check_blocks(&path, &listing, &image);

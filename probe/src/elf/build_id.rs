@@ -1,4 +1,5 @@
-//! Finds the build identifier of a file, which the linker computes from its contents, without reading the file as a whole.
+//! Finds the build identifier of a file, which the linker computes from its contents, without
+//! reading the file as a whole.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

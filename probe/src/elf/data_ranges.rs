@@ -23,7 +23,8 @@ use super::layout::{ENDIAN, File};
 use super::{frames, indirect_targets};
 use crate::regular_file;
 
-/// Tables of the dynamic section with a size in bytes, by their tags (generic ABI, "Dynamic Section").
+/// Tables of the dynamic section with a size in bytes, by their tags (generic ABI, "Dynamic
+/// Section").
 const SIZED: [(u32, u32); 6] = [
     (DT_RELA, DT_RELASZ),
     (DT_JMPREL, DT_PLTRELSZ),
@@ -140,7 +141,8 @@ impl Places<'_, '_> {
         all.into_iter().filter_map(|(address, bytes)| self.offsets(address, bytes)).collect()
     }
 
-    /// Address, end and number of symbols of a hash table (generic ABI supplement, "GNU hash section").
+    /// Address, end and number of symbols of a hash table (generic ABI supplement, "GNU hash
+    /// section").
     fn gnu_hash(&self, address: u64) -> Option<(u64, u64, u64)> {
         let [buckets, first, blooms, _] = self.words::<4>(address)?.map(u64::from);
         let bucket_table = address.checked_add(16 + 8 * blooms)?;

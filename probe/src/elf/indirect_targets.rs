@@ -1,8 +1,8 @@
 //! Finds the instruction addresses in a file's data, where control may arrive from anywhere.
 //!
-//! Such addresses are in pointers, relocations and the unwinder's landing pads. Every value that looks like a
-//! pointer counts as one: an address too many only prevents a jump there. Damaged data end the
-//! reading of their table.
+//! Such addresses are in pointers, relocations and the unwinder's landing pads. Every value that
+//! looks like a pointer counts as one: an address too many only prevents a jump there. Damaged data
+//! end the reading of their table.
 
 use std::ops::Range;
 
@@ -33,7 +33,8 @@ const FORMAT: u8 = 0x0f;
 const APPLICATION: u8 = 0x70;
 const PC_RELATIVE: u8 = 0x10;
 
-/// Reads the places of pointers to instructions in data, and the addresses that they contain; by place.
+/// Reads the places of pointers to instructions in data, and the addresses that they contain; by
+/// place.
 pub(super) fn pointers(file: &File, layout: &Layout) -> Vec<(u64, u64)> {
     // A relocatable file's pointers are all in relocations. Other words are numbers, such as
     // characters in tables of a static program. Only packed relocations leave the pointers in
@@ -111,7 +112,8 @@ fn unpacked(bytes: &[u8]) -> Vec<u64> {
 }
 
 /// Reads the ranges of instructions with a landing pad, and its address; by address. `tables`:
-/// start and address of the landing pad table for each range of unwind information; `segments`: data and instructions, which may contain such tables too.
+/// start and address of the landing pad table for each range of unwind information; `segments`:
+/// data and instructions, which may contain such tables too.
 ///
 /// The error states that tables share their bytes: together they could be far larger than the file.
 pub(super) fn call_sites(
@@ -156,8 +158,8 @@ fn words(layout: &Layout, segments: [&[Text]; 2]) -> Vec<(u64, u64)> {
     all
 }
 
-/// Places in data, and what relocations write to them when the file is loaded. Symbols have the values that this file
-/// gives them.
+/// Places in data, and what relocations write to them when the file is loaded. Symbols have the
+/// values that this file gives them.
 pub(super) fn relocations(file: &File, segments: [&[Text]; 2]) -> Vec<(u64, u64)> {
     let bytes = rela(file).and_then(|(address, size)| bytes_at(segments, address)?.get(..size));
     let entries = bytes.unwrap_or_default().as_chunks::<{ RELA_WORDS * size_of::<u64>() }>().0;

@@ -1,11 +1,12 @@
 //! Finds restartable sequences (rseq(2)) in a file.
 //!
-//! The kernel moves a thread that was preempted in a critical section to its abort handler. It compares the thread's
-//! address with the section's, so the section must be executed where it is in the file. A section is known by its
-//! descriptor in the file's data: version and flags (zero), start, bytes, address of the abort handler (Linux,
-//! `include/uapi/linux/rseq.h`). A program may also make a descriptor at run time. But four bytes of code
-//! before each abort handler are a signature, which the kernel checks. A signature to which no descriptor leads shows
-//! that there are such sections.
+//! The kernel moves a thread that was preempted in a critical section to its abort handler. It
+//! compares the thread's address with the section's, so the section must be executed where it is in
+//! the file. A section is known by its descriptor in the file's data: version and flags (zero),
+//! start, bytes, address of the abort handler (Linux, `include/uapi/linux/rseq.h`). A program may
+//! also make a descriptor at run time. But four bytes of code before each abort handler are a
+//! signature, which the kernel checks. A signature to which no descriptor leads shows that there
+//! are such sections.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -44,12 +45,14 @@ pub struct RestartableSequences {
     pub sections: Vec<CriticalSection>,
     /// Address of a signature to which no descriptor leads.
     pub undescribed: Option<u64>,
-    /// Addresses of the sections, and of the signatures before their abort handlers; ascending, none overlaps another.
+    /// Addresses of the sections, and of the signatures before their abort handlers; ascending,
+    /// none overlaps another.
     places: Vec<Range<u64>>,
 }
 
 impl RestartableSequences {
-    /// Reads an open file; the addresses in the result are offsets in the file. `None` if it cannot be read.
+    /// Reads an open file; the addresses in the result are offsets in the file. `None` if it cannot
+    /// be read.
     ///
     /// `signature`: the one that the process has registered.
     pub fn of_file(file: &std::fs::File, signature: u32) -> Option<RestartableSequences> {
@@ -89,7 +92,8 @@ impl RestartableSequences {
         RestartableSequences { sections, undescribed, places }
     }
 
-    /// The first address within a range that belongs to a section, or to the signature before its abort handler.
+    /// The first address within a range that belongs to a section, or to the signature before its
+    /// abort handler.
     pub fn first_within(&self, range: &Range<u64>) -> Option<u64> {
         let place = self.places.get(self.places.partition_point(|one| one.end <= range.start))?;
         (place.start < range.end).then_some(place.start.max(range.start))
@@ -157,13 +161,15 @@ pub fn has_signature(code: &[u8], signature: u32) -> bool {
     memmem::find_iter(code, &signature.to_le_bytes()).any(|at| !is_operand(code, at))
 }
 
-/// Whether the four bytes at an offset in code are the value that an instruction moves, pushes or compares.
+/// Whether the four bytes at an offset in code are the value that an instruction moves, pushes or
+/// compares.
 fn is_operand(code: &[u8], at: usize) -> bool {
     (1..=BEFORE_IMMEDIATE.min(at)).any(|before| {
         let mut decoder = Decoder::new(64, &code[at - before..], DecoderOptions::NONE);
         let instruction = decoder.decode();
         let offsets = decoder.get_constant_offsets(&instruction);
-        // `3d` before the four bytes is also the end of `ud1`, which disassemblers see before an abort handler.
+        // `3d` before the four bytes is also the end of `ud1`, which disassemblers see before an
+        // abort handler.
         let is_known = match instruction.mnemonic() {
             Mnemonic::Mov | Mnemonic::Push => true,
             Mnemonic::Cmp => before > 1,

@@ -1,4 +1,5 @@
-//! Writes snapshots of processes into a map: the first one whole, of each further one what has changed.
+//! Writes snapshots of processes into a map: the first one whole, of each further one what has
+//! changed.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
@@ -44,8 +45,8 @@ pub struct Figures {
     pub longest_scan_ns: u64,
     /// Longest time of a snapshot, in nanoseconds.
     pub longest_snapshot_ns: u64,
-    /// Longest time in which a page may have moved unnoticed: from the begin of a reading of its process to the end of the
-    /// next one, in nanoseconds; 0 if no process was read twice.
+    /// Longest time in which a page may have moved unnoticed: from the begin of a reading of its
+    /// process to the end of the next one, in nanoseconds; 0 if no process was read twice.
     pub longest_stale_ns: u64,
 }
 
@@ -101,9 +102,9 @@ impl<W: Write> Recorder<W> {
 
     /// Reads processes once. Returns how many had pages.
     ///
-    /// `must`: whether a process that cannot be read is an error, in the first snapshot also one that is not there. `marks`:
-    /// the number of the snapshot for the card, and what makes a mark for free use, before the first process is read and after
-    /// the last one.
+    /// `must`: whether a process that cannot be read is an error, in the first snapshot also one
+    /// that is not there. `marks`: the number of the snapshot for the card, and what makes a mark
+    /// for free use, before the first process is read and after the last one.
     ///
     /// # Errors
     /// [`PagesError::NoProcess`], [`PagesError::Denied`] or [`PagesError::Write`].

@@ -17,7 +17,8 @@ use crate::stubs::layout::PAGE_BYTES;
 const ENTRY_BYTES: u64 = 8;
 /// Most entries that are read at once.
 const ENTRIES: u64 = 1 << 13;
-/// Bits of an entry: it is in memory; swapped out; of a file or shared memory. The number of its frame is in the low bits.
+/// Bits of an entry: it is in memory; swapped out; of a file or shared memory. The number of its
+/// frame is in the low bits.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const FILE: u64 = 1 << 61;
@@ -36,7 +37,8 @@ pub struct Found {
     pub hidden_pages: u64,
 }
 
-/// The entries of a process's pages. They are those of the program that the process executed when this was opened.
+/// The entries of a process's pages. They are those of the program that the process executed when
+/// this was opened.
 #[derive(Debug)]
 pub struct Pages {
     file: File,
@@ -110,7 +112,8 @@ impl Found {
     }
 }
 
-/// Whether the kernel shows the numbers of frames to this process: it does with the capability `CAP_SYS_ADMIN`.
+/// Whether the kernel shows the numbers of frames to this process: it does with the capability
+/// `CAP_SYS_ADMIN`.
 ///
 /// # Errors
 /// The entries of this process cannot be read.

@@ -131,14 +131,16 @@ pub fn enter_handler(thread: Pid, signal: SignalNumber) -> Result<Delivery, Ptra
 }
 
 impl Stopped<'_> {
-    /// Delivers the pending signals of stopped threads that have handlers. The threads stop again before their handlers'
-    /// first instructions.
+    /// Delivers the pending signals of stopped threads that have handlers. The threads stop again
+    /// before their handlers' first instructions.
     ///
-    /// Without this, a thread that makes an injected system call, for which all signals are blocked, would get its pending
-    /// signal later: the kernel queues it again, behind those that were sent meanwhile. A signal of a timer that is pending
-    /// there already would be dropped, with the count of its expirations (Linux, `ptrace_signal`, `legacy_queue`).
+    /// Without this, a thread that makes an injected system call, for which all signals are
+    /// blocked, would get its pending signal later: the kernel queues it again, behind those that
+    /// were sent meanwhile. A signal of a timer that is pending there already would be dropped,
+    /// with the count of its expirations (Linux, `ptrace_signal`, `legacy_queue`).
     ///
-    /// Threads in memory that was added to the process are left alone (`is_added`): their handlers would see addresses of it.
+    /// Threads in memory that was added to the process are left alone (`is_added`): their handlers
+    /// would see addresses of it.
     ///
     /// # Errors
     /// [`PtraceError`] if the kernel refuses, or if the process has ended.
@@ -211,7 +213,8 @@ struct Peek {
     count: i32,
 }
 
-/// Signals that are pending for a stopped thread, with the `si_code` of each: the first 64 of one queue.
+/// Signals that are pending for a stopped thread, with the `si_code` of each: the first 64 of one
+/// queue.
 ///
 /// # Errors
 /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
@@ -223,7 +226,8 @@ pub fn pending_signals(
     let peek = Peek { from: 0, flags, count: SIGNALS as i32 };
     // SAFETY: the structure consists of integers and addresses only.
     let mut found: [libc::siginfo_t; SIGNALS] = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel reads one structure, and writes at most as many as are asked for to an array that outlives the call.
+    // SAFETY: the kernel reads one structure, and writes at most as many as are asked for to an
+    // array that outlives the call.
     let result =
         unsafe { libc::ptrace(PEEK, thread.as_raw(), &raw const peek, found.as_mut_ptr()) };
     let count = Errno::result(result);

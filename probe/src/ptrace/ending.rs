@@ -8,8 +8,9 @@ use super::SignalNumber;
 /// Offset that a shell adds to a signal's number to form an exit status.
 const BY_SIGNAL: i32 = 128;
 
-/// Blocks the signals that end following a program, and those of its process, which are waited for instead. Returns the
-/// former. Programs that [`launch`](super::launch()) starts do not inherit that.
+/// Blocks the signals that end following a program, and those of its process, which are waited for
+/// instead. Returns the former. Programs that [`launch`](super::launch()) starts do not inherit
+/// that.
 ///
 /// # Errors
 /// The error of setting the signal mask.
@@ -22,11 +23,12 @@ pub fn block_signals() -> Result<SigSet, Errno> {
     Ok(signals)
 }
 
-/// Ends this process by the signal that has ended the program, without a core dump; the program has written its own.
+/// Ends this process by the signal that has ended the program, without a core dump; the program has
+/// written its own.
 pub fn end_by(SignalNumber(signal): SignalNumber) -> ! {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the limit outlives the call; the other arguments are numbers, and a set that is initialised before it is
-    // read. No handler of this process is installed.
+    // SAFETY: the limit outlives the call; the other arguments are numbers, and a set that is
+    // initialised before it is read. No handler of this process is installed.
     unsafe {
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
         libc::prctl(libc::PR_SET_DUMPABLE, 0);

@@ -1,8 +1,8 @@
 //! Ends this program's waits for threads that do not stop, when signals ask for that.
 //!
-//! A thread that waits in the kernel where no signal interrupts it cannot be stopped: for a file system that does not
-//! answer, or for a child that vfork(2) has started. Signals that ask this program to end are blocked, and handled
-//! between events, so such a wait would outlast them all.
+//! A thread that waits in the kernel where no signal interrupts it cannot be stopped: for a file
+//! system that does not answer, or for a child that vfork(2) has started. Signals that ask this
+//! program to end are blocked, and handled between events, so such a wait would outlast them all.
 //!
 //! | state | what ends |
 //! |---|---|
@@ -10,7 +10,8 @@
 //! | [`LEAST`] after a first signal was handled, another one is pending | the same |
 //! | [`REST`] after that | this program, whatever it waits for |
 //!
-//! Invariant: a traced program goes on correctly when this program ends at any moment, as when it is killed.
+//! Invariant: a traced program goes on correctly when this program ends at any moment, as when it
+//! is killed.
 
 use std::io::Write;
 use std::sync::Once;
@@ -19,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 
-/// How long a thread that does not stop is waited for in any case, and the time between two signals that end this
-/// program.
+/// How long a thread that does not stop is waited for in any case, and the time between two signals
+/// that end this program.
 pub(super) const LEAST: Duration = Duration::from_secs(2);
 /// How long a thread is waited for once waits are given up.
 const SHORT: Duration = Duration::from_millis(20);
@@ -34,7 +35,8 @@ const INCOMPLETE: i32 = 3;
 /// Whether waits are given up.
 static IS_GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
-/// Whether a signal that asks this program to end has arrived; it is blocked, so that it is handled in order later.
+/// Whether a signal that asks this program to end has arrived; it is blocked, so that it is handled
+/// in order later.
 pub fn is_asked_to_end() -> bool {
     let mut pending = SigSet::empty();
     // SAFETY: the kernel writes a set, and nothing else.
@@ -58,7 +60,8 @@ pub(super) fn begin() {
     STARTED.call_once(|| drop(std::thread::Builder::new().name("escape".to_owned()).spawn(watch)));
 }
 
-/// Waits for another signal, which stays pending, and ends this program if it does not end by itself.
+/// Waits for another signal, which stays pending, and ends this program if it does not end by
+/// itself.
 fn watch() {
     let begin = Instant::now();
     while begin.elapsed() < LEAST || !is_asked_to_end() {

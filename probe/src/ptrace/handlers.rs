@@ -89,7 +89,8 @@ fn return_at(memory: &impl ReadMemory, address: RunAddr) -> Option<u64> {
     RETURN.iter().find(begins).map(|way| way.len() as u64)
 }
 
-/// Whether a thread is within a restorer, before its system call. `changed`: restorers whose code was changed.
+/// Whether a thread is within a restorer, before its system call. `changed`: restorers whose code
+/// was changed.
 fn is_returning(memory: &impl ReadMemory, rip: RunAddr, changed: &[RunAddr]) -> bool {
     let is_at = |before: u64| {
         let start = rip.wrapping_sub(before);

@@ -188,10 +188,10 @@ impl Stopped<'_> {
         Ok(result)
     }
 
-    /// Resumes a thread until it is at a certain stop, and returns that. A pending signal is blocked
-    /// by the mask and remains pending (signal(7)). `SIGSTOP` cannot be blocked: it stops the
-    /// process, and only this thread goes on. It is not sent again after the call, because `SIGCONT`
-    /// may have come in between.
+    /// Resumes a thread until it is at a certain stop, and returns that. A pending signal is
+    /// blocked by the mask and remains pending (signal(7)). `SIGSTOP` cannot be blocked: it stops
+    /// the process, and only this thread goes on. It is not sent again after the call, because
+    /// `SIGCONT` may have come in between.
     fn resume_until(
         &mut self,
         thread: Pid,

@@ -1,18 +1,20 @@
 //! Lets system calls go on that the stop of a thread has interrupted.
 //!
-//! The kernel makes most interrupted calls again if no signal handler runs. Others fail with EINTR each time that the thread
-//! is woken up, also by a tracer or by an ignored signal of a traced thread: those that wait with a time-out, and some
-//! more (signal(7), "Interruption of system calls and library functions by stop signals"). At a stop for a signal or for a tracer,
-//! the thread is where the kernel is about to decide that. If the result is `-ERESTARTNOHAND` there, the kernel makes the
-//! call again, unless a handler runs: then the call fails with EINTR, as in a plain run.
+//! The kernel makes most interrupted calls again if no signal handler runs. Others fail with EINTR
+//! each time that the thread is woken up, also by a tracer or by an ignored signal of a traced
+//! thread: those that wait with a time-out, and some more (signal(7), "Interruption of system calls
+//! and library functions by stop signals"). At a stop for a signal or for a tracer, the thread is
+//! where the kernel is about to decide that. If the result is `-ERESTARTNOHAND` there, the kernel
+//! makes the call again, unless a handler runs: then the call fails with EINTR, as in a plain run.
 //!
-//! The kernel begins the time-out anew. So the first stop within a call is noted; at a later one, after the time-out, the call
-//! ends as at its time-out. That it is the same call is certain: the thread gets status flags that no instruction produces
-//! but those that load flags, zero without even parity, and any arithmetic after the call replaces them. Compilers
-//! and the C library expect nothing of flags after a system call.
+//! The kernel begins the time-out anew. So the first stop within a call is noted; at a later one,
+//! after the time-out, the call ends as at its time-out. That it is the same call is certain: the
+//! thread gets status flags that no instruction produces but those that load flags, zero without
+//! even parity, and any arithmetic after the call replaces them. Compilers and the C library expect
+//! nothing of flags after a system call.
 //!
-//! Invariant: a call never ends before its time-out. It ends later by the time before the first stop, and by the time between the last
-//! stop within the call and its first one.
+//! Invariant: a call never ends before its time-out. It ends later by the time before the first
+//! stop, and by the time between the last stop within the call and its first one.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -32,10 +34,12 @@ const RESTART_UNLESS_HANDLED: i64 = -514;
 /// Zero and parity flag.
 const ZERO: u64 = 1 << 6;
 const PARITY: u64 = 1 << 2;
-/// `IORING_ENTER_EXT_ARG`, and where its structure has the address of a time-out (io_uring_enter(2)).
+/// `IORING_ENTER_EXT_ARG`, and where its structure has the address of a time-out
+/// (io_uring_enter(2)).
 const EXTENDED: u64 = 1 << 3;
 const EXTENDED_TIME_AT: u64 = 16;
-/// Number of io_pgetevents(2), which `libc` lacks (Linux, `arch/x86/entry/syscalls/syscall_64.tbl`).
+/// Number of io_pgetevents(2), which `libc` lacks (Linux,
+/// `arch/x86/entry/syscalls/syscall_64.tbl`).
 const IO_PGETEVENTS: i64 = 333;
 /// Bytes of the instruction `syscall`.
 const SYSCALL_BYTES: u64 = 2;
@@ -46,7 +50,8 @@ const MOST: usize = 1 << 14;
 type Key = [u64; 9];
 
 thread_local! {
-    /// When threads were stopped first in the call that they are in. One thread is the tracer of all.
+    /// When threads were stopped first in the call that they are in. One thread is the tracer of
+    /// all.
     static STOPPED: RefCell<HashMap<Pid, (Key, Instant)>> = RefCell::new(HashMap::new());
 }
 
@@ -59,14 +64,16 @@ struct TimeOut {
     result: i64,
 }
 
-/// Whether a stopped thread is in a system call that has failed with EINTR, and that the kernel would not make again.
+/// Whether a stopped thread is in a system call that has failed with EINTR, and that the kernel
+/// would not make again.
 pub fn is_interrupted(registers: &libc::user_regs_struct) -> bool {
     let is_failed = registers.rax.cast_signed() == -i64::from(libc::EINTR);
     is_failed && registers.orig_rax.cast_signed() >= 0 && wait_of(registers).is_some()
 }
 
-/// Whether a thread is stopped at the start or end of a system call that the stop itself interrupts. It has to be stopped again
-/// for its call to go on. A call that begins is taken back: the kernel would find that the thread is to stop, and fail it.
+/// Whether a thread is stopped at the start or end of a system call that the stop itself
+/// interrupts. It has to be stopped again for its call to go on. A call that begins is taken back:
+/// the kernel would find that the thread is to stop, and fail it.
 pub(super) fn is_to_stop_again(status: Status) -> bool {
     let Status::Stopped(thread, SignalNumber::SYSTEM_CALL) = status else { return false };
     let Ok(registers) = ptrace::getregs(thread) else { return false };
@@ -82,7 +89,8 @@ pub(super) fn is_to_stop_again(status: Status) -> bool {
     is_interrupted(&registers) || is_start && ptrace::setregs(thread, before).is_ok()
 }
 
-/// Lets the call of a stopped thread go on if a stop has interrupted it. `status`: the stop. Ignored if the thread has ended.
+/// Lets the call of a stopped thread go on if a stop has interrupted it. `status`: the stop.
+/// Ignored if the thread has ended.
 ///
 /// # Errors
 /// [`PtraceError::System`] if the kernel refuses.
@@ -129,7 +137,8 @@ fn stops(signal: i32) -> bool {
     signal > libc::SIGRTMAX() || stops.contains(&signal)
 }
 
-/// When a thread was stopped first in its call. `is_same`: whether it has executed nothing since the last stop.
+/// When a thread was stopped first in its call. `is_same`: whether it has executed nothing since
+/// the last stop.
 fn first_stop(thread: Pid, registers: &libc::user_regs_struct, is_same: bool) -> Instant {
     let one = registers;
     let key = [one.orig_rax, one.rdi, one.rsi, one.rdx, one.r10, one.r8, one.r9, one.rip, one.rsp];
@@ -163,7 +172,8 @@ enum Wait {
     Socket(u64, libc::c_int, i64),
 }
 
-/// How the call of a thread waits; `None` for calls that the kernel makes again, or that fail with EINTR for other reasons.
+/// How the call of a thread waits; `None` for calls that the kernel makes again, or that fail with
+/// EINTR for other reasons.
 fn wait_of(registers: &libc::user_regs_struct) -> Option<Wait> {
     let again = -i64::from(libc::EAGAIN);
     let one = registers;

@@ -152,7 +152,8 @@ fn begins_as_memory(
     read(first.start, &mut memory) && file.read_exact_at(&mut bytes, 0).is_ok() && memory == bytes
 }
 
-/// Read access to the memory of a process whose threads may be running: what is read may change meanwhile.
+/// Read access to the memory of a process whose threads may be running: what is read may change
+/// meanwhile.
 #[derive(Debug)]
 pub struct RunningMemory {
     pid: Pid,

@@ -1,7 +1,8 @@
 //! Searches memory of a process: touched pages only, piece by piece, limited by a budget.
 //!
-//! The process is stopped meanwhile, and chooses how much memory it has. So each search has a budget for all of the
-//! process, and a process that exceeds it is refused: part of a search would miss what the search is for.
+//! The process is stopped meanwhile, and chooses how much memory it has. So each search has a
+//! budget for all of the process, and a process that exceeds it is refused: part of a search would
+//! miss what the search is for.
 
 use std::ops::Range;
 
@@ -14,17 +15,18 @@ use crate::stubs::layout::PAGE_BYTES;
 
 /// Bytes of memory that are read at once.
 const PIECE: u64 = 1 << 20;
-/// Bytes of memory that are searched before a signal ends the search: after a short one, an attachment is completed and
-/// ends in order.
+/// Bytes of memory that are searched before a signal ends the search: after a short one, an
+/// attachment is completed and ends in order.
 const SHORT: u64 = 16 << 20;
 
-/// Reads the touched parts of a range of a mapping in pieces. `each` gets the address of a piece, the number of its
-/// bytes, and its bytes followed by up to `overlap` bytes behind it, as far as these can be read. Pages that cannot be
-/// read are left out.
+/// Reads the touched parts of a range of a mapping in pieces. `each` gets the address of a piece,
+/// the number of its bytes, and its bytes followed by up to `overlap` bytes behind it, as far as
+/// these can be read. Pages that cannot be read are left out.
 ///
 /// # Errors
-/// [`PtraceError::TooMuchMemory`] if the budget is exceeded, [`PtraceError::Interrupted`] if a signal asks this program
-/// to end a long search, [`PtraceError::Ended`] if the process has ended; errors of `each`.
+/// [`PtraceError::TooMuchMemory`] if the budget is exceeded, [`PtraceError::Interrupted`] if a
+/// signal asks this program to end a long search, [`PtraceError::Ended`] if the process has ended;
+/// errors of `each`.
 pub(crate) fn for_each_piece(
     memory: &impl ReadMemory,
     pages: &TouchedPages,

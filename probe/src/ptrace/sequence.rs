@@ -1,10 +1,11 @@
 //! Aborts the restartable sequences (rseq(2)) in which threads are stopped.
 //!
-//! The kernel moves a thread that was preempted in a critical section to the section's abort handler, when the thread is
-//! about to go on. Each stop preempts a thread. But the kernel compares the address at which the thread goes on: if
-//! that is not within the section any more, because the thread was moved to other code, the section is forgotten and
-//! never aborted. Therefore a thread is moved to the abort handler as soon as it is stopped, exactly as the kernel would
-//! do (Linux, `rseq_ip_fixup`). What comes from the process is checked as the kernel checks it.
+//! The kernel moves a thread that was preempted in a critical section to the section's abort
+//! handler, when the thread is about to go on. Each stop preempts a thread. But the kernel compares
+//! the address at which the thread goes on: if that is not within the section any more, because the
+//! thread was moved to other code, the section is forgotten and never aborted. Therefore a thread
+//! is moved to the abort handler as soon as it is stopped, exactly as the kernel would do (Linux,
+//! `rseq_ip_fixup`). What comes from the process is checked as the kernel checks it.
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
@@ -14,8 +15,8 @@ use crate::address::RunAddr;
 
 /// `PTRACE_GET_RSEQ_CONFIGURATION` (ptrace(2)), since Linux 5.13.
 const GET_CONFIGURATION: libc::c_uint = 0x420f;
-/// Offset of the address of the descriptor in the registered area, and bytes of a descriptor (Linux,
-/// `include/uapi/linux/rseq.h`).
+/// Offset of the address of the descriptor in the registered area, and bytes of a descriptor
+/// (Linux, `include/uapi/linux/rseq.h`).
 const DESCRIPTOR_AT: u64 = 8;
 const DESCRIPTOR_BYTES: usize = 32;
 const SIGNATURE_BYTES: u64 = 4;
@@ -40,7 +41,8 @@ struct Configuration {
     padding: u32,
 }
 
-/// The area that a stopped thread has registered; `None` if there is none, or if the kernel cannot tell.
+/// The area that a stopped thread has registered; `None` if there is none, or if the kernel cannot
+/// tell.
 pub fn sequence_area(thread: Pid) -> Option<SequenceArea> {
     let mut found = Configuration::default();
     let size = size_of::<Configuration>();
@@ -77,8 +79,8 @@ impl Process {
         self.go_to_abort(thread, area, RunAddr(abort)).map(drop)
     }
 
-    /// Moves a stopped thread to an abort handler, if that has the signature. The thread is in no section then. Returns
-    /// whether it was moved.
+    /// Moves a stopped thread to an abort handler, if that has the signature. The thread is in no
+    /// section then. Returns whether it was moved.
     ///
     /// # Errors
     /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.

@@ -369,7 +369,8 @@ impl Process {
         threads.try_for_each(|(thread, state)| detach(thread, state.signal()))
     }
 
-    /// Resumes all stopped threads, and children that they have started, after an error, and stops tracing them.
+    /// Resumes all stopped threads, and children that they have started, after an error, and stops
+    /// tracing them.
     pub fn release(&mut self) {
         for child in std::mem::take(&mut self.forked) {
             // It is at its first stop soon, or has ended.

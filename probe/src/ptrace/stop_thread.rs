@@ -1,9 +1,9 @@
 //! Stops one thread.
 //!
-//! A thread also stops at its exit (`PTRACE_O_TRACEEXIT`); its registers are recorded, and it is resumed.
-//! Other threads may wait in the kernel for that exit, where they cannot be stopped: a thread that
-//! executes another program waits for the exit of all others. Therefore, while one thread is waited
-//! for, threads at their exit are resumed.
+//! A thread also stops at its exit (`PTRACE_O_TRACEEXIT`); its registers are recorded, and it is
+//! resumed. Other threads may wait in the kernel for that exit, where they cannot be stopped: a
+//! thread that executes another program waits for the exit of all others. Therefore, while one
+//! thread is waited for, threads at their exit are resumed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,8 +29,8 @@ pub enum MayStay {
     /// None: a thread that does not stop is an error.
     #[default]
     None,
-    /// Any, if signals end the wait for it. These threads are waited for only a moment if they are blocked: they are in
-    /// system calls, and execute code that stays.
+    /// Any, if signals end the wait for it. These threads are waited for only a moment if they are
+    /// blocked: they are in system calls, and execute code that stays.
     Any(BTreeSet<Pid>),
 }
 

@@ -1,4 +1,5 @@
-//! Access to stopped threads: only a guard that exists while threads are stopped reads and writes them.
+//! Access to stopped threads: only a guard that exists while threads are stopped reads and writes
+//! them.
 //!
 //! | guard | what is stopped | access |
 //! |---|---|---|
@@ -6,7 +7,8 @@
 //! | [`StoppedThread`] | one thread, which has reported an event | its registers, the memory that it uses |
 //! | [`RunningMemory`](super::RunningMemory) | nothing | reads memory |
 //!
-//! A [`Stopped`] borrows its [`Process`] mutably, so the process cannot be resumed while the guard is in use.
+//! A [`Stopped`] borrows its [`Process`] mutably, so the process cannot be resumed while the guard
+//! is in use.
 
 use std::ops::Deref;
 
@@ -24,7 +26,8 @@ pub trait ReadMemory {
     /// Reads memory.
     ///
     /// # Errors
-    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes are mapped.
+    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes
+    /// are mapped.
     fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError>;
 
     /// Whether a signal to this program ends a long search of the memory.
@@ -65,7 +68,8 @@ impl Stopped<'_> {
     /// Reads memory.
     ///
     /// # Errors
-    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes are mapped.
+    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes
+    /// are mapped.
     pub fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError> {
         self.process.read_memory(address, bytes)
     }
@@ -73,7 +77,8 @@ impl Stopped<'_> {
     /// Writes memory, regardless of its protection.
     ///
     /// # Errors
-    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes are mapped.
+    /// [`PtraceError::Ended`] if the process has ended; [`PtraceError::System`] if not all bytes
+    /// are mapped.
     pub fn write(&self, address: RunAddr, bytes: &[u8]) -> Result<(), PtraceError> {
         self.process.write_memory(address, bytes)
     }
@@ -108,7 +113,8 @@ impl Stopped<'_> {
         self.process.restorers.push(address);
     }
 
-    /// Forgets all changed restorers: they are as in their files again. Frames are searched for anew.
+    /// Forgets all changed restorers: they are as in their files again. Frames are searched for
+    /// anew.
     pub(crate) fn forget_restorers(&mut self) {
         if !self.process.restorers.is_empty() {
             self.process.restorers.clear();
@@ -186,7 +192,8 @@ impl Process {
     /// ```
     ///
     /// # Errors
-    /// [`PtraceError::Ended`] if no thread is stopped: the process has ended, or its threads were resumed.
+    /// [`PtraceError::Ended`] if no thread is stopped: the process has ended, or its threads were
+    /// resumed.
     pub fn stopped(&mut self) -> Result<Stopped<'_>, PtraceError> {
         match self.threads.is_empty() {
             true => Err(PtraceError::Ended(self.pid)),

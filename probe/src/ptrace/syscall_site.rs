@@ -122,9 +122,10 @@ impl Stopped<'_> {
         Ok(site)
     }
 
-    /// Lets threads make the system calls for which a killed controller has prepared them, and removes what it has left
-    /// at the sites. Returns whether no thread is in a site or will return to one: such a thread has signals to handle
-    /// first, or is stopped, and may make its call later.
+    /// Lets threads make the system calls for which a killed controller has prepared them, and
+    /// removes what it has left at the sites. Returns whether no thread is in a site or will return
+    /// to one: such a thread has signals to handle first, or is stopped, and may make its call
+    /// later.
     ///
     /// # Errors
     /// [`PtraceError`] if the process cannot be read or written.
@@ -132,8 +133,8 @@ impl Stopped<'_> {
         self.free_sites().map(|(_, are_all_left)| are_all_left)
     }
 
-    /// Sites that no thread is in or will return to, with the content of their files. Also returns whether that is so
-    /// of all sites.
+    /// Sites that no thread is in or will return to, with the content of their files. Also returns
+    /// whether that is so of all sites.
     fn free_sites(&mut self) -> Result<(Vec<SyscallSite>, bool), PtraceError> {
         let mappings = mappings(self.pid)?;
         // A file may be mapped more than once: its headers are in the nearest mapping of its

@@ -1,12 +1,14 @@
-//! Finds the pages of a process that it has touched, so that a search does not read memory that holds nothing.
+//! Finds the pages of a process that it has touched, so that a search does not read memory that
+//! holds nothing.
 //!
-//! Reading an untouched page through `/proc/PID/mem` maps a page of zeros into the process: a search of a large
-//! reservation would take minutes, and would make the process larger. `/proc/PID/pagemap` shows which pages exist
-//! (Linux, `Documentation/admin-guide/mm/pagemap.rst`). Its ioctl `PAGEMAP_SCAN` (Linux 6.7) skips holes of any size;
-//! older kernels have 8 bytes for each page, which count as bytes that are read.
+//! Reading an untouched page through `/proc/PID/mem` maps a page of zeros into the process: a
+//! search of a large reservation would take minutes, and would make the process larger.
+//! `/proc/PID/pagemap` shows which pages exist (Linux, `Documentation/admin-guide/mm/pagemap.rst`).
+//! Its ioctl `PAGEMAP_SCAN` (Linux 6.7) skips holes of any size; older kernels have 8 bytes for
+//! each page, which count as bytes that are read.
 //!
-//! Only private memory without a file is zero where the process has no page. Of other mappings all pages count as
-//! touched, and so they do if the kernel has no such file.
+//! Only private memory without a file is zero where the process has no page. Of other mappings all
+//! pages count as touched, and so they do if the kernel has no such file.
 
 use std::fs::File;
 use std::ops::Range;
@@ -29,8 +31,8 @@ const ENTRY_BYTES: u64 = 8;
 const EXISTS: u64 = 1 << 63 | 1 << 62;
 /// `PAGEMAP_SCAN`: `_IOWR('f', 16, struct pm_scan_arg)`.
 const SCAN: libc::c_ulong = 0xc060_6610;
-/// Categories of pages (`PAGE_IS_PRESENT`, `PAGE_IS_SWAPPED`, `PAGE_IS_PFNZERO`): the last are pages that were only
-/// read.
+/// Categories of pages (`PAGE_IS_PRESENT`, `PAGE_IS_SWAPPED`, `PAGE_IS_PFNZERO`): the last are
+/// pages that were only read.
 const PRESENT: u64 = 1 << 3;
 const SWAPPED: u64 = 1 << 4;
 const ZERO: u64 = 1 << 5;
@@ -90,7 +92,8 @@ impl TouchedPages {
         self
     }
 
-    /// Touched parts at the beginning of a range of a mapping, and where the rest of the range begins.
+    /// Touched parts at the beginning of a range of a mapping, and where the rest of the range
+    /// begins.
     ///
     /// # Errors
     /// [`PtraceError::TooMuchMemory`] if the budget is exceeded.
@@ -120,8 +123,8 @@ impl TouchedPages {
 /// Result of one step: touched parts, and where the next step begins.
 pub(crate) type Step = (Vec<Range<RunAddr>>, RunAddr);
 
-/// One step of the ioctl: parts of the range that are in memory or swapped out, but no pages of zeros; `None` if the kernel
-/// does not have it.
+/// One step of the ioctl: parts of the range that are in memory or swapped out, but no pages of
+/// zeros; `None` if the kernel does not have it.
 pub(crate) fn scan(file: &File, range: &Range<RunAddr>) -> Option<Step> {
     let mut regions = [Region::default(); RANGES];
     let mut arguments = Arguments {
@@ -135,7 +138,8 @@ pub(crate) fn scan(file: &File, range: &Range<RunAddr>) -> Option<Step> {
         category_anyof_mask: PRESENT | SWAPPED,
         ..Arguments::default()
     };
-    // SAFETY: the kernel reads and writes the arguments and writes as many regions as they say; both outlive the call.
+    // SAFETY: the kernel reads and writes the arguments and writes as many regions as they say;
+    // both outlive the call.
     let count = unsafe { libc::ioctl(file.as_raw_fd(), SCAN, &raw mut arguments) };
     let count = usize::try_from(count).ok()?.min(RANGES);
     let parts = regions[..count].iter().map(|one| RunAddr(one.start)..RunAddr(one.end)).collect();

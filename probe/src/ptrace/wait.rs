@@ -3,9 +3,10 @@
 //! C libraries use such a signal to cancel threads, so that no program with threads can be traced
 //! without them.
 //!
-//! A stop before the delivery of a signal is not taken from the kernel (`WNOWAIT`): the thread would not get the signal if
-//! the tracer died before it resumed the thread (Linux, `wait_task_stopped`). All other stops are, also those with SIGTRAP,
-//! which the tracer itself may have caused.
+//! A stop before the delivery of a signal is not taken from the kernel (`WNOWAIT`): the thread
+//! would not get the signal if the tracer died before it resumed the thread (Linux,
+//! `wait_task_stopped`). All other stops are, also those with SIGTRAP, which the tracer itself may
+//! have caused.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -91,8 +92,8 @@ impl Status {
 }
 
 thread_local! {
-    /// Threads that have not been resumed since [`wait`] returned that they are stopped before the delivery of a signal. One
-    /// thread is the tracer of all.
+    /// Threads that have not been resumed since [`wait`] returned that they are stopped before the
+    /// delivery of a signal. One thread is the tracer of all.
     static AT_SIGNAL: RefCell<HashSet<Pid>> = RefCell::default();
 }
 
@@ -130,8 +131,8 @@ pub fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Status> {
     }
 }
 
-/// The next event of a thread, or of any thread, which stays with the kernel: the thread, and the signal if the thread is
-/// stopped before its delivery. `None` if there is none yet.
+/// The next event of a thread, or of any thread, which stays with the kernel: the thread, and the
+/// signal if the thread is stopped before its delivery. `None` if there is none yet.
 fn next_event(
     thread: Option<Pid>,
     flags: WaitPidFlag,
@@ -165,8 +166,8 @@ fn taken(thread: Pid, flags: WaitPidFlag) -> nix::Result<Status> {
 pub enum Waited {
     /// It has reported an event.
     Status(Status),
-    /// It has ended and its status is not available yet: that of a process's first thread is available after those of
-    /// all others.
+    /// It has ended and its status is not available yet: that of a process's first thread is
+    /// available after those of all others.
     Dead,
     /// It does not stop, and is not waited for any longer.
     Unstopped,
@@ -180,8 +181,8 @@ pub fn wait_for_stop(thread: Pid) -> nix::Result<Waited> {
     wait_for_stop_and(thread, |_| false)
 }
 
-/// Like [`wait_for_stop`]. `meanwhile`: called repeatedly if the wait is long, with its time. Returns whether the thread
-/// is not to be waited for any longer.
+/// Like [`wait_for_stop`]. `meanwhile`: called repeatedly if the wait is long, with its time.
+/// Returns whether the thread is not to be waited for any longer.
 ///
 /// # Errors
 /// As [`wait`].
@@ -195,7 +196,8 @@ pub(super) fn wait_for_stop_and(
         match wait_now()? {
             Status::StillAlive if tries < YIELDS => std::thread::yield_now(),
             Status::StillAlive if is_dead(thread) => {
-                // It may have ended since. Its status has to be taken: the end of its process is reported after that.
+                // It may have ended since. Its status has to be taken: the end of its process is
+                // reported after that.
                 return Ok(match wait_now()? {
                     Status::StillAlive => Waited::Dead,
                     status => Waited::Status(status),
@@ -245,9 +247,9 @@ pub(super) fn state(thread: Pid) -> Option<u8> {
     text.get(after + 2).copied()
 }
 
-/// Waits until a child of this process ends, or two signals ask this program to end, the second one two seconds
-/// after the first. Returns its exit status, or the signal that ended it; `None` if it is not a child of this process, or
-/// has not ended.
+/// Waits until a child of this process ends, or two signals ask this program to end, the second one
+/// two seconds after the first. Returns its exit status, or the signal that ended it; `None` if it
+/// is not a child of this process, or has not ended.
 pub fn wait_for_end(child: Pid) -> Option<Result<i32, SignalNumber>> {
     let mut first: Option<Instant> = None;
     wait_for_end_unless(child, || first.get_or_insert_with(Instant::now).elapsed() >= escape::LEAST)
@@ -283,8 +285,8 @@ fn wait_for_end_unless(
     }
 }
 
-/// Reaps ended threads of a process that this process still traces. The kernel reports the end of the
-/// first thread only after the ends of all others are taken.
+/// Reaps ended threads of a process that this process still traces. The kernel reports the end of
+/// the first thread only after the ends of all others are taken.
 fn take_ends_of_threads(pid: Pid) {
     let threads = super::proc::threads(pid).unwrap_or_default();
     for thread in threads.into_iter().filter(|thread| *thread != pid) {
@@ -308,8 +310,8 @@ pub fn resume_to_call(thread: Pid, signal: Option<SignalNumber>) -> Result<(), P
     }
 }
 
-/// Lets a stopped thread execute one instruction, after which it stops with `SIGTRAP`. If the tracer
-/// dies in between, that signal may end the program. Ignored if the thread has ended.
+/// Lets a stopped thread execute one instruction, after which it stops with `SIGTRAP`. If the
+/// tracer dies in between, that signal may end the program. Ignored if the thread has ended.
 ///
 /// # Errors
 /// [`PtraceError::System`] if the kernel refuses.

@@ -70,8 +70,8 @@ impl Rule {
         }
     }
 
-    /// Whether the rule may match functions of a file. `library`: file name of its library, `None` for
-    /// the program.
+    /// Whether the rule may match functions of a file. `library`: file name of its library, `None`
+    /// for the program.
     pub(super) fn applies_to(&self, library: Option<&str>) -> bool {
         match self {
             Rule::Library(glob, _) => library.is_some_and(|name| glob.is_match(name)),

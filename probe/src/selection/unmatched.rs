@@ -24,8 +24,9 @@ pub struct Unmatched {
 }
 
 impl Selection {
-    /// Records which rules match some functions of a file. `library`: as for [`Selection::matches`]. Rules that do not
-    /// apply to the functions of a library match none of them.
+    /// Records which rules match some functions of a file. `library`: as for
+    /// [`Selection::matches`]. Rules that do not apply to the functions of a library match none of
+    /// them.
     pub fn record_matches(&self, functions: &[Function], library: Option<&str>) {
         let rules = self.rules_for(library).map(|(_, named)| named);
         for named in rules.chain(self.granularity_rules.iter().map(|(_, named)| named)) {
@@ -36,8 +37,8 @@ impl Selection {
         }
     }
 
-    /// Records that the functions of a file are not known: rules that apply to them may match one. `library`: as for
-    /// [`Selection::matches`].
+    /// Records that the functions of a file are not known: rules that apply to them may match one.
+    /// `library`: as for [`Selection::matches`].
     pub fn record_unknown(&self, library: Option<&str>) {
         let rules = self.rules_for(library).map(|(_, named)| named);
         rules.filter(|named| named.rule.applies_to(library)).for_each(TrackedRule::set_matched);
@@ -86,16 +87,16 @@ pub fn near_misses(rule: &str, functions: &[Function]) -> Vec<String> {
     names
 }
 
-/// Distance of two texts: the number of letters to be inserted, removed or changed, or of neighbours
-/// to be exchanged, to turn one into the other (optimal string alignment); `None` if it is greater
-/// than `most`.
+/// Distance of two texts: the number of letters to be inserted, removed or changed, or of
+/// neighbours to be exchanged, to turn one into the other (optimal string alignment); `None` if it
+/// is greater than `most`.
 fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     if one.len().abs_diff(other.len()) > most || one.len().max(other.len()) > LONGEST {
         return None;
     }
-    // The distances of the first letters of `one` to those of `other`, for the last three numbers of
-    // letters of `one`.
+    // The distances of the first letters of `one` to those of `other`, for the last three numbers
+    // of letters of `one`.
     let mut row: Vec<usize> = (0..=other.len()).collect();
     let (mut last, mut before_last) = (row.clone(), row.clone());
     for (at, letter) in one.iter().enumerate() {

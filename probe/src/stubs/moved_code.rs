@@ -159,8 +159,8 @@ pub(super) fn encode(
     at: u64,
 ) -> Result<(Vec<u8>, Vec<u32>), StubError> {
     let numbers = Numbers::new(instructions);
-    // The block encoder would redirect a reference to one of the instructions to the copy, and one to the start of a file,
-    // which is at 0, to an added instruction.
+    // The block encoder would redirect a reference to one of the instructions to the copy, and one
+    // to the start of a file, which is at 0, to an added instruction.
     let is_own = |address| numbers.find(address).is_some();
     let names_itself = instructions
         .iter()

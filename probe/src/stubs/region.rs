@@ -113,7 +113,8 @@ impl Stubs {
         Ok(start)
     }
 
-    /// Generates the code of a tag in its space. `origin`: the original instruction whose unwind information holds.
+    /// Generates the code of a tag in its space. `origin`: the original instruction whose unwind
+    /// information holds.
     fn fill(
         &mut self,
         space: &TagSpace,

@@ -25,10 +25,10 @@
 //! Invariant: the code is safe for any frame. A missing resumption costs a count, never the
 //! program's state.
 //!
-//! Invariant: the code may be restarted before each of its instructions, as a signal within it does.
-//! Therefore the resumption is cleared after its address has been stored, not before: in between, a
-//! restart would find neither, and a thread that continues at the start of a region would count again.
-//! No list contains the stored address, which is in a stub.
+//! Invariant: the code may be restarted before each of its instructions, as a signal within it
+//! does. Therefore the resumption is cleared after its address has been stored, not before: in
+//! between, a restart would find neither, and a thread that continues at the start of a region
+//! would count again. No list contains the stored address, which is in a stub.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;

@@ -1,4 +1,5 @@
-//! A running program that checks that it works correctly, with threads, signals and waits of many kinds.
+//! A running program that checks that it works correctly, with threads, signals and waits of many
+//! kinds.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;

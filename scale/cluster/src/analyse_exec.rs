@@ -1,7 +1,7 @@
 //! An operator whose rows are the states of the analyses of pieces of data sets.
 //!
-//! Its input has a row for each piece: the piece as JSON. Its output has rows with consecutive parts of the state's bytes,
-//! because a message holds less than a large state.
+//! Its input has a row for each piece: the piece as JSON. Its output has rows with consecutive
+//! parts of the state's bytes, because a message holds less than a large state.
 
 use std::fmt;
 use std::path::Path;
@@ -50,7 +50,8 @@ pub struct AnalyseExec {
     properties: Arc<PlanProperties>,
 }
 
-/// Columns of the rows: the number of the piece, the bytes of its whole state, and the next of them.
+/// Columns of the rows: the number of the piece, the bytes of its whole state, and the next of
+/// them.
 fn schema() -> SchemaRef {
     let column = |name, kind| Field::new(name, kind, false);
     Arc::new(Schema::new(vec![

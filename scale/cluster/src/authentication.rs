@@ -5,10 +5,12 @@
 //! call     -> Authentication  accepted, or ended with UNAUTHENTICATED, before any of its body is read
 //! ```
 //!
-//! Ballista makes some of the connections itself, and lets others set no header of theirs but this one.
+//! Ballista makes some of the connections itself, and lets others set no header of theirs but this
+//! one.
 //!
-//! Invariant: a call that is refused has no effect. A program without a secret accepts only calls without a token, so programs
-//! of different settings do not work together unnoticed. What is behind this module does not see the token.
+//! Invariant: a call that is refused has no effect. A program without a secret accepts only calls
+//! without a token, so programs of different settings do not work together unnoticed. What is
+//! behind this module does not see the token.
 
 use std::net::SocketAddr;
 

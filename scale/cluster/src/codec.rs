@@ -1,4 +1,5 @@
-//! Writes plans as bytes, with what their functions have loaded and our operator that analyses pieces.
+//! Writes plans as bytes, with what their functions have loaded and our operator that analyses
+//! pieces.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,7 +16,8 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 
 use crate::analyse_exec::AnalyseExec;
 
-/// Begin of the bytes of [`AnalyseExec`]. Those of Ballista's operators begin with the tag of a field, a smaller byte.
+/// Begin of the bytes of [`AnalyseExec`]. Those of Ballista's operators begin with the tag of a
+/// field, a smaller byte.
 const ANALYSE: &[u8] = b"hmtt-analyse:";
 
 /// Ballista's codec, and the states of our functions.

@@ -1,7 +1,8 @@
 //! Connections of an executor to others, whose results its tasks read.
 //!
-//! A task uses a connection alone. After the task, the connection is kept for the next one. Ballista's pool of connections
-//! cannot be used: it is private to the engine that `engine` replaces.
+//! A task uses a connection alone. After the task, the connection is kept for the next one.
+//! Ballista's pool of connections cannot be used: it is private to the engine that `engine`
+//! replaces.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! Copies what is read of a data set in an object store to a folder: all that a plan of its pieces needs, or the parts of a piece.
+//! Copies what is read of a data set in an object store to a folder: all that a plan of its pieces
+//! needs, or the parts of a piece.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

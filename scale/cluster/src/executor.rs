@@ -6,7 +6,8 @@
 //! results_folder  results that are not needed any more
 //! ```
 //!
-//! The services for tasks and for results are at one port, and each call is checked before it is decoded.
+//! The services for tasks and for results are at one port, and each call is checked before it is
+//! decoded.
 
 mod membership;
 mod results_folder;
@@ -65,7 +66,8 @@ pub struct ExecutorOptions {
     pub scheduler: Address,
     /// Address to which tasks come, and at which results are read. Port 0: any.
     pub listen: Address,
-    /// Host by which others reach this executor; `None`: that from which it connects to the scheduler.
+    /// Host by which others reach this executor; `None`: that from which it connects to the
+    /// scheduler.
     pub advertise: Option<String>,
     /// Tasks that are executed at the same time.
     pub tasks: usize,
@@ -73,7 +75,8 @@ pub struct ExecutorOptions {
     pub memory_bytes: u64,
     /// Folder in which a folder of intermediate results is created.
     pub temporary: PathBuf,
-    /// Folders and URLs of object stores below which are the data sets that are read. Nothing else is.
+    /// Folders and URLs of object stores below which are the data sets that are read. Nothing else
+    /// is.
     pub data: Vec<String>,
     /// The secret of the cluster. Without it only loopback is possible.
     pub secret: Option<Secret>,
@@ -82,8 +85,8 @@ pub struct ExecutorOptions {
 /// Runs an executor until it is interrupted or terminated. Prints the address at which it listens.
 ///
 /// # Errors
-/// An address, the folder or a URL of an object store cannot be used, an address needs a secret, or the scheduler does not
-/// accept the executor or is lost.
+/// An address, the folder or a URL of an object store cannot be used, an address needs a secret, or
+/// the scheduler does not accept the executor or is lost.
 pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
     let mut signals = Signals::new()?;
     let locations = Arc::new(Locations::new(&options.data)?);
@@ -168,7 +171,8 @@ impl Signals {
     }
 }
 
-/// What Ballista needs for tasks. `engine`: is used by `tasks`, and given because Ballista requires one.
+/// What Ballista needs for tasks. `engine`: is used by `tasks`, and given because Ballista requires
+/// one.
 fn executor(
     options: &ExecutorOptions,
     port: u16,
@@ -212,7 +216,8 @@ fn with_memory(
     Arc::new(DefaultSessionRuntimeCache::new(runtimes, pools, SESSIONS))
 }
 
-/// What the scheduler gets to know of the executor. Without a host it uses the address from which the executor connects.
+/// What the scheduler gets to know of the executor. Without a host it uses the address from which
+/// the executor connects.
 fn registration(options: &ExecutorOptions, port: u16) -> ExecutorRegistration {
     let tasks = ExecutorResource { resource: Some(Resource::Vcores(options.tasks as u32)) };
     ExecutorRegistration {

@@ -1,11 +1,12 @@
 //! Decides where a plan is executed, by its leaves.
 //!
-//! A task of a cluster executes a part of a plan's partitions. Ballista restricts scans of files to that part; others
-//! are executed whole by each task, which multiplies their rows. So a plan that has such a leaf is not sent.
+//! A task of a cluster executes a part of a plan's partitions. Ballista restricts scans of files to
+//! that part; others are executed whole by each task, which multiplies their rows. So a plan that
+//! has such a leaf is not sent.
 //!
-//! Leaves without files that a plan has beside scans (no rows, or one row without columns) become rows in memory, which are
-//! restricted, too: in a union a task without such a leaf would otherwise have other metrics than the plan, and the
-//! scheduler would await its end in vain.
+//! Leaves without files that a plan has beside scans (no rows, or one row without columns) become
+//! rows in memory, which are restricted, too: in a union a task without such a leaf would otherwise
+//! have other metrics than the plan, and the scheduler would await its end in vain.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -43,7 +44,8 @@ enum Leaf {
 /// Where a plan is executed.
 ///
 /// # Errors
-/// The plan reads parts of a data set and something that the cluster cannot read; the name of the latter.
+/// The plan reads parts of a data set and something that the cluster cannot read; the name of the
+/// latter.
 pub fn place_of(plan: &Arc<dyn ExecutionPlan>) -> std::result::Result<Place, String> {
     let mut leaves = Vec::new();
     collect(plan, &mut leaves);
@@ -93,8 +95,8 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, leaves: &mut Vec<Leaf>) {
     }
 }
 
-/// Whether executors reach a store by its URL alone, which a plan has. URLs `https` of Amazon and Azure have the bucket in their
-/// path.
+/// Whether executors reach a store by its URL alone, which a plan has. URLs `https` of Amazon and
+/// Azure have the bucket in their path.
 pub fn is_reached(store: &ObjectStoreUrl) -> bool {
     let is_whole =
         |location: Location| !store.as_str().starts_with("https:") || location.is_read_only();

@@ -15,7 +15,8 @@
 //!            stores            the files and objects that it reads, within its locations
 //! ```
 //!
-//! Scheduler and executors listen by `listen`, and have `authentication` check each call; `secret` is what callers must have.
+//! Scheduler and executors listen by `listen`, and have `authentication` check each call; `secret`
+//! is what callers must have.
 //!
 //! `hmtt report --cluster` sends pieces of data sets in place of queries:
 //!
@@ -25,12 +26,14 @@
 //! states  -> client/states     bytes for the program that joins them
 //! ```
 //!
-//! Ballista executes the plans. `docs/scale.md` describes how a cluster is started, and what is promised when parts of it fail.
+//! Ballista executes the plans. `docs/scale.md` describes how a cluster is started, and what is
+//! promised when parts of it fail.
 //!
-//! Invariants: only scans of Parquet files, and rows that name pieces, are sent, because tasks of other scans would read all rows
-//! each. A query is sent again only while no row of it has been returned. No call of a program without the cluster's secret is
-//! decoded. Nothing of a plan is executed before all of its operators and paths are accepted, whoever has sent it. An executor opens
-//! no file outside its locations and its folder of results.
+//! Invariants: only scans of Parquet files, and rows that name pieces, are sent, because tasks of
+//! other scans would read all rows each. A query is sent again only while no row of it has been
+//! returned. No call of a program without the cluster's secret is decoded. Nothing of a plan is
+//! executed before all of its operators and paths are accepted, whoever has sent it. An executor
+//! opens no file outside its locations and its folder of results.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

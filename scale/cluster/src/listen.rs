@@ -8,8 +8,8 @@ use tokio::net::TcpListener;
 use crate::address::Address;
 use crate::secret::{HOW_TO_MAKE, Secret, VARIABLE};
 
-/// Listens at an address; returns it with its port. Port 0: any port. Without a secret an address that other machines could
-/// reach is refused, and nothing is opened.
+/// Listens at an address; returns it with its port. Port 0: any port. Without a secret an address
+/// that other machines could reach is refused, and nothing is opened.
 ///
 /// # Errors
 /// The address cannot be used, or needs a secret.

@@ -1,8 +1,9 @@
-//! The folders and URLs from which an executor reads data sets. Its user names them when it is started.
+//! The folders and URLs from which an executor reads data sets. Its user names them when it is
+//! started.
 //!
-//! A plan names files and objects by URLs. Any process that reaches the executor can send a plan. So each URL is compared
-//! with the locations before a file or a connection is opened. A path with a name such as `%2e%2e` is in no location,
-//! because a server may interpret the name as `..`.
+//! A plan names files and objects by URLs. Any process that reaches the executor can send a plan.
+//! So each URL is compared with the locations before a file or a connection is opened. A path with
+//! a name such as `%2e%2e` is in no location, because a server may interpret the name as `..`.
 
 use std::fs::File;
 use std::io;
@@ -118,7 +119,8 @@ impl Locations {
         self.folders.iter().find_map(|folder| Some((folder, folder.within(path)?)))
     }
 
-    /// Checks a file or object that a plan reads. A missing file is accepted, because the scan reports it.
+    /// Checks a file or object that a plan reads. A missing file is accepted, because the scan
+    /// reports it.
     ///
     /// # Errors
     /// It lies in no location, or a link is on the way.

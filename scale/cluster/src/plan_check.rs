@@ -1,8 +1,9 @@
 //! Checks a plan that was decoded before anything of it is executed.
 //!
-//! Any process that reaches the scheduler or an executor can send a plan. It can have any operator that DataFusion and
-//! Ballista decode. Only those that queries of data sets have are accepted: no sink, and no leaf but Parquet files in the locations
-//! of the executor, rows that the plan itself has, and results of other stages. What is not known here is refused.
+//! Any process that reaches the scheduler or an executor can send a plan. It can have any operator
+//! that DataFusion and Ballista decode. Only those that queries of data sets have are accepted: no
+//! sink, and no leaf but Parquet files in the locations of the executor, rows that the plan itself
+//! has, and results of other stages. What is not known here is refused.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The plans that a scheduler accepts: physical plans of queries of data sets. Clients of HMTT plan their queries themselves.
+//! The plans that a scheduler accepts: physical plans of queries of data sets. Clients of HMTT plan
+//! their queries themselves.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! The service by which others read the results of an executor's tasks.
 //!
-//! A request names a result by its job, stage and partition, which are parts of a path in the executor's folder. Ballista does
-//! not check the name of the job, so it is checked here: nothing outside the folder is opened.
+//! A request names a result by its job, stage and partition, which are parts of a path in the
+//! executor's folder. Ballista does not check the name of the job, so it is checked here: nothing
+//! outside the folder is opened.
 
 use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
 use arrow_flight::{

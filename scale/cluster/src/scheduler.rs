@@ -28,7 +28,8 @@ const EXPIRY_INTERVAL_S: u64 = 1;
 /// How long queries wait for an executor when there is none.
 const NO_EXECUTOR_S: u64 = 10;
 
-/// How long the result of a query is kept whose client has not removed it: longer than a slow client reads.
+/// How long the result of a query is kept whose client has not removed it: longer than a slow
+/// client reads.
 const RESULT_AGE_S: u64 = 24 * 3600;
 
 /// Settings of a scheduler.
@@ -56,7 +57,8 @@ pub async fn run_scheduler(options: SchedulerOptions) -> Result<()> {
         executor_timeout_seconds: EXECUTOR_TIMEOUT_S,
         expire_dead_executor_interval_seconds: EXPIRY_INTERVAL_S,
         no_executors_grace_period_seconds: NO_EXECUTOR_S,
-        // A task that cannot read results of an executor lets the job fail, as the loss of the executor does.
+        // A task that cannot read results of an executor lets the job fail, as the loss of the
+        // executor does.
         stage_max_failures: 1,
         finished_job_data_clean_up_interval_seconds: RESULT_AGE_S,
         finished_job_state_clean_up_interval_seconds: RESULT_AGE_S,

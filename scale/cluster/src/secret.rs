@@ -1,10 +1,11 @@
 //! The secret that the programs of a cluster share, and how it is read.
 //!
-//! A program derives a token from the secret, and forgets the secret. The token is what is sent and compared: 64 hexadecimal
-//! digits, whatever bytes the secret has. The secret comes from a file or from the environment, never from an argument, which
-//! all users of a machine can read.
+//! A program derives a token from the secret, and forgets the secret. The token is what is sent and
+//! compared: 64 hexadecimal digits, whatever bytes the secret has. The secret comes from a file or
+//! from the environment, never from an argument, which all users of a machine can read.
 //!
-//! Invariant: no text that is made here, and no `Debug` output, has the secret or the token, except [`Secret::agent`].
+//! Invariant: no text that is made here, and no `Debug` output, has the secret or the token, except
+//! [`Secret::agent`].
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -91,7 +92,8 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The secret in a file or, if none is named, in the environment variable `HMTT_CLUSTER_SECRET`; `None` without both.
+    /// The secret in a file or, if none is named, in the environment variable
+    /// `HMTT_CLUSTER_SECRET`; `None` without both.
     ///
     /// # Errors
     /// The file cannot be read, or others can read it; or the secret has fewer than 16 bytes.
@@ -111,7 +113,8 @@ impl Secret {
         Secret::of_bytes(&bytes, &path.display().to_string())
     }
 
-    /// `of`: where the bytes come from. White space at their end does not count, as most files end with a line end.
+    /// `of`: where the bytes come from. White space at their end does not count, as most files end
+    /// with a line end.
     fn of_bytes(bytes: &[u8], of: &str) -> Result<Secret, SecretError> {
         let bytes = bytes.trim_ascii_end();
         if bytes.len() < LEAST_BYTES || bytes.len() as u64 > MOST_BYTES {
@@ -120,7 +123,8 @@ impl Secret {
         Ok(Secret { token: Hash::from_bytes(blake3::derive_key(CONTEXT, bytes)) })
     }
 
-    /// What a program that has the secret sends in the header `user-agent`. Whoever has this text needs no secret.
+    /// What a program that has the secret sends in the header `user-agent`. Whoever has this text
+    /// needs no secret.
     pub fn agent(&self) -> String {
         format!("{AGENT}{}", self.token.to_hex())
     }
@@ -138,8 +142,9 @@ fn content(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Accepts a file that only its owner can read. Its owner is the user of the process or root. Of a file of root the group may
-/// read too: systemd and Kubernetes so give a file to a program of another user.
+/// Accepts a file that only its owner can read. Its owner is the user of the process or root. Of a
+/// file of root the group may read too: systemd and Kubernetes so give a file to a program of
+/// another user.
 fn check(status: &Metadata, path: &Path) -> Result<(), SecretError> {
     let (owner, mode) = (status.uid(), status.mode() & 0o777);
     if owner != 0 && owner != hmtt_paths::effective_user() {

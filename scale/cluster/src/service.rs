@@ -8,8 +8,8 @@ use anyhow::Result;
 
 /// Stack of a thread that decodes and evaluates expressions, which may nest.
 pub const STACK_BYTES: usize = 1 << 26;
-/// What is logged, unless `RUST_LOG` states it. Not that metrics of a stage cannot be shown beside its plan, nor that a
-/// task uses the disk.
+/// What is logged, unless `RUST_LOG` states it. Not that metrics of a stage cannot be shown beside
+/// its plan, nor that a task uses the disk.
 const LOGGED: &str =
     "warn,ballista_scheduler::display=off,ballista_core::execution_plans::sort_shuffle=error";
 

@@ -19,24 +19,27 @@ use crate::authentication::with_token;
 use crate::secret::Secret;
 use crate::stores::EmptyStores;
 
-/// Largest message. A message can have a plan for each of several tasks, each with the states of its functions.
+/// Largest message. A message can have a plan for each of several tasks, each with the states of
+/// its functions.
 pub const MOST_MESSAGE_BYTES: usize = 256 << 20;
 /// Longest time to connect.
 const CONNECT: Duration = Duration::from_secs(3);
-/// Distance of the signs of life on a connection, and how long the answer may take: a machine that is switched off closes no
-/// connection.
+/// Distance of the signs of life on a connection, and how long the answer may take: a machine that
+/// is switched off closes no connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(6);
 
-/// Settings of the session in which the client plans. `tasks`: into which reading and grouping are divided. What the embedded
-/// engine derives from its own memory is as usual again: executors have another memory.
+/// Settings of the session in which the client plans. `tasks`: into which reading and grouping are
+/// divided. What the embedded engine derives from its own memory is as usual again: executors have
+/// another memory.
 pub fn client_session(mut session: SessionStateBuilder, tasks: u16) -> SessionStateBuilder {
     let mut config = session.config().take().unwrap_or_default();
     let (own, usual) = (&mut config.options_mut().execution, ExecutionOptions::default());
     own.target_partitions = tasks.into();
     own.batch_size = usual.batch_size;
     own.sort_spill_reservation_bytes = usual.sort_spill_reservation_bytes;
-    // As in the embedded engine. A merge of sorted rows takes time in proportion to the square of the rows of a hot page.
+    // As in the embedded engine. A merge of sorted rows takes time in proportion to the square of
+    // the rows of a hot page.
     let config = config
         .upgrade_for_ballista()
         .set_bool("datafusion.optimizer.prefer_hash_join", true)
@@ -45,7 +48,8 @@ pub fn client_session(mut session: SessionStateBuilder, tasks: u16) -> SessionSt
     session.with_config(config).with_optimizer_rules(rules)
 }
 
-/// Settings of scheduler and executors, before those of the query. `secret`: of the connections that Ballista makes.
+/// Settings of scheduler and executors, before those of the query. `secret`: of the connections
+/// that Ballista makes.
 pub fn config(secret: Option<Secret>) -> SessionConfig {
     SessionConfig::new_with_ballista()
         .with_ballista_override_create_grpc_client_endpoint(endpoint_settings(secret))
@@ -74,7 +78,8 @@ pub fn endpoint_settings(secret: Option<Secret>) -> EndpointOverrideFn {
     Arc::new(move |endpoint| Ok(watched(endpoint, secret)?))
 }
 
-/// An endpoint that notices when the other side is gone, and whose calls have the token of a secret.
+/// An endpoint that notices when the other side is gone, and whose calls have the token of a
+/// secret.
 ///
 /// # Errors
 /// Never: a token is text.

@@ -1,17 +1,21 @@
-//! Counts the free slots of executors by the tasks that the graphs of jobs have, and lets jobs fail whose executors are lost.
+//! Counts the free slots of executors by the tasks that the graphs of jobs have, and lets jobs fail
+//! whose executors are lost.
 //!
-//! A slot executes a task at a time. Ballista takes slots when it assigns tasks, and gives them back by the statuses that
-//! executors report. Statuses of tasks that were stopped, because their stage is started anew, are of no task any more: their
-//! slots would be taken until the executor restarts. So what is given back is computed before each assignment: all slots of
-//! an executor, without those of its running tasks.
+//! A slot executes a task at a time. Ballista takes slots when it assigns tasks, and gives them
+//! back by the statuses that executors report. Statuses of tasks that were stopped, because their
+//! stage is started anew, are of no task any more: their slots would be taken until the executor
+//! restarts. So what is given back is computed before each assignment: all slots of an executor,
+//! without those of its running tasks.
 //!
-//! A job that has results or tasks on an executor that is lost fails, before Ballista starts its stages anew: with Ballista
-//! 55.0 a query with a join then had wrong rows. The client sends the query again.
+//! A job that has results or tasks on an executor that is lost fails, before Ballista starts its
+//! stages anew: with Ballista 55.0 a query with a join then had wrong rows. The client sends the
+//! query again.
 //!
 //! An executor whose signs of life were late joins again.
 //!
-//! Invariants: an executor has no more tasks than slots, except for tasks that are just being stopped. A slot without a task
-//! is free at the next assignment. No task of a job is assigned after the loss of an executor that the job has used.
+//! Invariants: an executor has no more tasks than slots, except for tasks that are just being
+//! stopped. A slot without a task is free at the next assignment. No task of a job is assigned
+//! after the loss of an executor that the job has used.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -54,7 +58,8 @@ struct Slots {
 }
 
 impl Slots {
-    /// The number of slots that are to be given back, if running tasks have some of them. They are then free.
+    /// The number of slots that are to be given back, if running tasks have some of them. They are
+    /// then free.
     fn release(&mut self, taken: u32) -> u32 {
         let free = self.all.saturating_sub(taken);
         let released = free.saturating_sub(self.free);
@@ -203,8 +208,9 @@ impl ClusterState for Executors {
         self.known.save_executor_heartbeat(heartbeat).await
     }
 
-    /// Ballista ends an executor that it regards as lost, unless that is terminating. On a loaded machine a sign of life may
-    /// only be late, and the executor is needed: it joins again with the next one. So a lost executor is terminating here.
+    /// Ballista ends an executor that it regards as lost, unless that is terminating. On a loaded
+    /// machine a sign of life may only be late, and the executor is needed: it joins again with the
+    /// next one. So a lost executor is terminating here.
     fn executor_heartbeats(&self) -> HashMap<String, ExecutorHeartbeat> {
         let mut heartbeats = self.known.executor_heartbeats();
         let last = get_time_before(EXECUTOR_TIMEOUT_S);

@@ -1,9 +1,10 @@
-//! The stores that a plan can name. Those of an executor read what lies in its locations, and change nothing; those of a
-//! scheduler are empty.
+//! The stores that a plan can name. Those of an executor read what lies in its locations, and
+//! change nothing; those of a scheduler are empty.
 //!
-//! A plan has the URL of a store, not its credentials: these are in the environment of the executor. Decoding a plan needs
-//! its stores, so a store is returned for every URL. A path is looked up in the locations whenever it is read: the store of
-//! a URL that no location has refuses all paths, and connects to nothing.
+//! A plan has the URL of a store, not its credentials: these are in the environment of the
+//! executor. Decoding a plan needs its stores, so a store is returned for every URL. A path is
+//! looked up in the locations whenever it is read: the store of a URL that no location has refuses
+//! all paths, and connects to nothing.
 
 use std::fmt;
 use std::fs::File;

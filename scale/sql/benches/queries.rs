@@ -1,9 +1,10 @@
 //! Compares scans and aggregates of `hmtt-sql` with DuckDB on the same files: `make bench-scale`.
 //!
-//! A data set is generated in `target/bench`: half of the accesses are in 16 streams of consecutive lines, half are random in
-//! 1 GiB, on two boards. Both programs run in turn, as processes of their own with one thread; the time is the processor time
-//! of the process, user and system, without that of a query which reads nothing. So other load on the machine changes it
-//! little. The ratio is the median of those of the pairs.
+//! A data set is generated in `target/bench`: half of the accesses are in 16 streams of consecutive
+//! lines, half are random in 1 GiB, on two boards. Both programs run in turn, as processes of their
+//! own with one thread; the time is the processor time of the process, user and system, without
+//! that of a query which reads nothing. So other load on the machine changes it little. The ratio
+//! is the median of those of the pairs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

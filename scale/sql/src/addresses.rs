@@ -1,8 +1,9 @@
-//! Finds the columns of a result that are addresses, so that they are printed as all other commands print them.
+//! Finds the columns of a result that are addresses, so that they are printed as all other commands
+//! print them.
 //!
-//! The type of an address is that of any number, so its meaning is found by following the query from the `address` columns of
-//! the tables upwards. `min(address)` chooses an address and `address as place` renames one. `sum(address)` and
-//! `address - 4096` compute a number.
+//! The type of an address is that of any number, so its meaning is found by following the query
+//! from the `address` columns of the tables upwards. `min(address)` chooses an address and `address
+//! as place` renames one. `sum(address)` and `address - 4096` compute a number.
 
 use arrow::datatypes::DataType;
 use datafusion::catalog::default_table_source::source_as_provider;
@@ -14,7 +15,8 @@ use crate::table::TraceTable;
 
 /// The column of addresses in the tables.
 const ADDRESS: &str = "address";
-/// Aggregate and window functions whose result is one of the values of their first argument, or a list of them.
+/// Aggregate and window functions whose result is one of the values of their first argument, or a
+/// list of them.
 const CHOOSE: [&str; 9] = [
     "any_value",
     "array_agg",
@@ -100,7 +102,8 @@ fn columns(plan: &LogicalPlan) -> Vec<Meaning> {
 }
 
 fn of_table(scan: &TableScan) -> Vec<Meaning> {
-    // The tables of the engine itself, and of a query that repeats itself, have columns of any meaning.
+    // The tables of the engine itself, and of a query that repeats itself, have columns of any
+    // meaning.
     let is_ours = source_as_provider(&scan.source).is_ok_and(|table| table.is::<TraceTable>());
     let meaning = |name: &str| if is_ours && name == ADDRESS { Address } else { Other };
     scan.projected_schema.fields().iter().map(|field| meaning(field.name())).collect()

@@ -1,6 +1,7 @@
 //! The command line of `hmtt sql`: arguments, output, messages and exit status.
 //!
-//! The programs `hmtt-sql` and `hmtt-sql-cluster` have all of it in common; they differ in the engine that answers the query.
+//! The programs `hmtt-sql` and `hmtt-sql-cluster` have all of it in common; they differ in the
+//! engine that answers the query.
 
 mod arguments;
 mod metrics;
@@ -16,7 +17,8 @@ pub use run::{Ended, interruptible, report, report_as, run};
 
 use crate::{Engine, EngineError, Query, Shared};
 
-/// Expressions of queries nest, and are visited and freed recursively. Of this only what is used takes memory.
+/// Expressions of queries nest, and are visited and freed recursively. Of this only what is used
+/// takes memory.
 const STACK_BYTES: usize = 1 << 29;
 
 /// What answers queries.

@@ -1,7 +1,9 @@
-//! Lets queries state numbers in hexadecimal digits, such as `0x13000000`, as all other commands print addresses.
+//! Lets queries state numbers in hexadecimal digits, such as `0x13000000`, as all other commands
+//! print addresses.
 //!
-//! The engine's SQL takes such a literal for bytes. Here the text of the query gets the same number in decimal digits. Literals
-//! of bytes (`X'13000000'`) and everything within texts, names and comments stay as they are.
+//! The engine's SQL takes such a literal for bytes. Here the text of the query gets the same number
+//! in decimal digits. Literals of bytes (`X'13000000'`) and everything within texts, names and
+//! comments stay as they are.
 
 use std::borrow::Cow;
 
@@ -11,8 +13,8 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 /// Begin of a number.
 const PREFIX: &str = "0x";
 
-/// A query whose hexadecimal numbers are decimal. A number of more than 64 bits stays as it is, and a text that is no SQL, too:
-/// the engine's error states what is wrong.
+/// A query whose hexadecimal numbers are decimal. A number of more than 64 bits stays as it is, and
+/// a text that is no SQL, too: the engine's error states what is wrong.
 pub fn decimal(sql: &str) -> Cow<'_, str> {
     // Nearly all queries have none, and a position in the text is found by a walk through it.
     if !sql.contains(PREFIX) {

@@ -10,11 +10,12 @@
 //! batches  -> output     table, CSV, JSON, Parquet
 //! ```
 //!
-//! DataFusion plans and executes the queries. `docs/sql.md` describes the language and the tables, `docs/dataset.md` the
-//! columns.
+//! DataFusion plans and executes the queries. `docs/sql.md` describes the language and the tables,
+//! `docs/dataset.md` the columns.
 //!
-//! Invariants: a capture has the rows that it would have in a data set. What pruning leaves out cannot have rows of the
-//! result. A part that cannot be read is named, and is left out only on request.
+//! Invariants: a capture has the rows that it would have in a data set. What pruning leaves out
+//! cannot have rows of the result. A part that cannot be read is named, and is left out only on
+//! request.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

@@ -1,10 +1,11 @@
 //! Division of the memory of a query among its operators.
 //!
-//! Three kinds of operators reserve memory: those that write to disk what exceeds their share (sorts, groups), the merges
-//! of a sort's own pieces, which merge fewer at once if they have less, and all others (joins, merges of sorted
-//! partitions), which end the query if they get none. A pool that gives away all that is free lets a sort take what the
-//! merge of the sorted partitions needs a moment later, so that the result depends on which thread was faster. Here each
-//! kind has a part which the others cannot take.
+//! Three kinds of operators reserve memory: those that write to disk what exceeds their share
+//! (sorts, groups), the merges of a sort's own pieces, which merge fewer at once if they have less,
+//! and all others (joins, merges of sorted partitions), which end the query if they get none. A
+//! pool that gives away all that is free lets a sort take what the merge of the sorted partitions
+//! needs a moment later, so that the result depends on which thread was faster. Here each kind has
+//! a part which the others cannot take.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::{Mutex, PoisonError};
@@ -14,8 +15,8 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 
-/// Parts of the memory, in eighths: of all operators that write to disk, if there are sorts; of the merges of sorts; and of
-/// both. The rest is for other operators alone.
+/// Parts of the memory, in eighths: of all operators that write to disk, if there are sorts; of the
+/// merges of sorts; and of both. The rest is for other operators alone.
 const SPILLING_EIGHTHS: usize = 4;
 const MERGING_EIGHTHS: usize = 3;
 const SHARED_EIGHTHS: usize = SPILLING_EIGHTHS + MERGING_EIGHTHS;
@@ -40,8 +41,8 @@ struct State {
 #[derive(Debug, Default)]
 struct Use {
     operators: usize,
-    /// Most of them since there was none: a part does not grow while another operator still merges what it has sorted with
-    /// a smaller one.
+    /// Most of them since there was none: a part does not grow while another operator still merges
+    /// what it has sorted with a smaller one.
     most: usize,
     bytes: usize,
 }

@@ -1,8 +1,9 @@
 //! States when the order of rows of several boards is not known.
 //!
-//! Each session of a card counts clocks of its own. A query that sorts rows of several boards by `clock` is answered, with a
-//! note that the clocks are not related; one that sorts by `arrival`, with a note that arrivals of different boards have the
-//! order of the receiver. `docs/sql.md` describes what to do instead.
+//! Each session of a card counts clocks of its own. A query that sorts rows of several boards by
+//! `clock` is answered, with a note that the clocks are not related; one that sorts by `arrival`,
+//! with a note that arrivals of different boards have the order of the receiver. `docs/sql.md`
+//! describes what to do instead.
 
 use std::collections::BTreeSet;
 

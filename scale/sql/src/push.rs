@@ -1,9 +1,10 @@
 //! Copies the parts of a data set to an object store.
 //!
-//! Each part is one object, which the store shows when all its bytes have arrived, so a part appears whole or not at all, as
-//! on a disk. Parts that describe the others come last. Nothing that is there is changed: what has been interrupted is
-//! completed by the next copy. A part's name begins with the hash of its capture, so a part of the same name and size is the
-//! same; [`Options::verifies`] also compares the bytes.
+//! Each part is one object, which the store shows when all its bytes have arrived, so a part
+//! appears whole or not at all, as on a disk. Parts that describe the others come last. Nothing
+//! that is there is changed: what has been interrupted is completed by the next copy. A part's name
+//! begins with the hash of its capture, so a part of the same name and size is the same;
+//! [`Options::verifies`] also compares the bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -70,7 +71,8 @@ pub enum PushError {
 pub struct Options {
     /// Whether the bytes of all objects are compared with those of the parts.
     pub verifies: bool,
-    /// Whether objects in partitions with merged parts are removed, if the data set does not have them.
+    /// Whether objects in partitions with merged parts are removed, if the data set does not have
+    /// them.
     pub replaces: bool,
 }
 
@@ -92,7 +94,8 @@ pub struct Pushed {
 /// Copies a data set.
 ///
 /// # Errors
-/// A part cannot be read, or the store refuses or does not answer. What was copied until then remains.
+/// A part cannot be read, or the store refuses or does not answer. What was copied until then
+/// remains.
 pub async fn push(dataset: &Dataset, to: &Location, options: Options) -> Result<Pushed, PushError> {
     if to.is_read_only() {
         return Err(PushError::ReadOnly(to.url.clone()));
@@ -146,8 +149,8 @@ async fn push_listed(
     check(dataset, &parts, to, options, pushed).await
 }
 
-/// Objects of which the rows are in merged parts that are not there yet: all that the data set does not have, in the
-/// partitions of these.
+/// Objects of which the rows are in merged parts that are not there yet: all that the data set does
+/// not have, in the partitions of these.
 fn superseded(parts: &[(Partition, PathBuf)], there: &[RemotePart]) -> Vec<RemotePart> {
     let names: BTreeSet<&Path> = there.iter().map(|part| &*part.path).collect();
     let is_merged = |path: &Path| {

@@ -1,9 +1,10 @@
-//! Data sets in object stores: Amazon S3 and servers that speak its protocol, Google Cloud Storage, Azure, and HTTP servers
-//! that list folders (WebDAV).
+//! Data sets in object stores: Amazon S3 and servers that speak its protocol, Google Cloud Storage,
+//! Azure, and HTTP servers that list folders (WebDAV).
 //!
-//! A data set is below a URL with the folders that it has on a disk. Its parts are listed once, before the first query, so
-//! that all queries of an engine see the same parts. Credentials and endpoints are those of the usual environment variables
-//! (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` ...).
+//! A data set is below a URL with the folders that it has on a disk. Its parts are listed once,
+//! before the first query, so that all queries of an engine see the same parts. Credentials and
+//! endpoints are those of the usual environment variables (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`,
+//! `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` ...).
 
 use std::error::Error;
 use std::path::{Path as FilePath, PathBuf};
@@ -57,8 +58,8 @@ impl RemoteError {
     }
 }
 
-/// The reason of an error of an object store. Its own message repeats that of each of its causes, with the server's
-/// answer.
+/// The reason of an error of an object store. Its own message repeats that of each of its causes,
+/// with the server's answer.
 pub(crate) fn reason(error: &(dyn Error + 'static)) -> String {
     let mut root = error;
     while let Some(cause) = root.source() {

@@ -1,4 +1,5 @@
-//! Defines the columns of the tables for the query engine: those of the parts, then `run`, `board` and `hour`.
+//! Defines the columns of the tables for the query engine: those of the parts, then `run`, `board`
+//! and `hour`.
 
 use std::sync::{Arc, LazyLock};
 

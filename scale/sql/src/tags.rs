@@ -1,4 +1,5 @@
-//! Collects the tags, marks and losses of all sessions from the tables, for the timelines of functions.
+//! Collects the tags, marks and losses of all sessions from the tables, for the timelines of
+//! functions.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! Has Verilog compiled into a model, once for each text, and keeps the models in a directory, beside the run-time
-//! libraries of `compiler`.
+//! Has Verilog compiled into a model, once for each text, and keeps the models in a directory,
+//! beside the run-time libraries of `compiler`.
 //!
-//! A model is built in a temporary directory and then renamed, so that a cache shared by parallel runs never holds an
-//! incomplete model. The name of a model is a hash of all its inputs.
+//! A model is built in a temporary directory and then renamed, so that a cache shared by parallel
+//! runs never holds an incomplete model. The name of a model is a hash of all its inputs.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -21,15 +21,17 @@ const HARNESS: &str = include_str!("main.cpp");
 const DIRECTORY: &str = "hmtt-sim";
 /// Cargo marks its target directories with this file.
 const TARGET_MARK: &str = "CACHEDIR.TAG";
-/// Allows one build at a time in this process. Without it all tests of one model would build the model.
+/// Allows one build at a time in this process. Without it all tests of one model would build the
+/// model.
 static BUILDING: Mutex<()> = Mutex::new(());
 
-/// Returns `hmtt-sim` in the target directory from which the program runs, otherwise in the user's cache directory. Models are
-/// executed, so nobody else may have put one there: below the target directory, which has this program too, everything is the
-/// user's own and no link.
+/// Returns `hmtt-sim` in the target directory from which the program runs, otherwise in the user's
+/// cache directory. Models are executed, so nobody else may have put one there: below the target
+/// directory, which has this program too, everything is the user's own and no link.
 ///
 /// # Errors
-/// The user has no cache directory, it belongs to another user or can be written by others, or it cannot be created.
+/// The user has no cache directory, it belongs to another user or can be written by others, or it
+/// cannot be created.
 pub fn default_directory() -> Result<PathBuf, EngineError> {
     let executable = env::current_exe().unwrap_or_default();
     let target = executable.ancestors().skip(1).find(|path| path.join(TARGET_MARK).is_file());
@@ -61,8 +63,8 @@ fn create_own(home: &Path, below: &Path) -> io::Result<()> {
     check_private(&directory.status()?)
 }
 
-/// Returns the compiled model of `verilog`, and builds it if `cache` does not have it. `traced`: the model can write
-/// waveforms. `compiling` is called with the model's path before a build.
+/// Returns the compiled model of `verilog`, and builds it if `cache` does not have it. `traced`:
+/// the model can write waveforms. `compiling` is called with the model's path before a build.
 pub fn model(
     verilog: &str,
     cache: &Path,
@@ -78,7 +80,8 @@ pub fn model(
     loops::ISOLATE.hash(&mut hasher);
     let key = format!("{:016x}", hasher.finish());
     let model = cache.join(&key);
-    // A build that panicked in another thread leaves nothing incomplete in the cache, so a poisoned lock is harmless.
+    // A build that panicked in another thread leaves nothing incomplete in the cache, so a poisoned
+    // lock is harmless.
     let _building = BUILDING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if model.is_file() {
         return Ok(model);
@@ -94,12 +97,13 @@ pub fn model(
     Ok(model)
 }
 
-/// Signals of the top module that give the FIFO's fill level: the pointers of its writer and its reader.
+/// Signals of the top module that give the FIFO's fill level: the pointers of its writer and its
+/// reader.
 const FIFO_POINTERS: [(&str, &str); 2] =
     [("FIFO_COMMITTED", "packet_fifo$write$committed"), ("FIFO_FREED", "packet_fifo$read$freed")];
 
-/// Makes the FIFO's pointers readable by the harness, and returns the definitions of their names. Verilog without these
-/// signals is not changed. The marks add no logic to the card.
+/// Makes the FIFO's pointers readable by the harness, and returns the definitions of their names.
+/// Verilog without these signals is not changed. The marks add no logic to the card.
 fn watched(verilog: &str) -> (String, String) {
     let mut marked = verilog.to_owned();
     let mut defines = String::new();

@@ -1,8 +1,10 @@
-//! Rewrites the Verilog that `rust_hdl` emits so that Verilator sees one clock for each clock domain.
+//! Rewrites the Verilog that `rust_hdl` emits so that Verilator sees one clock for each clock
+//! domain.
 //!
-//! `rust_hdl` hands a clock to an inner block by an assignment among all others in an `always @(*)` block. Verilator
-//! replaces a signal by its source only if a statement of its own drives it. It then takes each block's clock for
-//! another one: it looks for an edge of each, and evaluates the logic between blocks once for each.
+//! `rust_hdl` hands a clock to an inner block by an assignment among all others in an `always @(*)`
+//! block. Verilator replaces a signal by its source only if a statement of its own drives it. It
+//! then takes each block's clock for another one: it looks for an edge of each, and evaluates the
+//! logic between blocks once for each.
 
 use super::loops::{assigned, block_of, can_be_isolated, identifiers};
 
@@ -35,7 +37,8 @@ pub fn unified(verilog: &str) -> String {
     text
 }
 
-/// For the declaration of a variable that a module only hands on to a block as its clock: its name and what it equals.
+/// For the declaration of a variable that a module only hands on to a block as its clock: its name
+/// and what it equals.
 fn clock<'a>(lines: &[&'a str], at: usize) -> Option<(&'a str, &'a str)> {
     let declared = lines[at].trim().strip_prefix("reg ")?.strip_suffix(';')?;
     let name =

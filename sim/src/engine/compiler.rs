@@ -1,8 +1,9 @@
-//! Compiles Verilog and the harness into a program: Verilator writes C++, and Verilator's makefile compiles that.
+//! Compiles Verilog and the harness into a program: Verilator writes C++, and Verilator's makefile
+//! compiles that.
 //!
-//! Most of the time would go into what is the same for every model. So the objects of Verilator's run-time library are
-//! kept in the cache, once for each set of flags. And the files that Verilator writes are compiled as two, because each
-//! of them includes headers that take half a second.
+//! Most of the time would go into what is the same for every model. So the objects of Verilator's
+//! run-time library are kept in the cache, once for each set of flags. And the files that Verilator
+//! writes are compiled as two, because each of them includes headers that take half a second.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -12,7 +13,8 @@ use std::{fs, io};
 
 use super::{EngineError, loops};
 
-/// Flags of Verilator. Warnings about widths and combinational loops are off: rust-hdl checks both itself.
+/// Flags of Verilator. Warnings about widths and combinational loops are off: rust-hdl checks both
+/// itself.
 const FLAGS: [&str; 16] = [
     "--cc",
     "--exe",
@@ -71,8 +73,8 @@ impl Compiler {
         Ok(Compiler { version, traced, flags: (FLAGS, MAKE) })
     }
 
-    /// Compiles a model in `directory`, which it creates, and returns the program's path. `cache`: keeps the objects of
-    /// the run-time library.
+    /// Compiles a model in `directory`, which it creates, and returns the program's path. `cache`:
+    /// keeps the objects of the run-time library.
     pub fn compile(
         &self,
         verilog: &str,
@@ -99,7 +101,8 @@ impl Compiler {
         if !has_library {
             let kept = directory.join("library");
             copy_library(&objects, &kept).map_err(EngineError::io("copy", &objects))?;
-            // Another process may have kept the same objects meanwhile. Then these are removed with the directory.
+            // Another process may have kept the same objects meanwhile. Then these are removed with
+            // the directory.
             let _ = fs::rename(&kept, &library);
         }
         Ok(objects.join("Vtop"))
@@ -112,7 +115,8 @@ impl Compiler {
     }
 }
 
-/// Writes `fast.cpp` and `slow.cpp`, which include all C++ that Verilator has written in `directory`.
+/// Writes `fast.cpp` and `slow.cpp`, which include all C++ that Verilator has written in
+/// `directory`.
 fn join_sources(directory: &Path) -> Result<(), EngineError> {
     let names = names(directory).map_err(EngineError::io("read", directory))?;
     let sources = names.iter().filter(|name| name.ends_with(".cpp"));
@@ -125,8 +129,8 @@ fn join_sources(directory: &Path) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Copies the objects of the run-time library, and returns whether the directory `from` exists. The copies are newer than
-/// all from which `make` would build them.
+/// Copies the objects of the run-time library, and returns whether the directory `from` exists. The
+/// copies are newer than all from which `make` would build them.
 fn copy_library(from: &Path, to: &Path) -> io::Result<bool> {
     let names = match names(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -140,7 +144,8 @@ fn copy_library(from: &Path, to: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Returns the names of the files in a directory that are UTF-8, as all of Verilator's are, in order.
+/// Returns the names of the files in a directory that are UTF-8, as all of Verilator's are, in
+/// order.
 fn names(directory: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(directory)? {

@@ -1,12 +1,13 @@
 //! Rewrites the Verilog that `rust_hdl` emits so that Verilator evaluates it in one pass.
 //!
-//! `rust_hdl` emits one `always @(*)` for all logic of a block. If this logic drives an input of an inner block and
-//! reads an output that depends on it, Verilator sees a loop (UNOPTFLAT), although no signal depends on itself. It then
-//! evaluates the logic of the loop at every clock until nothing changes. `isolate_assignments` gives a signal an
-//! `always` block of its own and so removes the loop.
+//! `rust_hdl` emits one `always @(*)` for all logic of a block. If this logic drives an input of an
+//! inner block and reads an output that depends on it, Verilator sees a loop (UNOPTFLAT), although
+//! no signal depends on itself. It then evaluates the logic of the loop at every clock until
+//! nothing changes. `isolate_assignments` gives a signal an `always` block of its own and so
+//! removes the loop.
 //!
-//! Verilator moves the assignments of such a signal without checking what they read. So a signal is marked only if
-//! moving is safe ([`can_be_isolated`]). Loops of other signals stay.
+//! Verilator moves the assignments of such a signal without checking what they read. So a signal is
+//! marked only if moving is safe ([`can_be_isolated`]). Loops of other signals stay.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +25,8 @@ const NAMED: [&str; 2] = ["Signal unoptimizable: Circular combinational logic:",
 /// Most passes: removing a loop may reveal another one, one level of blocks deeper.
 const ROUNDS: usize = 16;
 
-/// Returns the same Verilog with the marks that remove its loops. `directory`: working directory for Verilator.
+/// Returns the same Verilog with the marks that remove its loops. `directory`: working directory
+/// for Verilator.
 pub fn without_loops(verilog: &str, directory: &Path) -> Result<String, EngineError> {
     let file = directory.join("looped.v");
     let mut text = verilog.to_owned();
@@ -56,8 +58,8 @@ fn lines_of_loops(log: &str) -> BTreeSet<usize> {
         .collect()
 }
 
-/// Marks the signals that are declared on these lines, if an `always` block of the same module assigns them, or of the
-/// module whose output they are.
+/// Marks the signals that are declared on these lines, if an `always` block of the same module
+/// assigns them, or of the module whose output they are.
 fn marked(verilog: &str, declared: &BTreeSet<usize>) -> String {
     let lines: Vec<&str> = verilog.lines().collect();
     let isolated = |(at, name)| can_be_isolated(name, block_of(&lines, at, name));
@@ -72,7 +74,8 @@ fn marked(verilog: &str, declared: &BTreeSet<usize>) -> String {
     text
 }
 
-/// For a declaration without a mark: the line of the module that assigns the signal, and the signal's name there.
+/// For a declaration without a mark: the line of the module that assigns the signal, and the
+/// signal's name there.
 fn signal<'a>(lines: &[&'a str], at: usize) -> Option<(usize, &'a str)> {
     let declared = lines[at].trim().strip_suffix(';')?;
     let (kind, declared) = declared.split_once(' ')?;
@@ -96,7 +99,8 @@ fn output<'a>(lines: &[&'a str], at: usize, wire: &str) -> Option<(usize, &'a st
     Some((lines.iter().position(|line| line.starts_with(&head))?, name))
 }
 
-/// Returns the lines of the `always @(*)` block that assigns a variable, in the module around line `at`.
+/// Returns the lines of the `always @(*)` block that assigns a variable, in the module around line
+/// `at`.
 pub fn block_of<'lines, 'a>(lines: &'lines [&'a str], at: usize, name: &str) -> &'lines [&'a str] {
     let module_end = |line: &&str| line.trim().starts_with("endmodule");
     let end = lines[at..].iter().position(module_end).map_or(lines.len(), |count| at + count);
@@ -131,9 +135,9 @@ pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |letter| !inner(letter)).filter(begins)
 }
 
-/// Whether the assignments of a variable have the same effect in an `always` block of their own. That is so if what
-/// they and their conditions read is not assigned again later in the block, and if nothing in the block reads the
-/// variable before its last assignment.
+/// Whether the assignments of a variable have the same effect in an `always` block of their own.
+/// That is so if what they and their conditions read is not assigned again later in the block, and
+/// if nothing in the block reads the variable before its last assignment.
 pub fn can_be_isolated(name: &str, block: &[&str]) -> bool {
     let Some(last) = block.iter().rposition(|line| assigned(line) == Some(name)) else {
         return false;

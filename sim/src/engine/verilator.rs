@@ -1,8 +1,10 @@
-//! The `verilator` engine: runs the emitted Verilog as a compiled program, which is driven through pipes.
+//! The `verilator` engine: runs the emitted Verilog as a compiled program, which is driven through
+//! pipes.
 //!
-//! A second thread writes, so that neither side waits for the other to empty a pipe. During the recording the writer
-//! runs ahead. In the quiet clocks after it, the writer waits after each [`Drive`] for the program's report, so that
-//! the simulation always ends at the same clock. `main.cpp` describes the protocol of the pipes.
+//! A second thread writes, so that neither side waits for the other to empty a pipe. During the
+//! recording the writer runs ahead. In the quiet clocks after it, the writer waits after each
+//! [`Drive`] for the program's report, so that the simulation always ends at the same clock.
+//! `main.cpp` describes the protocol of the pipes.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::ops::ControlFlow;
@@ -68,8 +70,8 @@ impl Engine for Model {
         });
         let status = child.wait().map_err(EngineError::io("wait for", &self.program))?;
         let written = written.map_err(|_| EngineError::Died { reason: "writer lost".into() })?;
-        // An error of the recording is returned first. A broken pipe only shows that the program ended, and the
-        // program's status explains that better.
+        // An error of the recording is returned first. A broken pipe only shows that the program
+        // ended, and the program's status explains that better.
         let died = |reason: String| EngineError::Died { reason };
         match (written, read) {
             (Err(WriteError::Engine(error)), _) => Err(error),
@@ -117,7 +119,8 @@ impl<'a> Writer<'a> {
         Writer { pipe, enough, recorded, reports, outstanding: 0 }
     }
 
-    /// Writes the stimulus until its end or until the reader stops. Dropping the pipe ends the program.
+    /// Writes the stimulus until its end or until the reader stops. Dropping the pipe ends the
+    /// program.
     fn write(mut self, stimulus: &mut Stimulus) -> Result<(), WriteError> {
         let (mut clocks, mut quiet, mut recorded) = (0, 0, 0);
         for drive in stimulus.by_ref() {

@@ -1,5 +1,5 @@
-//! Generates pins from a seed: commands of every kind to any ranks, a given share of illegal ones, changes of CKE, and
-//! occasionally the accesses by which software configures a card.
+//! Generates pins from a seed: commands of every kind to any ranks, a given share of illegal ones,
+//! changes of CKE, and occasionally the accesses by which software configures a card.
 
 use std::collections::VecDeque;
 
@@ -74,7 +74,8 @@ impl Generator {
         }
     }
 
-    /// Returns the next command and the number of empty clocks before it. `reader` has seen all commands before.
+    /// Returns the next command and the number of empty clocks before it. `reader` has seen all
+    /// commands before.
     pub fn next(&mut self, reader: &PinReader) -> (u64, Pins) {
         if let Some(next) = self.script.pop_front() {
             return next;
@@ -157,8 +158,8 @@ impl Generator {
         (Pins { cke: self.cke, ..pins }, self.cke)
     }
 
-    /// Chooses the column of the next READ or WRITE: the given one, or, as often, one near the last, because the bursts
-    /// of a line follow each other.
+    /// Chooses the column of the next READ or WRITE: the given one, or, as often, one near the
+    /// last, because the bursts of a line follow each other.
     fn near_or_far(&mut self, next: Column) {
         if self.numbers.below(2) == 0 {
             self.last.column ^= self.numbers.below(LINE_WORDS) as u32;
@@ -263,8 +264,8 @@ impl Generator {
         self.script.is_empty()
     }
 
-    /// Queues reads of these addresses as software makes them, each after a number of empty clocks. Rows are opened as
-    /// needed.
+    /// Queues reads of these addresses as software makes them, each after a number of empty clocks.
+    /// Rows are opened as needed.
     pub fn read(&mut self, reads: impl IntoIterator<Item = (u64, u64)>) {
         self.settle(self.ranks());
         let mut open: Option<Coordinates> = None;

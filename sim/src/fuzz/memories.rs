@@ -1,5 +1,5 @@
-//! Defines the memories for which commands are generated: every generation, one to four ranks, XOR maps, mirrored
-//! ranks, fixed burst lengths and those of the mode register.
+//! Defines the memories for which commands are generated: every generation, one to four ranks, XOR
+//! maps, mirrored ranks, fixed burst lengths and those of the mode register.
 //!
 //! Their clocks are slow, so that the link carries all records.
 

@@ -1,5 +1,5 @@
-//! Models what a card must see on the pins: accesses, protocol faults and the burst length, by `docs/format.md`. For
-//! everything that depends on time the model notes a clock.
+//! Models what a card must see on the pins: accesses, protocol faults and the burst length, by
+//! `docs/format.md`. For everything that depends on time the model notes a clock.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,8 @@ pub enum Outcome {
     Hit,
     /// This is the first access of the row, and the bank was closed when the row was opened.
     Miss,
-    /// This is the first access of the row, and a PRECHARGE of this bank alone had closed another row before.
+    /// This is the first access of the row, and a PRECHARGE of this bank alone had closed another
+    /// row before.
     Conflict,
 }
 
@@ -38,7 +39,8 @@ struct Bank {
     open: Option<(u32, u64)>,
     /// Whether the open row has been used.
     used: bool,
-    /// Whether a PRECHARGE of this bank alone closed the row before, with no PRECHARGE ALL or REFRESH since.
+    /// Whether a PRECHARGE of this bank alone closed the row before, with no PRECHARGE ALL or
+    /// REFRESH since.
     conflict: bool,
     /// Clock of the PRECHARGE that closed the bank, if it is the bank's last command.
     precharged: Option<u64>,

@@ -27,7 +27,8 @@ impl Bus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sample {
-    /// The levels before the time stamp, as a flip-flop samples them: for simulations and fast analysers.
+    /// The levels before the time stamp, as a flip-flop samples them: for simulations and fast
+    /// analysers.
     #[default]
     Before,
     /// The levels after the time stamp: for analysers that sample all pins at the clock edge.

@@ -9,12 +9,13 @@
 //!
 //! A memory description from another file replaces the header's, which may then be incomplete.
 //!
-//! If the map has several ranks, cke and cs_n are hexadecimal too, with one bit for each rank, rank 0 lowest. If the
-//! ranks share one CKE, all bits of cke are equal.
+//! If the map has several ranks, cke and cs_n are hexadecimal too, with one bit for each rank, rank
+//! 0 lowest. If the ranks share one CKE, all bits of cke are equal.
 //!
-//! A clock without a line is DESELECT with the CKE of the line before; clocks before the first line have the CKE of the
-//! first line. Rejected: clocks that do not increase or are outside the header's range, levels other than 0 and 1,
-//! addresses wider than the generation's pins, and a missing clock if the header states that every clock is listed.
+//! A clock without a line is DESELECT with the CKE of the line before; clocks before the first line
+//! have the CKE of the first line. Rejected: clocks that do not increase or are outside the
+//! header's range, levels other than 0 and 1, addresses wider than the generation's pins, and a
+//! missing clock if the header states that every clock is listed.
 
 use hmtt_format::command::ALL_RANKS;
 use hmtt_format::header::{END, HeaderError, HeaderParser, MAGIC, VectorHeader};

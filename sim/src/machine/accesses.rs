@@ -8,8 +8,8 @@
 //!  M ADDRESS,SIZE        load and then store of one address
 //! ```
 //!
-//! Both notations may be mixed. Blank lines, comments (`#`) and messages of valgrind (`==`, `--`) are skipped. Everything
-//! else is an error with its line.
+//! Both notations may be mixed. Blank lines, comments (`#`) and messages of valgrind (`==`, `--`)
+//! are skipped. Everything else is an error with its line.
 
 use crate::input::InputError;
 use crate::input::lines::Lines;

@@ -7,19 +7,22 @@
 //! columns   when the data bus is free for a READ or WRITE
 //! ```
 //!
-//! A line is one burst or several neighbouring ones. READs and WRITEs are issued in the order in which lines arrive
-//! (FCFS), at most one command in a clock. Of the lines that wait, at most [`WINDOW`], each may have its row opened while
-//! earlier ones of other banks are transferred. So an ACTIVATE or PRECHARGE may be earlier than the READ of an earlier
-//! line, but no row is closed that an earlier line needs. If several commands could be issued in a clock, a READ or WRITE
+//! A line is one burst or several neighbouring ones. READs and WRITEs are issued in the order in
+//! which lines arrive (FCFS), at most one command in a clock. Of the lines that wait, at most
+//! [`WINDOW`], each may have its row opened while earlier ones of other banks are transferred. So
+//! an ACTIVATE or PRECHARGE may be earlier than the READ of an earlier line, but no row is closed
+//! that an earlier line needs. If several commands could be issued in a clock, a READ or WRITE
 //! precedes, then the row of the earliest line.
 //!
-//! When tREFI has passed since the last REFRESH became due, no other command is begun; all banks are precharged, and all
-//! ranks are refreshed at once. Nothing is postponed for longer than the distances of the commands before require.
+//! When tREFI has passed since the last REFRESH became due, no other command is begun; all banks
+//! are precharged, and all ranks are refreshed at once. Nothing is postponed for longer than the
+//! distances of the commands before require.
 //!
-//! Not modelled: power-down, self refresh, commands for ranks one by one where all need them, and reordering.
+//! Not modelled: power-down, self refresh, commands for ranks one by one where all need them, and
+//! reordering.
 //!
-//! Invariant: commands are issued in ascending order of their clocks, and the model does nothing clock by clock, so long
-//! pauses cost only their refreshes.
+//! Invariant: commands are issued in ascending order of their clocks, and the model does nothing
+//! clock by clock, so long pauses cost only their refreshes.
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::{A10, ALL_RANKS, column_pins};
@@ -150,15 +153,15 @@ impl Controller {
     /// Creates a controller at power-on. No command was issued yet.
     ///
     /// # Errors
-    /// [`ControllerError`] if modules of the generation have no such bursts or too few pins, or if the memory must be
-    /// refreshed too often.
+    /// [`ControllerError`] if modules of the generation have no such bursts or too few pins, or if
+    /// the memory must be refreshed too often.
     pub fn new(memory: &MemoryDescription, policy: PagePolicy) -> Result<Self, ControllerError> {
         power_up::check(memory)?;
         let mut timing = Timing::new(memory);
         let limit = memory.refresh_limit_clocks;
         if limit != 0 {
-            // Between two REFRESHes the last commands may be a row that was just opened, its burst, and a precharge; in
-            // the power-up the DLL locks.
+            // Between two REFRESHes the last commands may be a row that was just opened, its burst,
+            // and a precharge; in the power-up the DLL locks.
             let latest = timing.tras + timing.trc + timing.trpa + timing.cwl + timing.twr + 64;
             let room = u64::from(limit).checked_sub(latest);
             let room = room.filter(|room| *room > timing.trfc + timing.tdllk);
@@ -198,8 +201,9 @@ impl Controller {
         Ok(Cycles(self.now))
     }
 
-    /// Adds a line, after those added before. Issues the commands that precede its clock and, if [`WINDOW`] lines wait,
-    /// those until one of them has been transferred. Returns the clock at which the line was taken.
+    /// Adds a line, after those added before. Issues the commands that precede its clock and, if
+    /// [`WINDOW`] lines wait, those until one of them has been transferred. Returns the clock at
+    /// which the line was taken.
     ///
     /// # Errors
     /// Those of `sink`.
@@ -216,7 +220,8 @@ impl Controller {
         Ok(Cycles(from))
     }
 
-    /// Issues the commands for all lines that wait. Returns the clock after which the data bus is idle.
+    /// Issues the commands for all lines that wait. Returns the clock after which the data bus is
+    /// idle.
     ///
     /// # Errors
     /// Those of `sink`.
@@ -236,8 +241,8 @@ impl Controller {
         &self.timing
     }
 
-    /// Issues commands before clock `until`, if given, and while more than `lines` lines wait, or any number if that is
-    /// the largest one.
+    /// Issues commands before clock `until`, if given, and while more than `lines` lines wait, or
+    /// any number if that is the largest one.
     fn run<S: CommandSink>(
         &mut self,
         until: Option<u64>,

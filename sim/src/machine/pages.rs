@@ -1,11 +1,12 @@
 //! Maps virtual pages of processes to page frames of a memory, by first touch.
 //!
-//! A page gets the next free frame when it is first used, and keeps it. Frames are allocated in the order of their
-//! addresses, or in a pseudo-random order that depends on a seed only. Invariant: no two pages have one frame, and
-//! frames below [`RESERVED_BYTES`] are not used: a machine's firmware has that memory, and the card's configuration
-//! registers are there.
+//! A page gets the next free frame when it is first used, and keeps it. Frames are allocated in the
+//! order of their addresses, or in a pseudo-random order that depends on a seed only. Invariant: no
+//! two pages have one frame, and frames below [`RESERVED_BYTES`] are not used: a machine's firmware
+//! has that memory, and the card's configuration registers are there.
 //!
-//! Rejected: a memory whose map does not name every address bit within a page, such as one of several channels.
+//! Rejected: a memory whose map does not name every address bit within a page, such as one of
+//! several channels.
 
 use std::collections::HashMap;
 
@@ -13,8 +14,8 @@ use hmtt_format::config::REGISTERS_LOG2;
 use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::{MemoryDescription, PhysAddr};
 
-/// Bytes at the begin of the memory that are never allocated, as on a PC. The card's registers are below, unless they
-/// are further apart; then their whole range is reserved.
+/// Bytes at the begin of the memory that are never allocated, as on a PC. The card's registers are
+/// below, unless they are further apart; then their whole range is reserved.
 pub const RESERVED_BYTES: u64 = 1 << 20;
 /// Number of translations that are kept besides the table, for speed.
 const RECENT: usize = 1024;
@@ -141,8 +142,8 @@ impl Pages {
     }
 }
 
-/// Permutes the numbers of `bits` bits: a Feistel network on an even number of bits, repeated until the result is in
-/// range (Black and Rogaway 2002, cycle walking).
+/// Permutes the numbers of `bits` bits: a Feistel network on an even number of bits, repeated until
+/// the result is in range (Black and Rogaway 2002, cycle walking).
 fn permuted(number: u64, bits: usize, seed: u64) -> u64 {
     let half = (bits as u32).div_ceil(2);
     let mask = (1 << half) - 1;

@@ -1,5 +1,5 @@
-//! Compares dumps of the analysis with the true use of pages, rows and banks: bounds must contain the true counts, and
-//! counted and skipped accesses must add up.
+//! Compares dumps of the analysis with the true use of pages, rows and banks: bounds must contain
+//! the true counts, and counted and skipped accesses must add up.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,8 @@ use super::due::{Burst, Due};
 use crate::fuzz::pin_reader::Outcome;
 
 const PARTS: u64 = 1 << HOT_PARTS_LOG2;
-/// Clocks within which a dump has read the counts that it sends, unless the next dump begins earlier.
+/// Clocks within which a dump has read the counts that it sends, unless the next dump begins
+/// earlier.
 const DUMP_CLOCKS: u64 = 20_000;
 
 /// One dump.
@@ -216,8 +217,9 @@ fn is_sampled(page: u64) -> bool {
     (0..5).fold(0, |folded, piece| folded ^ page >> (6 * piece) & 63) == 0
 }
 
-/// Checks that every run of a sampled page is counted or skipped. If none is skipped, and the stored order was never
-/// cleared before the end, each distance must be that in an exact list of the pages used last.
+/// Checks that every run of a sampled page is counted or skipped. If none is skipped, and the
+/// stored order was never cleared before the end, each distance must be that in an exact list of
+/// the pages used last.
 fn reuse(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
     let (mut order, mut before): (Vec<u64>, Option<u64>) = (Vec::new(), None);
     let mut exact: BTreeMap<u16, u64> = BTreeMap::new();

@@ -1,6 +1,7 @@
 //! Reads a card's frames: records of three kinds in their order, reports and losses.
 //!
-//! Only the functions of the format are used to decode them. Frames that do not follow one another are rejected.
+//! Only the functions of the format are used to decode them. Frames that do not follow one another
+//! are rejected.
 
 use hmtt_format::frame::{
     ACCESSES_MASK, COUNTER_MASK, FrameKind, LOST_MASK, PayloadHeader, SYNC_WORDS, WORD_BYTES,
@@ -24,7 +25,8 @@ pub enum Element {
     Lost(Loss),
     /// An access, tag, mark, fault or page run.
     Record(Event),
-    /// A slice, and whether its frame has no numbers of units, so that the slice counts as accesses.
+    /// A slice, and whether its frame has no numbers of units, so that the slice counts as
+    /// accesses.
     Slice(Event, bool),
     /// A record of the analysis.
     Analysis(Event),

@@ -22,7 +22,8 @@ pub struct Burst {
     pub analysed: bool,
 }
 
-/// A part of a capture with constant settings, from a start or a change to the next change, or to a stop.
+/// A part of a capture with constant settings, from a start or a change to the next change, or to a
+/// stop.
 #[derive(Clone, Debug)]
 pub struct Epoch {
     /// Clock at which the epoch began.
@@ -31,7 +32,8 @@ pub struct Epoch {
     pub to: u64,
     /// The settings.
     pub chosen: Chosen,
-    /// Clock of the last command since the previous epoch that began a new grid of slices, if there was one.
+    /// Clock of the last command since the previous epoch that began a new grid of slices, if there
+    /// was one.
     pub fresh_grid: Option<u64>,
     /// Indices of the epoch's bursts.
     pub bursts: Range<usize>,

@@ -1,4 +1,5 @@
-//! Compares a capture without loss with what was expected: each record, its place among the reports, and each counter.
+//! Compares a capture without loss with what was expected: each record, its place among the
+//! reports, and each counter.
 
 use hmtt_format::{Event, Report};
 
@@ -81,7 +82,8 @@ impl Reports<'_> {
             ));
         }
         equal(due, report, number)?;
-        // The results of the analysis are sent before the end is reported, also if the analysis was turned off before.
+        // The results of the analysis are sent before the end is reported, also if the analysis was
+        // turned off before.
         let analysed = self.due.reports[..=number].iter().any(|report| report.analysed);
         let in_time = if end && analysed { clock >= due.clock } else { clock == due.clock };
         if !in_time {

@@ -1,9 +1,10 @@
-//! Compares a capture with losses with what happened: each record must be true and in its place, records may be missing
-//! only where the card reports a loss, and its counts must add up.
+//! Compares a capture with losses with what happened: each record must be true and in its place,
+//! records may be missing only where the card reports a loss, and its counts must add up.
 //!
-//! The lost records are not known one by one: the FIFO loses whole records, the event queue loses bursts that have not
-//! been merged. So the number of lost accesses is between the smallest number of records of the missing bursts and the
-//! number of these bursts. Without records of lines, both are the same.
+//! The lost records are not known one by one: the FIFO loses whole records, the event queue loses
+//! bursts that have not been merged. So the number of lost accesses is between the smallest number
+//! of records of the missing bursts and the number of these bursts. Without records of lines, both
+//! are the same.
 
 use hmtt_format::config::{Granularity, Mode};
 use hmtt_format::memory::PAGE_LOG2;
@@ -38,8 +39,8 @@ pub fn check(due: &Due, capture: &Capture, memory: &MemoryDescription) -> Result
 /// Number of clocks before a loss within which consecutive settings may be its cause.
 const SETTING_CLOCKS: u64 = 6_000;
 
-/// Checks that losses have a cause. Where the FIFO and the link can take all records, only consecutive settings cause
-/// losses.
+/// Checks that losses have a cause. Where the FIFO and the link can take all records, only
+/// consecutive settings cause losses.
 ///
 /// # Errors
 /// A description of the first loss without such a cause.
@@ -214,8 +215,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Number of stops among the items up to `to` that have no record. A stop, and the start after it, that the event
-    /// queue could not take are counted as one lost record.
+    /// Number of stops among the items up to `to` that have no record. A stop, and the start after
+    /// it, that the event queue could not take are counted as one lost record.
     fn stops(&self, to: usize) -> u64 {
         let clock = |index: usize| self.due.items.get(index).map(|item| item.clock);
         let from = self.next.checked_sub(1).and_then(clock).unwrap_or(0);
@@ -253,7 +254,8 @@ impl Check<'_> {
         fewest + u64::from(merge.close().is_some())
     }
 
-    /// Checks that a slice counts no more accesses than there were in its time; returns its last clock.
+    /// Checks that a slice counts no more accesses than there were in its time; returns its last
+    /// clock.
     fn slice(&self, slice: &Event, before: u64) -> Result<u64, String> {
         let &Event::Slice { clock, reads, writes, .. } = slice else { return Ok(before) };
         let (_, end) = extent(slice, self.memory.tck_ps);
@@ -273,7 +275,8 @@ impl Check<'_> {
         Ok(end)
     }
 
-    /// Checks that a report states the settings at its cause and counts no more than had happened by then.
+    /// Checks that a report states the settings at its cause and counts no more than had happened
+    /// by then.
     fn report(&mut self, report: &Report, clock: u64, end: bool) -> Result<(), String> {
         let states = |due: &super::due::DueReport| {
             let in_force = exact::settings(due, report, self.reports).is_ok();

@@ -1,7 +1,8 @@
 //! Derives what a card must send from accesses, faults and the run switch.
 //!
-//! The order within one clock is: run switch, end of a slice, tick, access or fault, completed command. Slices are
-//! checked by [`super::slices`], since the document does not fix their grid after a new slice code.
+//! The order within one clock is: run switch, end of a slice, tick, access or fault, completed
+//! command. Slices are checked by [`super::slices`], since the document does not fix their grid
+//! after a new slice code.
 
 use std::mem;
 

@@ -1,5 +1,5 @@
-//! Recognises completed commands in accesses, and applies them to settings, by `docs/format.md`, configuration
-//! registers.
+//! Recognises completed commands in accesses, and applies them to settings, by `docs/format.md`,
+//! configuration registers.
 
 use hmtt_format::config::{self, DEFAULT_TIMEOUT, Granularity, Mode, REGISTERS_LOG2, SLICE_CODES};
 use hmtt_format::frame::MAX_WORDS;

@@ -1,8 +1,9 @@
 //! Compares the slices of a capture without loss with the bursts of their times.
 //!
-//! Slices begin on a grid, which starts at power-on or shortly after the last command that begins a new grid, with a
-//! phase that the document does not fix. Until then, slices end on the old grid, as the card sends them. Any phase is
-//! accepted with which all slices are correct and the new grid starts early enough.
+//! Slices begin on a grid, which starts at power-on or shortly after the last command that begins a
+//! new grid, with a phase that the document does not fix. Until then, slices end on the old grid,
+//! as the card sends them. Any phase is accepted with which all slices are correct and the new grid
+//! starts early enough.
 
 use hmtt_format::config::{self, slice_clocks};
 use hmtt_format::event::SliceLength;
@@ -58,7 +59,8 @@ struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// Compares the slices of an epoch with those sent, from index `next` on; returns the index after them.
+    /// Compares the slices of an epoch with those sent, from index `next` on; returns the index
+    /// after them.
     fn epoch(&mut self, epoch: &Epoch, next: usize) -> Result<usize, String> {
         let length = u64::from(slice_clocks(epoch.chosen.slice_code, self.memory.tck_ps)).max(1);
         let command = match self.phase {
@@ -72,7 +74,8 @@ impl Grid<'_> {
             }
             Phase::Open(command) => command,
         };
-        // `old`: clocks at which the card may still use the old grid. From the clock `new` on it uses the new one.
+        // `old`: clocks at which the card may still use the old grid. From the clock `new` on it
+        // uses the new one.
         let late = self.carried_out(command) - command;
         let (old, new) = match length > late {
             true => (command..=command + late, command + length),
@@ -115,7 +118,8 @@ impl Grid<'_> {
         ends
     }
 
-    /// The last clock at which a recent command that turned slices on may not have been carried out, if there was one.
+    /// The last clock at which a recent command that turned slices on may not have been carried
+    /// out, if there was one.
     fn turned_on(&self, clock: u64) -> Option<u64> {
         let turns = |register| [config::MODE_FREQUENCY, config::FREQUENCY_ON].contains(&register);
         let mut before = self.due.commands.iter().filter(|(at, _)| *at <= clock);
@@ -147,7 +151,8 @@ impl Grid<'_> {
         };
         let mut ends = ends.iter().copied().peekable();
         for burst in self.due.bursts[epoch.bursts.clone()].iter().filter(|burst| !burst.window) {
-            // The end of a slice is before an access with the same clock, also at the end of an epoch.
+            // The end of a slice is before an access with the same clock, also at the end of an
+            // epoch.
             while let Some(to) = ends.next_if(|to| *to <= burst.access.clock.0) {
                 end(from, to, &mut counts);
                 from = to;
@@ -178,8 +183,8 @@ fn ends(epoch: &Epoch, phase: u64, length: u64, first: u64) -> Vec<u64> {
     (next..=epoch.to).step_by(length as usize).collect()
 }
 
-/// Checks the places of slices among the records. A slice is sent after its end, and possibly before one access or run
-/// of its time that was waiting.
+/// Checks the places of slices among the records. A slice is sent after its end, and possibly
+/// before one access or run of its time that was waiting.
 fn places(capture: &Capture, tck_ps: u32) -> Result<(), String> {
     let (mut reached, mut ended, mut waiting) = (0, 0, 0u32);
     for element in &capture.elements {

@@ -21,7 +21,8 @@ pub struct Traffic {
     numbers: Numbers,
     /// Average number of commands from one setting to the next.
     rarity: u64,
-    /// Average number of clocks between two changes of the run switch; `None` if it does not change.
+    /// Average number of clocks between two changes of the run switch; `None` if it does not
+    /// change.
     switching: Option<u64>,
     next_switch: u64,
     stopped: bool,

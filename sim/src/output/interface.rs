@@ -1,10 +1,10 @@
 //! Sends frames on a network interface, as a card at its other end would.
 //!
-//! A raw packet socket (AF_PACKET) sends each frame from its destination address on. The interface adds preamble and
-//! FCS. Requires CAP_NET_RAW.
+//! A raw packet socket (AF_PACKET) sends each frame from its destination address on. The interface
+//! adds preamble and FCS. Requires CAP_NET_RAW.
 //!
-//! Memory passed to the kernel: a fully initialised `sockaddr_ll` for bind, and the frame's bytes for send. Both live
-//! until the call returns, and the kernel keeps neither.
+//! Memory passed to the kernel: a fully initialised `sockaddr_ll` for bind, and the frame's bytes
+//! for send. Both live until the call returns, and the kernel keeps neither.
 
 use std::ffi::CString;
 use std::io;
@@ -124,7 +124,8 @@ fn bound_socket(index: i32) -> io::Result<OwnedFd> {
         sll_addr: [0; 8],
     };
     let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: pointer and length are those of `address`, which is initialised and outlives the call.
+    // SAFETY: pointer and length are those of `address`, which is initialised and outlives the
+    // call.
     let bound = unsafe { libc::bind(fd, (&raw const address).cast(), length) };
     if bound < 0 {
         return Err(io::Error::last_os_error());

@@ -1,5 +1,5 @@
-//! Writes a file under a temporary name beside its final one. The file is renamed when it is complete and removed when
-//! it is not.
+//! Writes a file under a temporary name beside its final one. The file is renamed when it is
+//! complete and removed when it is not.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Chooses the temporary name. An existing file is replaced by `finish`, and only with `overwrite`.
+    /// Chooses the temporary name. An existing file is replaced by `finish`, and only with
+    /// `overwrite`.
     pub fn new(path: &Path, overwrite: bool) -> Result<Self, OutputError> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
@@ -62,7 +63,8 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // After `finish` there is nothing to remove. Otherwise an error cannot be reported from `drop`.
+        // After `finish` there is nothing to remove. Otherwise an error cannot be reported from
+        // `drop`.
         let _ = fs::remove_file(&self.partial);
     }
 }

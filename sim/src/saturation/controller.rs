@@ -1,8 +1,9 @@
-//! Issues DDR-200 commands for wanted bursts, as close together as JESD79 allows, one clock at a time.
+//! Issues DDR-200 commands for wanted bursts, as close together as JESD79 allows, one clock at a
+//! time.
 //!
-//! Bursts are issued in the order in which they are wanted. ACTIVATE and PRECHARGE for later bursts use the clocks
-//! between their commands, so rows change while data of other rows is transferred. Every 7.8 us all banks are closed
-//! for a REFRESH.
+//! Bursts are issued in the order in which they are wanted. ACTIVATE and PRECHARGE for later bursts
+//! use the clocks between their commands, so rows change while data of other rows is transferred.
+//! Every 7.8 us all banks are closed for a REFRESH.
 
 use std::collections::VecDeque;
 
@@ -95,7 +96,8 @@ impl Controller {
         self.memory.burst_length as u64 / 2
     }
 
-    /// Returns the first clock for a READ or WRITE after the one before, including the turn-around of the data bus.
+    /// Returns the first clock for a READ or WRITE after the one before, including the turn-around
+    /// of the data bus.
     fn column_from(&self, wanted: &Wanted) -> u64 {
         let Some((at, last)) = self.last_column else { return 0 };
         let distance = match (last, wanted.direction) {
@@ -141,8 +143,8 @@ impl Controller {
         Some((kind, place, column_pins(self.memory.generation, place.column, bits)))
     }
 
-    /// Returns an ACTIVATE or a PRECHARGE for the first burst that needs one and does not have to wait for an earlier
-    /// burst.
+    /// Returns an ACTIVATE or a PRECHARGE for the first burst that needs one and does not have to
+    /// wait for an earlier burst.
     fn row(&mut self) -> Option<(CommandKind, Coordinates, u32)> {
         let mut taken = 0u32;
         for Pending { place, .. } in &self.pending {

@@ -1,6 +1,7 @@
 //! Derives the line records that a card must send for accesses, one by one.
 //!
-//! The rules are those of `docs/format.md`, line mode: bursts of one line are one record, which a tag or a mark ends.
+//! The rules are those of `docs/format.md`, line mode: bursts of one line are one record, which a
+//! tag or a mark ends.
 
 use std::collections::VecDeque;
 

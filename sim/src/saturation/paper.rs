@@ -1,8 +1,8 @@
-//! Computes what a card of the published design would have lost: records of 64 bits, one for each line, through a FIFO
-//! of 128 KB, over the same link.
+//! Computes what a card of the published design would have lost: records of 64 bits, one for each
+//! line, through a FIFO of 128 KB, over the same link.
 //!
-//! All assumptions favour the published design: no syncs, no tags or marks, bursts of a line merged, and a link that
-//! never waits for a frame to fill.
+//! All assumptions favour the published design: no syncs, no tags or marks, bursts of a line
+//! merged, and a link that never waits for a frame to fill.
 
 use hmtt_format::Event;
 use hmtt_format::frame::MAX_WORDS;

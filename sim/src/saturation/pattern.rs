@@ -18,7 +18,8 @@ pub enum Pattern {
     Gaps,
     /// Every sixteenth access is in the tag window, with occasional marks and settings.
     Tags,
-    /// The bursts of two lines of different banks, alternating: no two consecutive bursts are of one line.
+    /// The bursts of two lines of different banks, alternating: no two consecutive bursts are of
+    /// one line.
     Interleaved,
 }
 

@@ -34,8 +34,8 @@ impl Interruptions {
         found
     }
 
-    /// Returns the tag that an access must have become, if the card recorded a tag at its clock. A truth file does not
-    /// say whether the access is a tag; offset and direction are checked.
+    /// Returns the tag that an access must have become, if the card recorded a tag at its clock. A
+    /// truth file does not say whether the access is a tag; offset and direction are checked.
     pub fn tag(&self, access: &Access) -> Option<Event> {
         self.window.contains(&access.clock.0).then(|| Event::Tag {
             clock: access.clock,
@@ -45,8 +45,8 @@ impl Interruptions {
         })
     }
 
-    /// Whether anything was recorded between two accesses. A mark has the clock of the access that completed it, and
-    /// follows that access.
+    /// Whether anything was recorded between two accesses. A mark has the clock of the access that
+    /// completed it, and follows that access.
     pub fn between(&self, first: u64, second: u64) -> bool {
         first < second && self.all.range(first..second).next().is_some()
     }

@@ -27,9 +27,9 @@ struct Open {
     seen: u64,
 }
 
-/// Returns the records with granularity `line`. A burst is part of the record before it if direction and line are
-/// equal, the record does not contain the burst, the burst is within the merge window, and nothing else was recorded in
-/// between.
+/// Returns the records with granularity `line`. A burst is part of the record before it if
+/// direction and line are equal, the record does not contain the burst, the burst is within the
+/// merge window, and nothing else was recorded in between.
 pub fn lines(
     accesses: &[Access],
     memory: &MemoryDescription,

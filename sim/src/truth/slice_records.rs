@@ -6,12 +6,12 @@ use hmtt_format::config::slice_clocks;
 use hmtt_format::event::SliceLength;
 use hmtt_format::{Access, Cycles, Direction, Event};
 
-/// Clocks after a slice's nominal start or end within which the card may start or stop, since its pipeline has several
-/// stages.
+/// Clocks after a slice's nominal start or end within which the card may start or stop, since its
+/// pipeline has several stages.
 const SWITCH_CLOCKS: u64 = 32;
 
-/// Returns the counts per slice without empty slices. `clocks`: length of the recording. `sent`: the card's slices,
-/// which decide where exactly the first slice starts and the last one ends.
+/// Returns the counts per slice without empty slices. `clocks`: length of the recording. `sent`:
+/// the card's slices, which decide where exactly the first slice starts and the last one ends.
 pub fn slices(
     accesses: &[Access],
     code: u8,
@@ -45,8 +45,8 @@ pub fn slices(
     counts.into_iter().enumerate().map(record).collect()
 }
 
-/// Returns start and length of a slice as sent, if the recording's start or end makes them uncertain and they are
-/// within [`SWITCH_CLOCKS`].
+/// Returns start and length of a slice as sent, if the recording's start or end makes them
+/// uncertain and they are within [`SWITCH_CLOCKS`].
 fn switched(sent: &Event, due: Range<u64>, clocks: u64) -> Option<(u64, Option<Cycles>)> {
     let Event::Slice { clock, length, .. } = sent else { return None };
     let partial = length.clocks();

@@ -98,7 +98,8 @@ impl PlainCache {
     }
 }
 
-/// The hierarchy by its description. Cache 0 is that for instructions, the others are the data path.
+/// The hierarchy by its description. Cache 0 is that for instructions, the others are the data
+/// path.
 struct PlainHierarchy {
     caches: Vec<PlainCache>,
     now: u64,
@@ -213,7 +214,8 @@ proptest! {
         prop_assert_eq!(caches.dirty_lines(), dirty.filter(|line| line.dirty).count() as u64);
     }
 
-    /// With any replacement, memory gets each line after its last change, at the latest when other lines replace it.
+    /// With any replacement, memory gets each line after its last change, at the latest when other
+    /// lines replace it.
     #[test]
     fn no_write_is_lost(seed: u64, accesses in prop::collection::vec((any::<bool>(), 0u64..64), 1..600)) {
         let level = |size_bytes, ways| CacheConfiguration {
@@ -244,7 +246,8 @@ proptest! {
     }
 }
 
-/// A program without libraries, whose accesses are the same in every run: sums, a permutation, a table of words.
+/// A program without libraries, whose accesses are the same in every run: sums, a permutation, a
+/// table of words.
 const PROGRAM: &str = r#"
 static unsigned long table[4096];
 static unsigned char bytes[20000];
@@ -336,9 +339,10 @@ fn tools_are_there() -> bool {
     both
 }
 
-/// cachegrind counts an access that crosses lines once, and passes all of its lines to the last level if one of them
-/// missed. Here only the line that missed is passed on. Such accesses are counted, and the last level may differ by them.
-/// A load and store of one address (lackey's M) is one read for cachegrind; here the store always hits.
+/// cachegrind counts an access that crosses lines once, and passes all of its lines to the last
+/// level if one of them missed. Here only the line that missed is passed on. Such accesses are
+/// counted, and the last level may differ by them. A load and store of one address (lackey's M) is
+/// one read for cachegrind; here the store always hits.
 fn compare(folder: &Path, program: &Path) -> (Misses, Misses, u64) {
     let expected = cachegrind(folder, program);
     let (misses, crossing) = counted(folder, program);

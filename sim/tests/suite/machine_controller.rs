@@ -1,5 +1,5 @@
-//! Checks the controller's commands with a table of distances, with the model of the card's faults, and for speed of the
-//! bus.
+//! Checks the controller's commands with a table of distances, with the model of the card's faults,
+//! and for speed of the bus.
 
 use std::convert::Infallible;
 
@@ -163,7 +163,8 @@ fn ddr4_1866() -> (MemoryDescription, Rules) {
     (toml_memory::parse(memory).unwrap(), rules)
 }
 
-/// The memories with distances of JEDEC, and those of the fuzz tests with the controller's own distances.
+/// The memories with distances of JEDEC, and those of the fuzz tests with the controller's own
+/// distances.
 fn all() -> Vec<(MemoryDescription, Rules)> {
     let others = memories::ALL.into_iter().map(|text| {
         let memory = memories::parse(text);
@@ -174,7 +175,8 @@ fn all() -> Vec<(MemoryDescription, Rules)> {
     [ddr_200(), ddr2_667(), ddr3_800(), ddr4_1866()].into_iter().chain(others).collect()
 }
 
-/// Feeds all clocks to the model of the card's faults. Returns its accesses, and hits, misses and conflicts.
+/// Feeds all clocks to the model of the card's faults. Returns its accesses, and hits, misses and
+/// conflicts.
 fn read_pins(memory: &MemoryDescription, issued: &[Issued]) -> (Vec<Access>, [u64; 3]) {
     let mut reader = PinReader::new(memory);
     let (mut accesses, mut outcomes) = (Vec::new(), [0; 3]);
@@ -255,7 +257,8 @@ proptest! {
     }
 }
 
-/// The controller issues a command as soon as it is legal, so each command of a row conflict is illegal a clock earlier.
+/// The controller issues a command as soon as it is legal, so each command of a row conflict is
+/// illegal a clock earlier.
 #[test]
 fn the_checker_rejects_commands_that_are_a_clock_too_early() {
     for (memory, rules) in [ddr_200(), ddr2_667(), ddr3_800(), ddr4_1866()] {

@@ -1,4 +1,5 @@
-//! Replays recordings of simulated machines through cards: every access of the list, and nothing else, must be recorded.
+//! Replays recordings of simulated machines through cards: every access of the list, and nothing
+//! else, must be recorded.
 
 use std::path::Path;
 use std::process::Command;
@@ -68,7 +69,8 @@ fn record(
     counts
 }
 
-/// Compares what a card sent with the list of accesses, and the numbers of both with the machine's counts.
+/// Compares what a card sent with the list of accesses, and the numbers of both with the machine's
+/// counts.
 fn compare(path: &Path, memory: &MemoryDescription, settings: Settings, outcome: &Outcome) {
     let list = truth::read(&RecordingPaths::new(path).unwrap().truth).unwrap();
     assert_eq!((&outcome.violations[..], &outcome.flaws[..]), (&[][..], &[][..]));

@@ -1,5 +1,5 @@
-//! Tests several ranks, mirrored addresses, burst lengths of the mode register and every fault that depends on time,
-//! with constructed traffic and both engines.
+//! Tests several ranks, mirrored addresses, burst lengths of the mode register and every fault that
+//! depends on time, with constructed traffic and both engines.
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::{A10, column_pins};
@@ -91,7 +91,8 @@ fn accesses_to_every_rank_have_the_address_of_the_map() {
             };
         }
         assert_eq!(u32::from(memory.ranks()), ranks.count_ones());
-        // Until the mode register is written, the description's length applies: DDR1 4, the others 8.
+        // Until the mode register is written, the description's length applies: DDR1 4, the others
+        // 8.
         let burst = memory.burst_bytes().trailing_zeros();
         let truth: Vec<(u64, u64)> = traffic
             .truth()

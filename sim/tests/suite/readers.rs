@@ -1,4 +1,5 @@
-//! Tests that an invalid recording is an error or is read completely, and never causes a panic or a shorter recording.
+//! Tests that an invalid recording is an error or is read completely, and never causes a panic or a
+//! shorter recording.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -232,7 +233,8 @@ proptest! {
         if let Some(cut) = cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        // A mutation may state a last clock that is far away. Reading it takes very long but is no error.
+        // A mutation may state a last clock that is far away. Reading it takes very long but is no
+        // error.
         let _ = clocks(&bytes);
     }
 

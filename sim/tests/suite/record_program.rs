@@ -1,4 +1,5 @@
-//! Records programs: they behave as without that, and their recordings are complete up to where they say.
+//! Records programs: they behave as without that, and their recordings are complete up to where
+//! they say.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -113,8 +114,9 @@ fn a_program_that_needs_too_many_pages_runs_to_its_end() {
     assert_eq!(names(directory.path()), ["memory.toml"]);
 }
 
-/// Runs a program that ends when a file `stop` exists, sends a signal to `hmtt-sim` while it records, and checks that the
-/// program goes on. Returns what `hmtt-sim` has printed and its status.
+/// Runs a program that ends when a file `stop` exists, sends a signal to `hmtt-sim` while it
+/// records, and checks that the program goes on. Returns what `hmtt-sim` has printed and its
+/// status.
 fn interrupted(directory: &Path, signal: i32) -> Output {
     let script = "echo begun; while [ ! -e stop ]; do :; done; echo end > done";
     let mut command = record(directory, &[], &["sh", "-c", script]);

@@ -1,4 +1,5 @@
-//! Records files of `hmtt trace run`: as the same accesses in text, and what is missing is reported.
+//! Records files of `hmtt trace run`: as the same accesses in text, and what is missing is
+//! reported.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Tests rules of `docs/format.md` that no vector covers: slices that end at commands, conflicts, faults of commands
-//! without a bank, and the effects of illegal commands.
+//! Tests rules of `docs/format.md` that no vector covers: slices that end at commands, conflicts,
+//! faults of commands without a bank, and the effects of illegal commands.
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::{A10, column_pins};

@@ -1,5 +1,6 @@
-//! Replays dense traffic over slow links, while the run switch goes off and on, and compares what the card sends with the
-//! model of the whole card: no record is invented, and each lost access is counted.
+//! Replays dense traffic over slow links, while the run switch goes off and on, and compares what
+//! the card sends with the model of the whole card: no record is invented, and each lost access is
+//! counted.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -36,7 +37,8 @@ struct Slow {
 }
 
 impl Slow {
-    /// Random accesses as fast as the bus takes them, with some pauses, and groups of short times without a capture.
+    /// Random accesses as fast as the bus takes them, with some pauses, and groups of short times
+    /// without a capture.
     fn of(seed: u64) -> Self {
         let mut numbers = Numbers(seed);
         let mut traffic = Traffic::new(memory());

@@ -1,5 +1,5 @@
-//! Attributes accesses to blocks of a real program, by tags on the bus and by marks, and compares `hmtt tag report` with
-//! a simple model of the same inputs.
+//! Attributes accesses to blocks of a real program, by tags on the bus and by marks, and compares
+//! `hmtt tag report` with a simple model of the same inputs.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use super::truth::{Share, Truth};
 use super::{captured, card_map, compare, report};
 use crate::captures::path;
 
-/// Compares the report on every block with the truth, and the sum over the blocks of each function with its own
-/// accesses.
+/// Compares the report on every block with the truth, and the sum over the blocks of each function
+/// with its own accesses.
 fn compare_blocks(reported: &Value, truth: &Truth, program: &Program) {
     let blocks = reported["blocks"].as_array().unwrap();
     assert_eq!(blocks.len(), truth.blocks.len());

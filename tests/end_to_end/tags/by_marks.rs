@@ -52,8 +52,9 @@ impl Builder {
     }
 }
 
-/// Builds events that are `apart` clocks from any access, with regular marks, some of them lost in the log or on the
-/// bus. For some time another thread has a function open, once without the first thread.
+/// Builds events that are `apart` clocks from any access, with regular marks, some of them lost in
+/// the log or on the bus. For some time another thread has a function open, once without the first
+/// thread.
 fn marked(program: &Program, apart: u64) -> Builder {
     let (traffic, truth) = (Traffic::new(memory()), Truth::new(program));
     let (log, accesses) = (MarkedLog::new(program), Box::new(recorded()));
@@ -83,7 +84,8 @@ fn marked(program: &Program, apart: u64) -> Builder {
     builder
 }
 
-/// Returns the report for events and accesses that are `apart` clocks from each other, and the truth.
+/// Returns the report for events and accesses that are `apart` clocks from each other, and the
+/// truth.
 pub fn report_by_marks(program: &Program, apart: u64) -> (Value, Truth) {
     let Builder { traffic, log, truth, .. } = marked(program, apart);
     let folder = program.folder.path();

@@ -1,5 +1,5 @@
-//! Attributes accesses to the loops of a real program. The source shows where accesses belong: those in or after a
-//! function that a loop calls, until the next event, are the loop's.
+//! Attributes accesses to the loops of a real program. The source shows where accesses belong:
+//! those in or after a function that a loop calls, until the next event, are the loop's.
 
 use hmtt_tests::{run, succeed};
 use serde_json::{Value, json};

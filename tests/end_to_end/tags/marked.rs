@@ -1,5 +1,5 @@
-//! Writes a log of a real program's events at generated times with marks between them, and adds the marks to a
-//! recording.
+//! Writes a log of a real program's events at generated times with marks between them, and adds the
+//! marks to a recording.
 
 use std::io::Write;
 use std::path::Path;
@@ -97,7 +97,8 @@ impl MarkedLog {
 
     /// Writes the log to a file.
     pub fn finish(mut self, path: &Path, last: u64) {
-        // Threads write their chunks when their buffers are full, so chunks are not in the order of time.
+        // Threads write their chunks when their buffers are full, so chunks are not in the order of
+        // time.
         let (events, others) = (std::mem::take(&mut self.events), std::mem::take(&mut self.others));
         self.events(2, &others);
         self.events(1, &events);

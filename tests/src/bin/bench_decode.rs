@@ -1,5 +1,5 @@
-//! Measures decoding: frames in memory to columns, and a capture to Parquet. Prints a Markdown table: `bench_decode
-//! [FOLDER]`.
+//! Measures decoding: frames in memory to columns, and a capture to Parquet. Prints a Markdown
+//! table: `bench_decode [FOLDER]`.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! Measures the cost of forged frames and prints a Markdown table: `bench_forged [FRAMES [KIND]]`.
 //!
-//! The card on the wire has lost frames thousands of times before. The forged frames of each kind arrive first alone,
-//! then two for each frame of the card. The time is that of the recorder's check of each frame; the memory is what the
-//! process uses in addition after all frames.
+//! The card on the wire has lost frames thousands of times before. The forged frames of each kind
+//! arrive first alone, then two for each frame of the card. The time is that of the recorder's
+//! check of each frame; the memory is what the process uses in addition after all frames.
 
 use std::time::Instant;
 
@@ -100,7 +100,8 @@ fn alone(forgery: Forgery, frames: usize) -> Result<(f64, u64)> {
     Ok((bench.nanos as f64 / frames.next_multiple_of(ROUND) as f64, grown))
 }
 
-/// Returns nanoseconds per frame with two forged frames for each frame of a card, and checks the card's losses.
+/// Returns nanoseconds per frame with two forged frames for each frame of a card, and checks the
+/// card's losses.
 fn beside(forgery: Forgery, frames: usize) -> Result<f64> {
     let mut load = Load::default();
     let mut bench = Bench::new(&mut load);

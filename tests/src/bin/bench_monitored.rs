@@ -1,8 +1,10 @@
-//! Measures programs under `hmtt monitor` and under other tools, and prints Markdown tables: `bench_monitored [FOLDER
-//! [--others] [PROGRAM...]]`. With `--others`, only other tools are measured.
+//! Measures programs under `hmtt monitor` and under other tools, and prints Markdown tables:
+//! `bench_monitored [FOLDER [--others] [PROGRAM...]]`. With `--others`, only other tools are
+//! measured.
 //!
-//! The first table has the processor time of the program itself, which shows what generated code costs. The second one
-//! has the time from start to end, with translation and the monitor at work. Each figure is a ratio to the plain run.
+//! The first table has the processor time of the program itself, which shows what generated code
+//! costs. The second one has the time from start to end, with translation and the monitor at work.
+//! Each figure is a ratio to the plain run.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -63,7 +65,8 @@ fn others(bench: &Bench) -> Vec<Way> {
 /// Figures of a table.
 type Figure = fn(Used) -> f64;
 
-/// Runs all programs in all ways, and prints a table of ratios to the plain run for each kind of figure.
+/// Runs all programs in all ways, and prints a table of ratios to the plain run for each kind of
+/// figure.
 fn tables(bench: &Bench, figures: &[(&str, Figure)], ways: &[Way], programs: &[Program]) {
     let names: Vec<&str> = ways.iter().map(|way| way.name).collect();
     let head = |title: &str| {

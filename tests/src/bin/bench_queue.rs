@@ -1,8 +1,10 @@
-//! Measures how fast block numbers get from a thread to a monitor thread, and prints a Markdown table: `bench_queue`.
+//! Measures how fast block numbers get from a thread to a monitor thread, and prints a Markdown
+//! table: `bench_queue`.
 //!
-//! The thread does nothing but write the numbers. The rings are those of `hmtt monitor`: chunks in turn, of which the
-//! monitor reads one while the thread fills the next. The queue is that of CN101593125: one area of 12 MB, whose head
-//! pointer is in memory; when it is full, the thread waits on a condition variable until the monitor has emptied it.
+//! The thread does nothing but write the numbers. The rings are those of `hmtt monitor`: chunks in
+//! turn, of which the monitor reads one while the thread fills the next. The queue is that of
+//! CN101593125: one area of 12 MB, whose head pointer is in memory; when it is full, the thread
+//! waits on a condition variable until the monitor has emptied it.
 
 use std::fs::File;
 use std::hint::black_box;

@@ -1,6 +1,6 @@
-//! Compares the receiver with tcpdump and dumpcap on the same traffic, measures the reading of captures, and prints
-//! Markdown tables: `bench_receive [FOLDER]`. The program starts itself again in a network namespace and creates a veth
-//! pair there.
+//! Compares the receiver with tcpdump and dumpcap on the same traffic, measures the reading of
+//! captures, and prints Markdown tables: `bench_receive [FOLDER]`. The program starts itself again
+//! in a network namespace and creates a veth pair there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -108,7 +108,8 @@ fn at_line_rate(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Alternates between reading the capture past the page cache and summarising it, since the disk's speed varies.
+/// Alternates between reading the capture past the page cache and summarising it, since the disk's
+/// speed varies.
 fn summarised(file: &Path) -> Result<()> {
     let bytes = file.metadata()?.len();
     let mut disk = Command::new("dd");

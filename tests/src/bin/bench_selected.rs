@@ -1,8 +1,9 @@
-//! Compares selective traces of programs with full ones, and prints a Markdown table: `bench_selected [FOLDER
-//! [PROGRAM...]]`.
+//! Compares selective traces of programs with full ones, and prints a Markdown table:
+//! `bench_selected [FOLDER [PROGRAM...]]`.
 //!
-//! Each program is traced once with all accesses, without address randomisation, and `hmtt trace evaluate` states what other
-//! settings would record. Charts are written to FOLDER/selective-traces.svg and FOLDER/selective-misses.svg.
+//! Each program is traced once with all accesses, without address randomisation, and `hmtt trace
+//! evaluate` states what other settings would record. Charts are written to
+//! FOLDER/selective-traces.svg and FOLDER/selective-misses.svg.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -70,7 +71,8 @@ fn others(folder: &Path) -> Result<Vec<Traced>> {
 /// Traces a program, and evaluates the trace.
 fn evaluate(folder: &Path, Traced { name, words }: Traced) -> Result<Evaluated> {
     let (hmtt, file) = (program("hmtt"), folder.join("full.acc"));
-    // The stack has the same place in each run, on which depends which of its accesses are in one chunk.
+    // The stack has the same place in each run, on which depends which of its accesses are in one
+    // chunk.
     let mut run = Command::new("setarch");
     run.arg("-R").arg(&hmtt).args(["trace", "run", "--overwrite", "-o"]).arg(&file);
     run.arg("--").args(&words).current_dir(folder).env_clear().stdout(Stdio::null());
@@ -137,8 +139,8 @@ impl Evaluated {
         Line { name: self.name.clone(), values }
     }
 
-    /// The line of a program in each panel of the chart of misses: the share of the recorded accesses that miss, divided by
-    /// that of all accesses.
+    /// The line of a program in each panel of the chart of misses: the share of the recorded
+    /// accesses that miss, divided by that of all accesses.
     fn misses(&self) -> Line {
         let all = self.value["cache_miss_rate"].as_f64().unwrap_or(0.0);
         let of = |share: u64, chunk: u64| {

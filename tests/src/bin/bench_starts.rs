@@ -1,7 +1,9 @@
-//! Measures how long programs take to start under `hmtt monitor`, and prints a Markdown table: `bench_starts [RUNS]`.
+//! Measures how long programs take to start under `hmtt monitor`, and prints a Markdown table:
+//! `bench_starts [RUNS]`.
 //!
-//! A start lasts from the command to the first byte that the program writes. The first starts have no lists of executed
-//! blocks, the second ones those of a run before. The least of several times is used, and the ways alternate.
+//! A start lasts from the command to the first byte that the program writes. The first starts have
+//! no lists of executed blocks, the second ones those of a run before. The least of several times
+//! is used, and the ways alternate.
 
 use std::io::Read;
 use std::process::{Command, Stdio};

@@ -1,9 +1,10 @@
-//! Measures programs under `hmtt tag` and under other tools, and prints Markdown tables: `bench_tagged [FOLDER
-//! [PROGRAM...]]`. With programs on the command line, only the cost of tagging them is measured.
+//! Measures programs under `hmtt tag` and under other tools, and prints Markdown tables:
+//! `bench_tagged [FOLDER [PROGRAM...]]`. With programs on the command line, only the cost of
+//! tagging them is measured.
 //!
-//! A slowdown is the ratio of the processor times that the program itself uses, which a preloaded library reports.
-//! Tagged and untagged runs alternate, and the best of each is used. Processor time of `hmtt` itself is listed
-//! separately.
+//! A slowdown is the ratio of the processor times that the program itself uses, which a preloaded
+//! library reports. Tagged and untagged runs alternate, and the best of each is used. Processor
+//! time of `hmtt` itself is listed separately.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

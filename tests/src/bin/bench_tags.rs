@@ -1,5 +1,5 @@
-//! Measures the encoding of tag events into a log and the decoding of the log into calls, and prints a Markdown table:
-//! `bench_tags [MILLIONS]`.
+//! Measures the encoding of tag events into a log and the decoding of the log into calls, and
+//! prints a Markdown table: `bench_tags [MILLIONS]`.
 //!
 //! Times are processor times, so other load on the machine has little influence.
 
@@ -28,7 +28,8 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Generates the events of a program whose functions call one another. The stack is as deep at the end as at the start.
+/// Generates the events of a program whose functions call one another. The stack is as deep at the
+/// end as at the start.
 fn program() -> Vec<TagEvent> {
     let mut state = 1u64;
     let mut below = |limit: u64| {

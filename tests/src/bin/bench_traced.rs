@@ -1,8 +1,9 @@
-//! Measures programs under `hmtt trace`, and prints Markdown tables: `bench_traced [FOLDER [PROGRAM...]]`.
+//! Measures programs under `hmtt trace`, and prints Markdown tables: `bench_traced [FOLDER
+//! [PROGRAM...]]`.
 //!
-//! The first table has the time from start to end as a ratio to the plain run, each way once and right after a plain run,
-//! for at least three seconds of plain time. The second one has the size of a trace, and how fast it is read, for less
-//! work, because `hmtt info` reads each access.
+//! The first table has the time from start to end as a ratio to the plain run, each way once and
+//! right after a plain run, for at least three seconds of plain time. The second one has the size
+//! of a trace, and how fast it is read, for less work, because `hmtt info` reads each access.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

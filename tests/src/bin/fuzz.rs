@@ -1,9 +1,9 @@
-//! Fuzzes the card with random commands, settings and switches, and every reader with random inputs, each for a given
-//! time: `fuzz [SECONDS] [SEED]`.
+//! Fuzzes the card with random commands, settings and switches, and every reader with random
+//! inputs, each for a given time: `fuzz [SECONDS] [SEED]`.
 //!
-//! For a case that fails the program prints its seed and writes a vector and its memory for `hmtt-sim replay`. An input
-//! that fails is stored in `target/fuzz/corpus`, which also contains the inputs that earlier runs found and from which
-//! each run starts.
+//! For a case that fails the program prints its seed and writes a vector and its memory for
+//! `hmtt-sim replay`. An input that fails is stored in `target/fuzz/corpus`, which also contains
+//! the inputs that earlier runs found and from which each run starts.
 
 use std::path::Path;
 use std::process::ExitCode;

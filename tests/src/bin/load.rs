@@ -1,6 +1,6 @@
-//! Sends the frames of a software card: `load IFACE FRAMES [FRAMES_PER_SECOND]`. Use an interface in a network
-//! namespace of your own. `load FILE.pcapng FRAMES [DISTINCT_FRAMES]` writes the frames to a
-//! capture.
+//! Sends the frames of a software card: `load IFACE FRAMES [FRAMES_PER_SECOND]`. Use an interface
+//! in a network namespace of your own. `load FILE.pcapng FRAMES [DISTINCT_FRAMES]` writes the
+//! frames to a capture.
 
 use anyhow::{Context, Result};
 use hmtt_tests::load::{POOL_FRAMES, Pace, send, write};

@@ -32,8 +32,8 @@ pub struct Program {
     /// Rules that select what is tagged; without rules the program itself.
     pub rules: Vec<String>,
     before: Vec<String>,
-    /// The last argument: a large amount of work, a smaller one for logs, a small one for slow tools, and one that takes
-    /// at least three seconds.
+    /// The last argument: a large amount of work, a smaller one for logs, a small one for slow
+    /// tools, and one that takes at least three seconds.
     pub sizes: [String; SIZES],
 }
 

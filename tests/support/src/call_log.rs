@@ -102,8 +102,9 @@ fn name(function: u32) -> String {
     char::from(FIRST_NAME + function as u8).into()
 }
 
-/// Writes a log and its map. Each thread makes `calls` outermost calls, the last of which does not return. Returns all
-/// calls. `begin_ns`: time of the first tick in nanoseconds since the Unix epoch.
+/// Writes a log and its map. Each thread makes `calls` outermost calls, the last of which does not
+/// return. Returns all calls. `begin_ns`: time of the first tick in nanoseconds since the Unix
+/// epoch.
 ///
 /// # Panics
 /// If a file cannot be written.

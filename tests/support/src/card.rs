@@ -1,4 +1,5 @@
-//! Simulates a card in software: builds frames from records, and states the accesses that they stand for.
+//! Simulates a card in software: builds frames from records, and states the accesses that they
+//! stand for.
 
 use hmtt_format::address_map::{Axis, MapBuilder};
 use hmtt_format::config::{self, Granularity, Mode};
@@ -115,7 +116,8 @@ impl Card {
         (frame, truth)
     }
 
-    /// Builds a data frame of word records, which stand for `accesses` accesses and `clocks` clocks.
+    /// Builds a data frame of word records, which stand for `accesses` accesses and `clocks`
+    /// clocks.
     pub fn records(&mut self, records: &[WordRecord], accesses: u64, clocks: u64) -> Vec<u8> {
         let words: Vec<u64> = records
             .iter()

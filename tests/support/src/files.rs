@@ -15,7 +15,8 @@ fn folder() -> PathBuf {
     target.join("tmp")
 }
 
-/// Returns a new path for the file `name`, which only this test uses: other tests run at the same time.
+/// Returns a new path for the file `name`, which only this test uses: other tests run at the same
+/// time.
 ///
 /// # Panics
 /// If two tests of a program use the same name.
@@ -33,8 +34,8 @@ pub fn scratch(name: &str) -> PathBuf {
     path
 }
 
-/// A scratch file of many megabytes. It is removed when this is dropped, unless the test fails then: a failed test leaves
-/// the file to look at.
+/// A scratch file of many megabytes. It is removed when this is dropped, unless the test fails
+/// then: a failed test leaves the file to look at.
 #[derive(Debug)]
 pub struct LargeFile(PathBuf);
 
@@ -81,8 +82,8 @@ impl Drop for LargeFile {
     }
 }
 
-/// Reports that a test cannot run here. Writes to standard error directly, because the test harness hides what passing
-/// tests print.
+/// Reports that a test cannot run here. Writes to standard error directly, because the test harness
+/// hides what passing tests print.
 ///
 /// # Panics
 /// If standard error is closed.

@@ -1,6 +1,7 @@
 //! Generates forged frames: frames with a card's addresses from a hostile sender on the wire.
 //!
-//! The generator is seeded, so that a failure can be reproduced. It depends on the wire format only.
+//! The generator is seeded, so that a failure can be reproduced. It depends on the wire format
+//! only.
 
 use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::{
@@ -148,15 +149,16 @@ impl Forger {
     }
 }
 
-/// Inserts forged frames before each good frame; `turns` are their numbers, used cyclically. Returns all frames and the
-/// number of forged ones.
+/// Inserts forged frames before each good frame; `turns` are their numbers, used cyclically.
+/// Returns all frames and the number of forged ones.
 ///
 /// # Panics
 /// If there are no turns.
 pub fn mix(good: &[Vec<u8>], forger: &mut Forger, turns: &[usize]) -> (Vec<Vec<u8>>, u64) {
     let (mut wire, mut forged) = (Vec::new(), 0);
     for (at, frame) in good.iter().enumerate() {
-        // A receiver accepts the first frame on a wire without confirmation, so it must be a good one.
+        // A receiver accepts the first frame on a wire without confirmation, so it must be a good
+        // one.
         let count = if at == 0 { 0 } else { turns[at % turns.len()] };
         wire.extend((0..count).map(|_| forger.frame()));
         forged += count as u64;

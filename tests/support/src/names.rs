@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// Keys whose value, if it is an object, has keys that are data: kinds of faults and of sites, numbers of threads.
+/// Keys whose value, if it is an object, has keys that are data: kinds of faults and of sites,
+/// numbers of threads.
 const KEYED_BY_DATA: [&str; 3] = ["faults", "sites", "threads"];
 
 /// The names that the glossary lists.

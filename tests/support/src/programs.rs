@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-/// Path of a program. The programs are built on first use, with the cargo and the profile of the running test.
+/// Path of a program. The programs are built on first use, with the cargo and the profile of the
+/// running test.
 pub fn program(name: &str) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -18,8 +19,8 @@ pub fn program(name: &str) -> PathBuf {
         if folder.ends_with("release") {
             cargo.args(["--release", "-p", "hmtt-sim", "-p", "hmtt-host", "-p", "hmtt-cli"]);
         } else {
-            // A test among what is built makes cargo choose the features that it chooses for `cargo test --workspace`.
-            // With others, all would be compiled once more.
+            // A test among what is built makes cargo choose the features that it chooses for `cargo
+            // test --workspace`. With others, all would be compiled once more.
             cargo.args(["--workspace", "--test", "structure"]);
         }
         let target = folder.parent().expect("target/PROFILE");
@@ -58,7 +59,8 @@ pub fn transcript(output: &Output) -> String {
     format!("{stdout}{separator}{stderr}--- exit code {}\n", output.status.code().unwrap())
 }
 
-/// Reports that a test was skipped. Writes to standard error directly, which the test harness does not capture.
+/// Reports that a test was skipped. Writes to standard error directly, which the test harness does
+/// not capture.
 pub fn skip(test: &str, reason: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "skipped: {test}: {reason}");

@@ -1,8 +1,8 @@
-//! Generates frames that a sender without knowledge of a card makes from recorded frames of another card: it changes some
-//! bytes at random.
+//! Generates frames that a sender without knowledge of a card makes from recorded frames of another
+//! card: it changes some bytes at random.
 //!
-//! The generator is seeded, so that a failure can be reproduced. The frames have the counters of the recorded ones. Beside
-//! a card that was just switched on, these are the card's counters, too.
+//! The generator is seeded, so that a failure can be reproduced. The frames have the counters of
+//! the recorded ones. Beside a card that was just switched on, these are the card's counters, too.
 
 use hmtt_format::frame::{Heartbeat, MAC_HEADER_BYTES, WORDS_AT};
 use hmtt_format::record::CLOCK_MASK;
@@ -30,7 +30,8 @@ pub enum Change {
     Cut,
     /// The frame is a heartbeat with a random clock.
     Heartbeat,
-    /// One of the first 320 bits of the payload is flipped. Many of these frames continue each other.
+    /// One of the first 320 bits of the payload is flipped. Many of these frames continue each
+    /// other.
     Bit,
     /// Eight bytes of the payload are random. Many of these frames continue each other.
     Bytes,
@@ -131,8 +132,8 @@ impl RandomFrames {
         }
     }
 
-    /// Inserts `count` changed frames before each good frame but the first. Returns all frames and the number of changed
-    /// ones.
+    /// Inserts `count` changed frames before each good frame but the first. Returns all frames and
+    /// the number of changed ones.
     pub fn mix(&mut self, good: &[Vec<u8>], count: usize) -> (Vec<Vec<u8>>, u64) {
         let mut wire = Vec::new();
         for (at, frame) in good.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Writes captures of made-up accesses, for benchmarks: half of them in 16 streams of consecutive lines, half random in 1 GiB.
+//! Writes captures of made-up accesses, for benchmarks: half of them in 16 streams of consecutive
+//! lines, half random in 1 GiB.
 
 use std::fs::File;
 use std::io::BufWriter;

@@ -1,4 +1,5 @@
-//! Waits for what other processes do. The time is limited, because a test that waits for ever has no message.
+//! Waits for what other processes do. The time is limited, because a test that waits for ever has
+//! no message.
 
 use std::io::Read as _;
 use std::process::Child;
@@ -22,7 +23,8 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a condition holds that a child brings about while it runs. `what`: the condition, in words.
+/// Waits until a condition holds that a child brings about while it runs. `what`: the condition, in
+/// words.
 ///
 /// # Panics
 /// If the child has ended without, with its standard error if that is a pipe; or as [`wait_until`].

@@ -22,8 +22,8 @@ impl Chunk {
         ReadError::Damaged { at: self.at, why }
     }
 
-    /// Checks and decompresses the content. Returns it behind the base of the segment `fs`, which is 0 in chunks without
-    /// units.
+    /// Checks and decompresses the content. Returns it behind the base of the segment `fs`, which
+    /// is 0 in chunks without units.
     ///
     /// # Errors
     /// The chunk is damaged.

@@ -1,6 +1,7 @@
 //! Units of a thread as columns: what was expected of them takes little space.
 //!
-//! `hmtt_format::access_trace` defines the columns, and the [`Predictor`] what is expected. The encoder writes them.
+//! `hmtt_format::access_trace` defines the columns, and the [`Predictor`] what is expected. The
+//! encoder writes them.
 
 use hmtt_format::access_trace::{
     COLUMNS_HEADER_BYTES, FIRST_CHANGES, MOST_BYTES, OTHER_NUMBER, RAW_UNIT, SLOT_BYTES,

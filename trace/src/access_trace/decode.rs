@@ -27,10 +27,11 @@ pub struct Ending {
     pub dropped: u64,
     /// Threads whose last units are missing.
     pub cut_threads: u64,
-    /// Chunks from some place in which nothing could be read: their units name no block, which the program itself must have
-    /// written.
+    /// Chunks from some place in which nothing could be read: their units name no block, which the
+    /// program itself must have written.
     pub invalid_chunks: u64,
-    /// Nanoseconds for which the program ran natively between times in which it was recorded. That is no loss.
+    /// Nanoseconds for which the program ran natively between times in which it was recorded. That
+    /// is no loss.
     pub native_ns: u64,
     /// What has run natively although that was not asked for.
     pub unrecorded: Unrecorded,
@@ -49,7 +50,8 @@ impl Ending {
         Ending { dropped: dropped.max(self.dropped), cut_threads, is_cut: false, ..self }
     }
 
-    /// What is missing of the region that was to be recorded, as a clause. Of a file that is cut that is not known.
+    /// What is missing of the region that was to be recorded, as a clause. Of a file that is cut
+    /// that is not known.
     pub fn missing_of_region(&self) -> Option<String> {
         self.region.filter(|_| !self.is_cut)?.missing_text()
     }
@@ -146,7 +148,8 @@ pub fn read(input: impl Read, add: impl FnMut(ThreadAccess)) -> Result<Ending, R
     visit(input, Accesses(add))
 }
 
-/// Reads a file to its end, and passes the blocks that each thread has executed on in order, each before its accesses.
+/// Reads a file to its end, and passes the blocks that each thread has executed on in order, each
+/// before its accesses.
 ///
 /// # Errors
 /// [`ReadError`] if it is another file, is damaged or cannot be read.
@@ -253,8 +256,8 @@ impl Decoder {
         self.bases.insert(thread, fs);
     }
 
-    /// Decodes the next units of a thread, which begin with a number or a note. What follows an invalid unit is left out and
-    /// counted.
+    /// Decodes the next units of a thread, which begin with a number or a note. What follows an
+    /// invalid unit is left out and counted.
     pub fn units(&mut self, thread: u32, units: &[u8], visitor: &mut impl Visitor) {
         let Decoder { functions, numbers, bases, words, slots, sums } = self;
         let fs = bases.entry(thread).or_insert(0);
@@ -273,8 +276,8 @@ impl Decoder {
     }
 }
 
-/// Decodes units of a thread. `fs`: the base of that segment. `slots`: memory for slots. Returns whether all units are valid;
-/// what follows an invalid one is left out.
+/// Decodes units of a thread. `fs`: the base of that segment. `slots`: memory for slots. Returns
+/// whether all units are valid; what follows an invalid one is left out.
 fn decode<V: Visitor>(
     units: &[u64],
     numbers: &Numbers,

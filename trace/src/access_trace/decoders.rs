@@ -1,11 +1,13 @@
-//! Decompresses chunks of units and reads their columns, on threads of their own if there are several chunks.
+//! Decompresses chunks of units and reads their columns, on threads of their own if there are
+//! several chunks.
 //!
 //! ```text
 //! chunk -> job -> a thread's zstd and predictor -> units, in the order of the chunks
 //! ```
 //!
-//! Chunks are read without those before them, except for the blocks and paths that are described before them. These are
-//! shared; each job states how many of them its chunk may name, because threads may know later ones already.
+//! Chunks are read without those before them, except for the blocks and paths that are described
+//! before them. These are shared; each job states how many of them its chunk may name, because
+//! threads may know later ones already.
 //!
 //! Invariant: at most [`JOBS_PER_THREAD`] chunks for each thread are in memory.
 
@@ -22,7 +24,8 @@ use super::columns;
 use super::content::{Content, ReadError};
 use super::predictor::{Layouts, Predictor};
 
-/// Chunks in memory for each thread: one that is decoded, and one that waits for a thread or to be asked for.
+/// Chunks in memory for each thread: one that is decoded, and one that waits for a thread or to be
+/// asked for.
 const JOBS_PER_THREAD: usize = 2;
 
 /// Layouts that all threads share.
@@ -127,7 +130,8 @@ pub struct Decoders {
 }
 
 impl Decoders {
-    /// Decodes by at most this many threads; without any, chunks are decoded by the thread that adds them.
+    /// Decodes by at most this many threads; without any, chunks are decoded by the thread that
+    /// adds them.
     ///
     /// # Errors
     /// There is no memory.

@@ -7,11 +7,13 @@ use super::column::{Column, take};
 /// Most bytes of a value, which are written before it is known how many it has.
 pub const MOST_VALUE_BYTES: usize = 9;
 
-/// The bits of a value with its length, by the lowest two bits; of one that has its length apart, none.
+/// The bits of a value with its length, by the lowest two bits; of one that has its length apart,
+/// none.
 const SHORT: [u64; 4] = [0xff, 0xffff, 0xffff_ffff, 0];
 
-/// Compares at most eight values with the expected ones, which they replace, and writes by how much they differ. Returns which
-/// differ. [`MOST_VALUE_BYTES`] were reserved in the column for each value.
+/// Compares at most eight values with the expected ones, which they replace, and writes by how much
+/// they differ. Returns which differ. [`MOST_VALUE_BYTES`] were reserved in the column for each
+/// value.
 pub fn write_differences(
     values: &[[u8; SLOT_BYTES]],
     expected: &mut [u64],
@@ -46,7 +48,8 @@ pub fn write_differences(
 /// Reads the next difference of a column.
 #[inline]
 pub fn read_difference(column: &mut &[u8]) -> Option<u64> {
-    // Mostly there are as many bytes as the longest one has: then there is no branch for each length.
+    // Mostly there are as many bytes as the longest one has: then there is no branch for each
+    // length.
     let Some([first, rest @ ..]) = column.first_chunk::<MOST_VALUE_BYTES>() else {
         return read_last_difference(column);
     };

@@ -1,14 +1,16 @@
 //! Limits how many elements of string instructions are passed on one by one.
 //!
-//! A row of a table, or some bytes of a trace, can state any number of elements, which no program has accessed. So a file has a
-//! number of elements and bytes that are looked at in any case, and more with each access that is read: time and memory are
-//! linear in the input. What is beyond that is left out for whole instructions, and counted. `docs/readers.md` states the limits.
+//! A row of a table, or some bytes of a trace, can state any number of elements, which no program
+//! has accessed. So a file has a number of elements and bytes that are looked at in any case, and
+//! more with each access that is read: time and memory are linear in the input. What is beyond that
+//! is left out for whole instructions, and counted. `docs/readers.md` states the limits.
 
 use std::fmt;
 
 use hmtt_format::access_trace::Made;
 
-/// Most elements of a string instruction. More are forged: they would need more memory than a process is likely to have.
+/// Most elements of a string instruction. More are forged: they would need more memory than a
+/// process is likely to have.
 pub const MOST_ELEMENTS: u64 = 1 << 32;
 /// Elements that are passed on one by one in any case.
 pub const FIRST_ELEMENTS: u64 = 1 << 24;
@@ -90,7 +92,8 @@ impl ElementBudget {
         Self::new([FIRST_ELEMENTS, FIRST_BYTES], [ELEMENTS_OF_EACH, BYTES_OF_EACH])
     }
 
-    /// The budget of a program that runs: what it accesses takes its own time, too, unless it forges numbers.
+    /// The budget of a program that runs: what it accesses takes its own time, too, unless it
+    /// forges numbers.
     pub const fn of_running_program() -> Self {
         Self::new([MOST_ELEMENTS, u64::MAX], [RUNNING_OF_EACH, 0])
     }
@@ -103,8 +106,9 @@ impl ElementBudget {
         self.bytes = self.bytes.saturating_add(self.bytes_of_each);
     }
 
-    /// Whether all elements of an instruction, whose accesses were the last ones read, may be passed on one by one. If not, they
-    /// are counted. Those without a known address or size are not passed on one by one, and are not counted.
+    /// Whether all elements of an instruction, whose accesses were the last ones read, may be
+    /// passed on one by one. If not, they are counted. Those without a known address or size are
+    /// not passed on one by one, and are not counted.
     pub fn spend(&mut self, instruction: &[Made]) -> bool {
         let has_elements = |made: &&Made| made.elements > 1 && made.address.is_some();
         let (mut elements, mut bytes, mut is_possible) = (0u64, 0u64, true);
@@ -124,7 +128,8 @@ impl ElementBudget {
         false
     }
 
-    /// How many of these further elements, of `bytes` each, may be passed on. The others are counted.
+    /// How many of these further elements, of `bytes` each, may be passed on. The others are
+    /// counted.
     pub fn spend_some(&mut self, further: u64, bytes: u64) -> u64 {
         let by_bytes = self.bytes.checked_div(bytes).unwrap_or(u64::MAX);
         let granted = further.min(self.elements).min(by_bytes);

@@ -7,14 +7,15 @@ use hmtt_format::access_trace::Made;
 use super::element_budget::{ElementBudget, MOST_ELEMENTS};
 use super::visitor::{Executed, ThreadAccess, Visitor};
 
-/// Largest access in bytes that is passed on with its address: that of a page. Instructions have no larger ones.
+/// Largest access in bytes that is passed on with its address: that of a page. Instructions have no
+/// larger ones.
 pub const MOST_ACCESS_BYTES: u32 = 4096;
 
-/// The accesses of executed instructions, each element of a string instruction by itself: those of an instruction with two
-/// operands in turn.
+/// The accesses of executed instructions, each element of a string instruction by itself: those of
+/// an instruction with two operands in turn.
 ///
-/// What has no known address or size, or so many elements or bytes that the program has forged them, comes once and with
-/// all elements, and has no address.
+/// What has no known address or size, or so many elements or bytes that the program has forged
+/// them, comes once and with all elements, and has no address.
 ///
 /// ```
 /// use hmtt::access_trace::Elements;
@@ -48,7 +49,8 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// The elements of accesses, in program order. Those next to each other with the same instruction are of one execution.
+    /// The elements of accesses, in program order. Those next to each other with the same
+    /// instruction are of one execution.
     pub fn new(accesses: &'a [Made]) -> Self {
         Elements { rest: accesses, instruction: &[], elements: 0, next: 0, element: 0 }
     }
@@ -65,11 +67,13 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Receives what threads have done, and passes on each element of their accesses, as [`Elements`] has them.
+/// Receives what threads have done, and passes on each element of their accesses, as [`Elements`]
+/// has them.
 ///
-/// The accesses of an instruction are passed on when another one follows, and at the latest when this is dropped. So it is
-/// used for units of one thread. String instructions with more elements than the budget has come once and without an address.
-/// Nothing more is passed on once its closure has said so.
+/// The accesses of an instruction are passed on when another one follows, and at the latest when
+/// this is dropped. So it is used for units of one thread. String instructions with more elements
+/// than the budget has come once and without an address. Nothing more is passed on once its closure
+/// has said so.
 pub struct EachElement<'b, F: FnMut(Made) -> ControlFlow<()>> {
     /// Accesses of the current instruction.
     instruction: Vec<Made>,
@@ -123,7 +127,8 @@ pub fn is_known(made: &Made) -> bool {
     made.elements <= MOST_ELEMENTS && lowest(made).is_some()
 }
 
-/// The lowest address of all elements of an access, if that is known and all are in the address space.
+/// The lowest address of all elements of an access, if that is known and all are in the address
+/// space.
 #[inline]
 pub fn lowest(made: &Made) -> Option<u64> {
     let size = u64::from(made.size);

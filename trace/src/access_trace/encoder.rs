@@ -17,7 +17,8 @@ pub struct Encoder {
     begun: u32,
     /// How many of these numbers units may have.
     known: usize,
-    /// Whether the last chunk was not written to its end, because it has an invalid or incomplete unit.
+    /// Whether the last chunk was not written to its end, because it has an invalid or incomplete
+    /// unit.
     is_cut: bool,
     controls: Column,
     changes: Column,
@@ -32,9 +33,10 @@ impl Encoder {
         layouts.copy_current(&mut self.current, &mut self.begun);
     }
 
-    /// Writes the units of a chunk, which begin with a number or a note, to the end of `content`. Instead of an invalid or
-    /// incomplete one and those behind it a unit of 0 is written, which stands for nothing. `known`: how many numbers are described
-    /// before the chunk. Returns the last base of the segment `fs` in them, if there is one.
+    /// Writes the units of a chunk, which begin with a number or a note, to the end of `content`.
+    /// Instead of an invalid or incomplete one and those behind it a unit of 0 is written, which
+    /// stands for nothing. `known`: how many numbers are described before the chunk. Returns the
+    /// last base of the segment `fs` in them, if there is one.
     pub fn encode(&mut self, units: &[u8], known: usize, content: &mut Vec<u8>) -> Option<u64> {
         self.known = known;
         let (units, incomplete) = units.as_chunks::<SLOT_BYTES>();

@@ -4,7 +4,8 @@
 //! units of a chunk -> job -> a thread's encoder, zstd -> encoded chunk, in the order of the jobs
 //! ```
 //!
-//! Invariant: while more than [`JOBS_PER_THREAD`] chunks for each thread are in memory, the writer waits for the first one.
+//! Invariant: while more than [`JOBS_PER_THREAD`] chunks for each thread are in memory, the writer
+//! waits for the first one.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,11 +19,11 @@ use zstd::bulk::Compressor;
 use super::encoder::Encoder;
 use super::predictor::Layouts;
 
-/// Level of compression: the program waits for it. With level 1, columns of Lua and bzip2 took 56 and 22 % more time, and 11
-/// and 15 % less space.
+/// Level of compression: the program waits for it. With level 1, columns of Lua and bzip2 took 56
+/// and 22 % more time, and 11 and 15 % less space.
 const LEVEL: i32 = -1;
-/// Level for columns with more bytes than this part of their units, in which mostly random bits are left. With the other level,
-/// columns of bzip2 took 2.6 times the time, and 30 % less space.
+/// Level for columns with more bytes than this part of their units, in which mostly random bits are
+/// left. With the other level, columns of bzip2 took 2.6 times the time, and 30 % less space.
 const FAST_LEVEL: i32 = -20;
 const LARGE_PART: usize = 6;
 /// Chunks in memory for each thread, of which more make the writer wait.
@@ -98,8 +99,8 @@ pub struct Encoders {
 }
 
 impl Encoders {
-    /// Starts as many threads as there can be of those that are asked for; without any, chunks are encoded by the thread that
-    /// adds them.
+    /// Starts as many threads as there can be of those that are asked for; without any, chunks are
+    /// encoded by the thread that adds them.
     ///
     /// # Errors
     /// There is no memory.
@@ -129,7 +130,8 @@ impl Encoders {
         })
     }
 
-    /// Adds the next blocks and paths. `new`: those that are new in the file. `numbers`: numbers in the file of all.
+    /// Adds the next blocks and paths. `new`: those that are new in the file. `numbers`: numbers in
+    /// the file of all.
     pub fn add_blocks(&mut self, new: &[BlockAccesses], numbers: &[u32]) {
         let mut layouts = self.layouts.write().unwrap_or_else(PoisonError::into_inner);
         layouts.add(new);
@@ -158,8 +160,8 @@ impl Encoders {
         Ok(())
     }
 
-    /// The next encoded chunk, in the order in which units were added. Waits for it if `waits`, or if there are many; `None`
-    /// if there is none yet.
+    /// The next encoded chunk, in the order in which units were added. Waits for it if `waits`, or
+    /// if there are many; `None` if there is none yet.
     ///
     /// # Errors
     /// A chunk cannot be compressed.

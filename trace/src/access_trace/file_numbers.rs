@@ -1,6 +1,8 @@
-//! Numbers in a file of the functions, blocks and paths that a program numbers anew each time that it is followed.
+//! Numbers in a file of the functions, blocks and paths that a program numbers anew each time that
+//! it is followed.
 //!
-//! A function, block or path that is the same as one before gets its number, and is not described again.
+//! A function, block or path that is the same as one before gets its number, and is not described
+//! again.
 
 use std::collections::HashMap;
 
@@ -14,7 +16,8 @@ pub struct FileNumbers {
     blocks: HashMap<BlockAccesses, u32>,
     /// The last number of a block or path.
     last: u32,
-    /// Of the current functions, and of the current blocks and paths: their numbers in the file. The first one stands for none.
+    /// Of the current functions, and of the current blocks and paths: their numbers in the file.
+    /// The first one stands for none.
     current_functions: Vec<u32>,
     current: Vec<u32>,
 }

@@ -11,8 +11,8 @@ pub struct LastExecution {
 }
 
 impl LastExecution {
-    /// Hands the kept values to the next execution if it takes some. Returns whether it may: it is repeated right behind the same
-    /// path. `values`: those of its slots.
+    /// Hands the kept values to the next execution if it takes some. Returns whether it may: it is
+    /// repeated right behind the same path. `values`: those of its slots.
     #[inline]
     pub fn hand_over(&self, next: &Numbered<'_>, values: &mut Vec<u64>) -> bool {
         let repeated = next.block.repeated;

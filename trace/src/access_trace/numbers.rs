@@ -51,7 +51,8 @@ impl Represented {
         Some(Represented { starts, operations: all.into_iter().map(|(_, it)| it).collect() })
     }
 
-    /// How many accesses a recorded one represents, with itself, if only so many instructions were executed.
+    /// How many accesses a recorded one represents, with itself, if only so many instructions were
+    /// executed.
     #[inline]
     pub fn up_to(&self, access: usize, executed: usize) -> u16 {
         let [from, to] =
@@ -95,7 +96,8 @@ pub struct Numbered<'n> {
 }
 
 impl<'n> Numbered<'n> {
-    /// What its accesses represent, if that differs from what they say, because only so many of its instructions were executed.
+    /// What its accesses represent, if that differs from what they say, because only so many of its
+    /// instructions were executed.
     #[inline]
     pub fn represented(&self, executed: usize) -> Option<&'n Represented> {
         self.represented.filter(|_| executed < usize::from(self.block.instructions))
@@ -147,7 +149,8 @@ impl Numbers {
         }
     }
 
-    /// What a number stands for. `None` if nothing is described, or if that is a path with parts that are no blocks.
+    /// What a number stands for. `None` if nothing is described, or if that is a path with parts
+    /// that are no blocks.
     #[inline]
     pub fn get(&self, number: u32) -> Option<Numbered<'_>> {
         let index = (number as usize).checked_sub(1)?;

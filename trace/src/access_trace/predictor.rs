@@ -1,8 +1,9 @@
 //! What is expected of a thread's next units, from what it has written before.
 //!
-//! A number is expected to be followed by the number that followed it the last time, and a slot to have the value of the
-//! last time. Slots of a path have one state, wherever it is left. Expectations are forgotten at the start of each chunk,
-//! so that it is read without those before it.
+//! A number is expected to be followed by the number that followed it the last time, and a slot to
+//! have the value of the last time. Slots of a path have one state, wherever it is left.
+//! Expectations are forgotten at the start of each chunk, so that it is read without those before
+//! it.
 
 use hmtt_format::access_trace::BlockAccesses;
 
@@ -70,7 +71,8 @@ impl Layouts {
         self.begun += 1;
     }
 
-    /// Copies the current numbers. `begun`: how often the program had begun to number when they were copied last.
+    /// Copies the current numbers. `begun`: how often the program had begun to number when they
+    /// were copied last.
     pub fn copy_current(&self, current: &mut Vec<u32>, begun: &mut u32) {
         if *begun != self.begun {
             current.clear();
@@ -123,7 +125,8 @@ impl Predictor {
         self.values.resize(layouts.slots as usize, 0);
     }
 
-    /// Allows only the first `known` numbers, as [`Layouts::numbers`] counts them, until more are learned.
+    /// Allows only the first `known` numbers, as [`Layouts::numbers`] counts them, until more are
+    /// learned.
     pub fn restrict(&mut self, known: usize) {
         self.known = known;
     }
@@ -148,8 +151,8 @@ impl Predictor {
         self.numbers[self.last as usize].next
     }
 
-    /// Continues after a number that stands for something. Returns the expected values of its slots, which are to be
-    /// replaced by the right ones.
+    /// Continues after a number that stands for something. Returns the expected values of its
+    /// slots, which are to be replaced by the right ones.
     #[inline]
     pub fn follow(&mut self, number: u32) -> &mut [u64] {
         self.numbers[self.last as usize].next = number;

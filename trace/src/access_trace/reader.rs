@@ -19,7 +19,8 @@ const MOST_THREADS: usize = 8;
 
 /// Reads the chunks of a file in order.
 ///
-/// On a machine with several processors, threads decompress and decode chunks of units ahead of those that were asked for.
+/// On a machine with several processors, threads decompress and decode chunks of units ahead of
+/// those that were asked for.
 pub struct ChunkReader<R> {
     input: R,
     /// Offset of the next chunk that is read, and of the one that was returned last.
@@ -62,7 +63,8 @@ impl<R: Read> ChunkReader<R> {
         Self::with_threads(input, if threads > 1 { threads.min(MOST_THREADS) } else { 0 })
     }
 
-    /// Reads the header. Chunks are decoded by at most this many threads; without any, by the thread that asks for them.
+    /// Reads the header. Chunks are decoded by at most this many threads; without any, by the
+    /// thread that asks for them.
     ///
     /// # Errors
     /// [`ReadError`] if it is another file, or one of another version.

@@ -1,8 +1,9 @@
 //! Cuts a region of the instructions of a thread out of its units, while they are recorded.
 //!
-//! Instructions are counted as the units come: those of each executed block, of an interrupted one those that were executed. Units before the
-//! region and behind it are left out. The block in which the region begins is described anew with its last instructions
-//! ([`BlockAccesses::tail`]), and the one in which it ends is cut by a note, as by an interruption.
+//! Instructions are counted as the units come: those of each executed block, of an interrupted one
+//! those that were executed. Units before the region and behind it are left out. The block in which
+//! the region begins is described anew with its last instructions ([`BlockAccesses::tail`]), and
+//! the one in which it ends is cut by a note, as by an interruption.
 //!
 //! ```text
 //! units      block 5 | block 6       | block 7 | block 8            instructions 20..45 of blocks with 10 each
@@ -11,11 +12,12 @@
 //!            tail of 5: 5..10, ...                                  skip 20: the tail of block 5 has a number of its own
 //! ```
 //!
-//! A thread that is far from the region need not record accesses, only which blocks it executes ([`RegionStage`]). As it runs ahead of the
-//! units that were read, it records them before the region begins, by as many instructions as fit in its ring at most.
+//! A thread that is far from the region need not record accesses, only which blocks it executes
+//! ([`RegionStage`]). As it runs ahead of the units that were read, it records them before the
+//! region begins, by as many instructions as fit in its ring at most.
 //!
-//! Invariant: what is passed on are the region's instructions and accesses, all of them or counted as missing. Units come from the program: what is
-//! forged is at most missing or wrong itself.
+//! Invariant: what is passed on are the region's instructions and accesses, all of them or counted
+//! as missing. Units come from the program: what is forged is at most missing or wrong itself.
 
 mod parts;
 
@@ -44,7 +46,8 @@ pub enum RegionStage {
 /// What was cut out of units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CutUnits {
-    /// The block with which the region begins, if it has no number yet. It is the next block that is described.
+    /// The block with which the region begins, if it has no number yet. It is the next block that
+    /// is described.
     pub tail: Option<BlockAccesses>,
     /// The units, which begin with a number or a note.
     pub units: Vec<u8>,
@@ -100,8 +103,9 @@ pub struct RegionCutter {
 }
 
 impl RegionCutter {
-    /// Nothing was executed. `skip`: how many instructions are left out. `count`: how many are passed on behind them; `None` for all.
-    /// `lead`: by how many instructions a thread may be ahead of the units that were read.
+    /// Nothing was executed. `skip`: how many instructions are left out. `count`: how many are
+    /// passed on behind them; `None` for all. `lead`: by how many instructions a thread may be
+    /// ahead of the units that were read.
     pub fn new(skip: u64, count: Option<u64>, lead: u64) -> Self {
         // A file has no such number.
         let count = count.filter(|count| *count != u64::MAX);
@@ -152,7 +156,8 @@ impl RegionCutter {
         self.seen
     }
 
-    /// Adds the next blocks and paths. Returns those that are to be described, with numbers that count these only.
+    /// Adds the next blocks and paths. Returns those that are to be described, with numbers that
+    /// count these only.
     pub fn add_blocks(&mut self, blocks: &[BlockAccesses]) -> Vec<BlockAccesses> {
         let mut passed = Vec::new();
         for block in blocks {
@@ -186,7 +191,8 @@ impl RegionCutter {
         block
     }
 
-    /// Cuts what is in the region out of the next units of the thread. `offset`: of an instruction in the code of a block.
+    /// Cuts what is in the region out of the next units of the thread. `offset`: of an instruction
+    /// in the code of a block.
     pub fn units(
         &mut self,
         units: &[u8],
@@ -242,8 +248,8 @@ impl RegionCutter {
         true
     }
 
-    /// Counts the executions at the start of words that are before the region, up to one that is cut, or a note with a meaning for what follows.
-    /// Returns how many words they have.
+    /// Counts the executions at the start of words that are before the region, up to one that is
+    /// cut, or a note with a meaning for what follows. Returns how many words they have.
     fn skip(&mut self, words: &[Word]) -> usize {
         let (mut at, mut executed) = (0, self.executed);
         let mut before_last = (at, executed);

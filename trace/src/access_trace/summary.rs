@@ -1,7 +1,8 @@
 //! Sums up what a trace of accesses contains.
 //!
-//! Memory is limited: of pages beyond a limit only is known that there are more. String instructions, which may access all of memory in
-//! forged files, take no more time than others: the pages that one accesses are kept as a range.
+//! Memory is limited: of pages beyond a limit only is known that there are more. String
+//! instructions, which may access all of memory in forged files, take no more time than others: the
+//! pages that one accesses are kept as a range.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,7 +21,8 @@ const MOST_RANGES: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
 /// Places for pages that were accessed recently.
 const RECENT: usize = 1 << 10;
 
-/// Sums over the accesses of a thread or of a function. Each element of a string instruction is an access.
+/// Sums over the accesses of a thread or of a function. Each element of a string instruction is an
+/// access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Executed blocks.
@@ -64,8 +66,8 @@ impl std::ops::AddAssign for Sums {
 struct Touched {
     /// A bit for each cache line of a page, by number of the page.
     lines: HashMap<u64, u64>,
-    /// Pages that were accessed recently, and the lines of them that are known, by the lowest bits of their numbers. A page
-    /// without lines is none.
+    /// Pages that were accessed recently, and the lines of them that are known, by the lowest bits
+    /// of their numbers. A page without lines is none.
     recent: Box<[(u64, u64); RECENT]>,
     /// Pages of which all lines were accessed by one string instruction.
     ranges: PageRanges,
@@ -173,7 +175,8 @@ impl Default for Span {
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     threads: BTreeMap<u32, Sums>,
-    /// Sums of the thread and the function, by its number, of the current block since there was another one before it.
+    /// Sums of the thread and the function, by its number, of the current block since there was
+    /// another one before it.
     open: Sums,
     place: (u32, u32),
     /// By number; the first one stands for accesses of no known function.
@@ -209,7 +212,8 @@ fn grown<T: Clone + Default>(all: &mut Vec<T>, number: u32) -> &mut T {
 }
 
 impl Summary {
-    /// How many accesses the recorded ones account for: of executed blocks, each once, as it was recorded first; and of all executions.
+    /// How many accesses the recorded ones account for: of executed blocks, each once, as it was
+    /// recorded first; and of all executions.
     pub fn accuracy(&self) -> [Accuracy; 2] {
         let sum = |all: &mut dyn Iterator<Item = Accuracy>| {
             let mut sum = Accuracy::default();
@@ -220,7 +224,8 @@ impl Summary {
         [sum(&mut self.blocks.iter().flatten().copied()), sum(&mut executions)]
     }
 
-    /// How many accesses the recorded ones account for in all executions of each function, by its number.
+    /// How many accesses the recorded ones account for in all executions of each function, by its
+    /// number.
     fn accuracy_by_function(&self) -> Vec<Accuracy> {
         let mut sums = vec![Accuracy::default(); self.functions.len()];
         for Recorded { accuracy, executions, function } in &self.recorded {
@@ -255,8 +260,8 @@ impl Summary {
         &self.threads
     }
 
-    /// The functions with most accesses, at most as many as asked for; `None` stands for code in no known file. Parts of one
-    /// function have entries of their own.
+    /// The functions with most accesses, at most as many as asked for; `None` stands for code in no
+    /// known file. Parts of one function have entries of their own.
     pub fn hottest(&self, most: usize) -> Vec<(Option<&Function>, Sums, Accuracy)> {
         let accuracies = self.accuracy_by_function();
         let found =
@@ -285,8 +290,8 @@ impl Summary {
         (self.touched.ranges.pages() << (PAGE_LOG2 - LINE_LOG2)).saturating_add(single)
     }
 
-    /// Whether there were more pages and lines than are counted: those of 16 GiB are told apart, besides those of long string
-    /// instructions.
+    /// Whether there were more pages and lines than are counted: those of 16 GiB are told apart,
+    /// besides those of long string instructions.
     pub fn has_more_pages(&self) -> bool {
         self.touched.is_limited
     }

@@ -1,4 +1,5 @@
-//! Interface to receive what a file contains: the blocks that threads have executed, and their accesses.
+//! Interface to receive what a file contains: the blocks that threads have executed, and their
+//! accesses.
 
 use hmtt_format::access_trace::{BlockAccesses, Function, Made};
 
@@ -22,10 +23,12 @@ pub struct Executed<'f> {
     pub block: &'f BlockAccesses,
     /// The function that contains its first instruction; `None` if it is not known.
     pub function: Option<&'f Function>,
-    /// How many of its instructions were executed. If the next one is a repeated string instruction, it may have accessed
-    /// some of its elements. A file that is not what `hmtt trace` writes may have more than the block has.
+    /// How many of its instructions were executed. If the next one is a repeated string
+    /// instruction, it may have accessed some of its elements. A file that is not what `hmtt trace`
+    /// writes may have more than the block has.
     pub instructions: usize,
-    /// The description by which its accesses were recorded: that of the block, or of a path with it.
+    /// The description by which its accesses were recorded: that of the block, or of a path with
+    /// it.
     pub recorded: &'f BlockAccesses,
     /// Number of that description, in the file; of a path up to this block.
     pub recorded_number: u32,

@@ -135,8 +135,8 @@ impl<W: Write> Writer<W> {
         self.descriptions(BLOCKS, &new, BlockAccesses::write)
     }
 
-    /// The program has run natively for so long, and blocks and functions are numbered from 1 on again. Those that are the same
-    /// as before are not described again.
+    /// The program has run natively for so long, and blocks and functions are numbered from 1 on
+    /// again. Those that are the same as before are not described again.
     ///
     /// # Errors
     /// The error of writing.
@@ -148,7 +148,8 @@ impl<W: Write> Writer<W> {
         self.chunk(GAP, &nanoseconds.to_le_bytes())
     }
 
-    /// Adds units of a thread as a chunk, at most three quarters of [`MOST_BYTES`]. They begin with a number or a note.
+    /// Adds units of a thread as a chunk, at most three quarters of [`MOST_BYTES`]. They begin with
+    /// a number or a note.
     ///
     /// # Errors
     /// The error of writing this chunk or one before it, or there are too many units.
@@ -223,8 +224,8 @@ impl<W: Write> Writer<W> {
         self.chunk(REGION, &region.to_bytes())
     }
 
-    /// Writes all that is not written yet. Returns how many chunks of units are not in the file to their ends, because they name no
-    /// block.
+    /// Writes all that is not written yet. Returns how many chunks of units are not in the file to
+    /// their ends, because they name no block.
     ///
     /// # Errors
     /// The error of writing.

@@ -1,7 +1,7 @@
 //! The bank and the row of an address, by the map in a card's description of its memory.
 //!
-//! A coordinate bit is the XOR of address bits, so coordinates of an address are the XOR of those of its bytes, which are
-//! looked up.
+//! A coordinate bit is the XOR of address bits, so coordinates of an address are the XOR of those
+//! of its bytes, which are looked up.
 
 use hmtt_format::address_map::{
     ADDRESS_BITS, AddressMap, Axis, MAX_BANK_BITS, MAX_RANK_BITS, MAX_ROW_BITS,

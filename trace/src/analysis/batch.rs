@@ -6,7 +6,8 @@
 pub const LINE_LOG2: u32 = 6;
 /// log2 of the bytes of a page, in all analyses.
 pub const PAGE_LOG2: u32 = 12;
-/// Most bytes of one access whose lines and pages are looked at. Instructions have no larger accesses.
+/// Most bytes of one access whose lines and pages are looked at. Instructions have no larger
+/// accesses.
 pub const MOST_TOUCHED_BYTES: u32 = 4096;
 /// Most units that [`Batch::each_units`] passes on at once.
 pub(super) const UNITS_AT_ONCE: usize = 256;
@@ -39,8 +40,8 @@ fn cut<T>(column: &[T], count: usize) -> Option<&[T]> {
 }
 
 impl<'a> Batch<'a> {
-    /// Accesses with the addresses of their first bytes, and whether they are writes. If one column is longer than the
-    /// other, its rest is left out.
+    /// Accesses with the addresses of their first bytes, and whether they are writes. If one column
+    /// is longer than the other, its rest is left out.
     pub fn new(addresses: &'a [u64], writes: &'a [bool]) -> Self {
         let count = addresses.len().min(writes.len());
         let (addresses, writes) = (&addresses[..count], &writes[..count]);
@@ -52,7 +53,8 @@ impl<'a> Batch<'a> {
         Batch { clocks: cut(clocks, self.len()), ..self }
     }
 
-    /// Adds the bytes of each access; 0 where they are not known. A column that is too short is not known.
+    /// Adds the bytes of each access; 0 where they are not known. A column that is too short is not
+    /// known.
     pub fn with_sizes(self, sizes: &'a [u32]) -> Self {
         Batch { sizes: cut(sizes, self.len()), ..self }
     }
@@ -62,8 +64,8 @@ impl<'a> Batch<'a> {
         Batch { instructions: cut(instructions, self.len()), ..self }
     }
 
-    /// Adds the function of each access's instruction, by its number in the source; 0 where it is not known. A column that is
-    /// too short is not known.
+    /// Adds the function of each access's instruction, by its number in the source; 0 where it is
+    /// not known. A column that is too short is not known.
     pub fn with_functions(self, functions: &'a [u32]) -> Self {
         Batch { functions: cut(functions, self.len()), ..self }
     }
@@ -73,7 +75,8 @@ impl<'a> Batch<'a> {
         Batch { thread: Some(thread), ..self }
     }
 
-    /// Adds the bytes that each access has, if the accesses have no sizes of their own. Addresses are multiples of it.
+    /// Adds the bytes that each access has, if the accesses have no sizes of their own. Addresses
+    /// are multiples of it.
     pub fn with_unit(self, unit_bytes: Option<u32>) -> Self {
         Batch { unit_bytes, ..self }
     }
@@ -131,7 +134,8 @@ impl<'a> Batch<'a> {
         self.instructions
     }
 
-    /// The function of each access's instruction, by its number in the source; 0 where it is not known.
+    /// The function of each access's instruction, by its number in the source; 0 where it is not
+    /// known.
     pub fn functions(&self) -> Option<&'a [u32]> {
         self.functions
     }
@@ -172,9 +176,10 @@ impl<'a> Batch<'a> {
         add(&units[..count % UNITS_AT_ONCE]);
     }
 
-    /// Calls `add` for each unit of 2^`log2` bytes that each access touches, in order: with the address shifted right by
-    /// `log2`. An access without a size of its own touches the unit of its address. Of an access of more than
-    /// [`MOST_TOUCHED_BYTES`] only these are looked at, and none beyond the end of the address space.
+    /// Calls `add` for each unit of 2^`log2` bytes that each access touches, in order: with the
+    /// address shifted right by `log2`. An access without a size of its own touches the unit of its
+    /// address. Of an access of more than [`MOST_TOUCHED_BYTES`] only these are looked at, and none
+    /// beyond the end of the address space.
     #[inline]
     pub fn each_unit(&self, log2: u32, mut add: impl FnMut(u64)) {
         let Some(sizes) = self.sizes else {

@@ -1,13 +1,15 @@
-//! Reuse distances in bounded memory: exact ones, until there are more than a number of lines; then of a part of all
-//! lines that becomes smaller.
+//! Reuse distances in bounded memory: exact ones, until there are more than a number of lines; then
+//! of a part of all lines that becomes smaller.
 //!
-//! Each time there are more lines, half of them, chosen by a hash, are left out from there on (Waldspurger et al., FAST 2015,
-//! with a fixed number of lines). Touches count with the part of lines that was looked at when they were made, so the exact
-//! ones stay exact. [`Reuses::sampling_rate`] is the last and smallest part; it is 1 if all is exact.
+//! Each time there are more lines, half of them, chosen by a hash, are left out from there on
+//! (Waldspurger et al., FAST 2015, with a fixed number of lines). Touches count with the part of
+//! lines that was looked at when they were made, so the exact ones stay exact.
+//! [`Reuses::sampling_rate`] is the last and smallest part; it is 1 if all is exact.
 //!
-//! Memory: 42 to 74 bytes for each of the lines, and up to 24 more for the moment in which half of them are left out. Addresses
-//! that were chosen by their hash so that none is left out can exceed it. [`Analysis::append`] is exact while both
-//! pieces are; otherwise lines of the later piece are as new as those of another memory. [`Analysis::merge`] adds counts.
+//! Memory: 42 to 74 bytes for each of the lines, and up to 24 more for the moment in which half of
+//! them are left out. Addresses that were chosen by their hash so that none is left out can exceed
+//! it. [`Analysis::append`] is exact while both pieces are; otherwise lines of the later piece are
+//! as new as those of another memory. [`Analysis::merge`] adds counts.
 
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +37,8 @@ pub struct Bounded {
     unit_log2: u32,
     most: usize,
     now: Distances,
-    /// Touches that were counted when other parts of all lines were looked at, and those of merged memories; each with its
-    /// threshold.
+    /// Touches that were counted when other parts of all lines were looked at, and those of merged
+    /// memories; each with its threshold.
     earlier: Vec<(u32, Touches)>,
 }
 

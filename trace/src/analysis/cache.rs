@@ -1,9 +1,11 @@
 //! Caches and translation buffers of a chosen geometry, as [`crate::cache`] models them.
 //!
-//! A translation buffer is a cache whose lines are pages: `256K,4,4096,lru` has 64 entries in 4 ways. Memory is constant: 8 bytes
-//! for each line of the caches. A serialised state has the counts but not the lines: after it was read, caches are empty. So
-//! each piece begins with empty caches, and in [`Analysis::append`] the misses are too many by at most the lines of the caches;
-//! the result has the number of such beginnings. [`Analysis::merge`] adds the counts of caches for another memory.
+//! A translation buffer is a cache whose lines are pages: `256K,4,4096,lru` has 64 entries in 4
+//! ways. Memory is constant: 8 bytes for each line of the caches. A serialised state has the counts
+//! but not the lines: after it was read, caches are empty. So each piece begins with empty caches,
+//! and in [`Analysis::append`] the misses are too many by at most the lines of the caches; the
+//! result has the number of such beginnings. [`Analysis::merge`] adds the counts of caches for
+//! another memory.
 
 use hmtt_format::Direction;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,9 @@
-//! Sums up the row outcomes that a card counts itself, in analysis mode: it sees ACTIVATE and PRECHARGE, which a file of
-//! accesses has not.
+//! Sums up the row outcomes that a card counts itself, in analysis mode: it sees ACTIVATE and
+//! PRECHARGE, which a file of accesses has not.
 //!
-//! A card sends its counts in dumps, each of which begins from 0, so sums over dumps are those of the capture. A dump of
-//! which a record is missing is counted, and what was received of it is in the sums. Memory is bounded by the number of banks.
+//! A card sends its counts in dumps, each of which begins from 0, so sums over dumps are those of
+//! the capture. A dump of which a record is missing is counted, and what was received of it is in
+//! the sums. Memory is bounded by the number of banks.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +91,8 @@ impl CardRows {
         self.close(false);
     }
 
-    /// Counts a record of the open dump. Returns their number, or nothing if the record is of another dump.
+    /// Counts a record of the open dump. Returns their number, or nothing if the record is of
+    /// another dump.
     fn record(&mut self, number: u8) -> Option<u32> {
         let open = self.open.as_mut()?;
         if *open.number.get_or_insert(number) != number {
@@ -124,7 +126,8 @@ impl CardRows {
         }
     }
 
-    /// What the card has counted; `None` if it has sent no row outcomes. `source`: the number of the memory, from 1.
+    /// What the card has counted; `None` if it has sent no row outcomes. `source`: the number of
+    /// the memory, from 1.
     pub fn result(mut self, source: u64) -> Option<CardOutcomes> {
         self.close(false);
         let bank = |(index, [row_hits, row_misses, row_conflicts]): (u16, [u64; 3])| {

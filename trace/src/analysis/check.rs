@@ -1,8 +1,10 @@
-//! Checks what must hold in every trace: clocks do not go back, addresses are in memory, accesses have sizes and are aligned.
+//! Checks what must hold in every trace: clocks do not go back, addresses are in memory, accesses
+//! have sizes and are aligned.
 //!
-//! All violations are counted, and the first [`MOST_PLACES`] of each kind are kept with their places. Memory is constant.
-//! [`Analysis::append`] compares the clocks on both sides, and is exact. [`Analysis::merge`] adds the counts; places in merged
-//! memories have their numbers. What a source does not know is not checked, and the result says so.
+//! All violations are counted, and the first [`MOST_PLACES`] of each kind are kept with their
+//! places. Memory is constant. [`Analysis::append`] compares the clocks on both sides, and is
+//! exact. [`Analysis::merge`] adds the counts; places in merged memories have their numbers. What a
+//! source does not know is not checked, and the result says so.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -104,7 +106,8 @@ pub struct Check {
     checked: [bool; Kind::ALL.len()],
     #[serde(deserialize_with = "places")]
     places: Vec<Place>,
-    /// The first clock, if no restart is before it, and the last one, if no restart is behind it: each with its address.
+    /// The first clock, if no restart is before it, and the last one, if no restart is behind it:
+    /// each with its address.
     first: Option<(u64, u64)>,
     last: Option<(u64, u64)>,
     gap_count: u64,

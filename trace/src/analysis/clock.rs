@@ -1,4 +1,5 @@
-//! The time of accesses: that of the source's clock, or the number of accesses before where there is no clock.
+//! The time of accesses: that of the source's clock, or the number of accesses before where there
+//! is no clock.
 
 use std::ops::Range;
 
@@ -16,7 +17,8 @@ const PIECE: usize = 64;
 pub struct Clock {
     known: Known,
     unit: Option<SliceUnit>,
-    /// What is added to clocks: the time of earlier sessions. Accesses before this one, if accesses are the time.
+    /// What is added to clocks: the time of earlier sessions. Accesses before this one, if accesses
+    /// are the time.
     before: u64,
     last: u64,
 }
@@ -46,8 +48,8 @@ impl Clock {
         *self.unit.get_or_insert(usual)
     }
 
-    /// Calls `add` with the rows of a batch that follow each other within one column, the time of the first of them, log2 of the
-    /// column's length, and the column.
+    /// Calls `add` with the rows of a batch that follow each other within one column, the time of
+    /// the first of them, log2 of the column's length, and the column.
     pub fn each_column<C: Column>(
         &mut self,
         batch: &Batch<'_>,

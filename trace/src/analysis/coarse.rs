@@ -147,7 +147,8 @@ impl CoarseAccesses {
         self.unread_accesses = self.unread_accesses.saturating_add(unread_accesses);
     }
 
-    /// Accesses that an analysis which needs this detail cannot use, though the source passes them on.
+    /// Accesses that an analysis which needs this detail cannot use, though the source passes them
+    /// on.
     pub fn unusable(&self, needed: Detail) -> u64 {
         match needed {
             Detail::Time => 0,

@@ -1,8 +1,8 @@
-//! Columns of time whose number is bounded, so that accesses of any length fit: if there are more than [`MOST_COLUMNS`], each
-//! becomes twice as long.
+//! Columns of time whose number is bounded, so that accesses of any length fit: if there are more
+//! than [`MOST_COLUMNS`], each becomes twice as long.
 //!
-//! A column's length is a power of two, and column n begins at n times the length. So columns of different pieces can be
-//! joined, and a column is exactly the sum of those from which it was made.
+//! A column's length is a power of two, and column n begins at n times the length. So columns of
+//! different pieces can be joined, and a column is exactly the sum of those from which it was made.
 
 use std::collections::VecDeque;
 

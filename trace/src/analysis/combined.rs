@@ -12,7 +12,8 @@ use super::timeline::Timeline;
 
 /// Pages, and lines, that are listed.
 const LISTED: usize = 20;
-/// Lines up to which reuse distances are exact without a sample: those of 1 GiB. With one more their table would double.
+/// Lines up to which reuse distances are exact without a sample: those of 1 GiB. With one more
+/// their table would double.
 const MOST_LINES: usize = (1 << (30 - LINE_LOG2)) - 1;
 
 /// What changes over time.

@@ -1,4 +1,5 @@
-//! The cumulative distribution of touches over pages: which part of all touches the hottest pages have.
+//! The cumulative distribution of touches over pages: which part of all touches the hottest pages
+//! have.
 
 use std::cmp::Reverse;
 
@@ -19,7 +20,8 @@ pub struct HotShare {
     pub touch_share: f64,
 }
 
-/// The distribution at numbers of pages that grow by at least a factor of 1 + 1/`steps`, up to all pages.
+/// The distribution at numbers of pages that grow by at least a factor of 1 + 1/`steps`, up to all
+/// pages.
 pub fn distribution(of: &Pages, steps: u64) -> Vec<HotShare> {
     let counts = of.counts().iter().flat_map(PageCounts::iter);
     let mut touches: Vec<u64> = counts.map(|page: PageCount| page.touches()).collect();

@@ -2,8 +2,8 @@
 
 use super::Batch;
 
-/// Elements of a string instruction at consecutive addresses, which are too many to be passed on one by one. Analyses that
-/// only add up count them; for the others they are a gap.
+/// Elements of a string instruction at consecutive addresses, which are too many to be passed on
+/// one by one. Analyses that only add up count them; for the others they are a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementRange {
     /// The lowest address.
@@ -33,7 +33,8 @@ impl ElementRange {
         self.address.saturating_add(self.bytes().max(1) - 1)
     }
 
-    /// Calls `add` with the first element by itself, as a batch: what decides the group of an access reads it.
+    /// Calls `add` with the first element by itself, as a batch: what decides the group of an
+    /// access reads it.
     pub fn first_element(&self, add: impl FnOnce(&Batch<'_>)) {
         let (functions, instructions) = ([self.function], [self.instruction]);
         let (addresses, writes, sizes) = ([self.address], [self.is_write], [self.size]);

@@ -1,11 +1,12 @@
-//! Has one instance of an analysis for each memory of the sources, and merges them. Pairs of analyses, and those that may be
-//! left out, are analyses too.
+//! Has one instance of an analysis for each memory of the sources, and merges them. Pairs of
+//! analyses, and those that may be left out, are analyses too.
 
 use super::{Analysis, Batch, Detail, ElementRange, FrequencySlice, Gap, Known, PageRun};
 
 /// The instances of an analysis, one for each memory: each card of each capture, and each program.
 ///
-/// Memories are numbered from 0 as sources are read. The first instance of a result's `source` number is memory 0.
+/// Memories are numbered from 0 as sources are read. The first instance of a result's `source`
+/// number is memory 0.
 #[derive(Clone, Debug)]
 pub struct Fold<A> {
     new: A,
@@ -94,14 +95,15 @@ impl<A: Analysis + Clone> Fold<A> {
         self.of(memory).restart();
     }
 
-    /// Ends a piece of the accesses to a memory: an analysis that begins anew adds those that follow, and is then appended.
-    /// So the result is that of pieces which were analysed apart.
+    /// Ends a piece of the accesses to a memory: an analysis that begins anew adds those that
+    /// follow, and is then appended. So the result is that of pieces which were analysed apart.
     pub fn end_piece(&mut self, memory: usize) {
         let new = self.new.clone();
         self.pieces(memory).end(new);
     }
 
-    /// Appends what was found elsewhere in the next piece of the accesses to a memory. The last piece has ended.
+    /// Appends what was found elsewhere in the next piece of the accesses to a memory. The last
+    /// piece has ended.
     pub fn append(&mut self, memory: usize, piece: A) {
         let new = self.new.clone();
         let pieces = self.pieces(memory);

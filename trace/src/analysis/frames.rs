@@ -1,9 +1,9 @@
 //! Accesses of each page, which a map of pages then attributes to processes and mappings
 //! ([`Attributor`](crate::page_map::Attributor)).
 //!
-//! An access is one of the page of its first byte. Memory: 8 to 26 bytes for each page, up to 400 for one without
-//! neighbours. [`Analysis::append`] is exact, and [`Analysis::merge`] sums up: the pages of several cards of one
-//! machine are in one map.
+//! An access is one of the page of its first byte. Memory: 8 to 26 bytes for each page, up to 400
+//! for one without neighbours. [`Analysis::append`] is exact, and [`Analysis::merge`] sums up: the
+//! pages of several cards of one machine are in one map.
 
 use serde::{Deserialize, Serialize};
 

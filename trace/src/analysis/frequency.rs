@@ -1,8 +1,9 @@
 //! Accesses over time: reads and writes in each slice.
 //!
-//! Memory: 24 bytes for each slice with accesses, at most 24 MiB ([`slices`](super::slices)). [`Analysis::append`] is exact if
-//! slices are of clocks; slices of accesses begin anew in the later piece. [`Analysis::merge`] keeps the slices of each memory
-//! apart, because clocks of different sources are not related; `hmtt merge` relates those of captures.
+//! Memory: 24 bytes for each slice with accesses, at most 24 MiB ([`slices`](super::slices)).
+//! [`Analysis::append`] is exact if slices are of clocks; slices of accesses begin anew in the
+//! later piece. [`Analysis::merge`] keeps the slices of each memory apart, because clocks of
+//! different sources are not related; `hmtt merge` relates those of captures.
 
 use serde::{Deserialize, Serialize};
 

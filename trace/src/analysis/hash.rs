@@ -1,9 +1,10 @@
 //! A table from numbers of lines or pages to values, with one memory access for most lookups.
 //!
-//! Keys and values are in one array; a key that is not at its place is at one of the next ones. Neighbouring keys are
-//! neighbours in the array, so that a scan takes one memory access for several lookups. The hash has a random key,
-//! so that the author of a trace cannot choose addresses that collide. At most half of the places are in use: 32 to 64 bytes
-//! for each key with a value of 8 bytes.
+//! Keys and values are in one array; a key that is not at its place is at one of the next ones.
+//! Neighbouring keys are neighbours in the array, so that a scan takes one memory access for
+//! several lookups. The hash has a random key, so that the author of a trace cannot choose
+//! addresses that collide. At most half of the places are in use: 32 to 64 bytes for each key with
+//! a value of 8 bytes.
 
 use std::hash::{BuildHasher, RandomState};
 use std::hint::black_box;
@@ -17,8 +18,9 @@ const FREE: u64 = u64::MAX;
 /// Neighbouring keys whose places are neighbours: as many as are in a line of the cache.
 const GROUP_LOG2: u32 = 2;
 const GROUP: u64 = 1 << GROUP_LOG2;
-/// Distance of the next place at which a key is looked for: that of the next group, of which other places are in use if
-/// neighbours are. It is odd, so that all places are looked at before one is again.
+/// Distance of the next place at which a key is looked for: that of the next group, of which other
+/// places are in use if neighbours are. It is odd, so that all places are looked at before one is
+/// again.
 const STEP: usize = GROUP as usize + 1;
 const LEAST_PLACES: usize = 1 << 6;
 /// 2^64 divided by the golden ratio, rounded to an odd number.
@@ -66,8 +68,8 @@ impl<V: Copy + Default> Table<V> {
     fn first(&self, key: u64) -> usize {
         let product = u128::from(key >> GROUP_LOG2 ^ self.seed) * u128::from(FACTOR);
         let hash = (product >> 64) as u64 ^ product as u64;
-        // The order in a group depends on the hash, too: otherwise keys that are multiples of a group's size would
-        // compete for a part of all places.
+        // The order in a group depends on the hash, too: otherwise keys that are multiples of a
+        // group's size would compete for a part of all places.
         let order = (hash >> (u64::BITS - GROUP_LOG2) ^ key) & (GROUP - 1);
         (hash << GROUP_LOG2 | order) as usize & (self.places.len() - 1)
     }

@@ -1,8 +1,10 @@
-//! Where and when accesses were made: a histogram of addresses over time with a bounded number of rows and columns.
+//! Where and when accesses were made: a histogram of addresses over time with a bounded number of
+//! rows and columns.
 //!
-//! Rows are blocks of addresses that have accesses. If there are more than [`MOST_ROWS`], blocks become twice as large; so a
-//! program's stack and heap, far apart, take few rows each. Columns of time are those of [`columns`](super::columns). Memory: at
-//! most 512 KiB. [`Analysis::append`] is exact if columns are of clocks. [`Analysis::merge`] keeps each memory apart.
+//! Rows are blocks of addresses that have accesses. If there are more than [`MOST_ROWS`], blocks
+//! become twice as large; so a program's stack and heap, far apart, take few rows each. Columns of
+//! time are those of [`columns`](super::columns). Memory: at most 512 KiB. [`Analysis::append`] is
+//! exact if columns are of clocks. [`Analysis::merge`] keeps each memory apart.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};

@@ -1,7 +1,7 @@
 //! Counts numbers in buckets whose limits are powers of two.
 //!
-//! Bucket 0 has the number 0, and bucket n the numbers from 2^(n-1) to 2^n - 1. So the sum of the buckets 0 to n is the
-//! number of those below 2^n, exactly.
+//! Bucket 0 has the number 0, and bucket n the numbers from 2^(n-1) to 2^n - 1. So the sum of the
+//! buckets 0 to n is the number of those below 2^n, exactly.
 
 use serde::{Deserialize, Serialize};
 

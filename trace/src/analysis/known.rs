@@ -40,7 +40,8 @@ pub struct Known {
     pub bus_bytes: Option<u32>,
     /// Banks and rows of addresses.
     pub bank_map: Option<BankMap>,
-    /// Number of the board in a data set. Memories with the same number are runs of one board, one after the other.
+    /// Number of the board in a data set. Memories with the same number are runs of one board, one
+    /// after the other.
     pub board: Option<u32>,
 }
 

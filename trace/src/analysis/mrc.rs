@@ -1,8 +1,9 @@
 //! Miss-ratio curves: the part of touches that a fully associative LRU cache of each size misses.
 //!
-//! A cache of n lines has a touch's line if the distance is below n. With sizes that are powers of two, the buckets of a
-//! histogram give the curve exactly. First touches miss in every cache. Memory, [`Analysis::append`] and
-//! [`Analysis::merge`] are those of the distances; after a merge the curve is that of one such cache for each memory.
+//! A cache of n lines has a touch's line if the distance is below n. With sizes that are powers of
+//! two, the buckets of a histogram give the curve exactly. First touches miss in every cache.
+//! Memory, [`Analysis::append`] and [`Analysis::merge`] are those of the distances; after a merge
+//! the curve is that of one such cache for each memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +99,8 @@ pub enum Mrc {
 }
 
 impl Mrc {
-    /// Whether both are of one kind, with the same unit and rate, so that they can be appended and merged.
+    /// Whether both are of one kind, with the same unit and rate, so that they can be appended and
+    /// merged.
     pub fn is_of_kind(&self, other: &Mrc) -> bool {
         match (self, other) {
             (Mrc::Exact(one), Mrc::Exact(other)) => one.is_like(other),

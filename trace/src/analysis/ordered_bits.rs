@@ -1,9 +1,10 @@
 //! Bits in order, which states how many bits are set behind one.
 //!
-//! Bits are in blocks, each of a line of the cache. The number of set bits of each block is counted, 16 blocks to a line of
-//! counts; the sums of these lines are counted in the same way, up to a single line. So a bit has a line in each of
-//! O(log n) levels, and what is behind it are the elements behind its own ones in these lines: sums of a fixed number of
-//! elements, without a branch that depends on the bit. All but the lowest two levels fit into a first-level cache.
+//! Bits are in blocks, each of a line of the cache. The number of set bits of each block is
+//! counted, 16 blocks to a line of counts; the sums of these lines are counted in the same way, up
+//! to a single line. So a bit has a line in each of O(log n) levels, and what is behind it are the
+//! elements behind its own ones in these lines: sums of a fixed number of elements, without a
+//! branch that depends on the bit. All but the lowest two levels fit into a first-level cache.
 
 use std::cmp::Ordering;
 use std::hint::black_box;
@@ -79,7 +80,8 @@ impl OrderedBits {
         }
     }
 
-    /// Clears a bit that is 1, and sets a later one, behind which none is set. Returns the number of set bits between them.
+    /// Clears a bit that is 1, and sets a later one, behind which none is set. Returns the number
+    /// of set bits between them.
     #[inline]
     pub fn advance(&mut self, bit: usize, to: usize) -> u64 {
         let (word, shift) = place(bit);

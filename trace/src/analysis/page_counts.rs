@@ -1,7 +1,8 @@
 //! Counts the touches of each line, page by page.
 //!
-//! Memory: 140 to 158 bytes for each distinct page, up to 470 for one without neighbours. Lines have 2 bytes each: more
-//! of them fit into caches. A count that passes 2^16 continues in a table of its own.
+//! Memory: 140 to 158 bytes for each distinct page, up to 470 for one without neighbours. Lines
+//! have 2 bytes each: more of them fit into caches. A count that passes 2^16 continues in a table
+//! of its own.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,12 +1,14 @@
-//! A table from numbers of pages to values, with the values of neighbouring pages next to each other.
+//! A table from numbers of pages to values, with the values of neighbouring pages next to each
+//! other.
 //!
-//! Pages in use are rarely alone, so the values of [`GROUP`] pages are together. Where those of a group are is in an array for
-//! low groups, as in a page table, and in a [`Table`] for the others: physical pages are found without a hash, and without a
-//! branch that cannot be predicted. The array reaches to groups below `SPREAD` times the number of groups in use.
+//! Pages in use are rarely alone, so the values of [`GROUP`] pages are together. Where those of a
+//! group are is in an array for low groups, as in a page table, and in a [`Table`] for the others:
+//! physical pages are found without a hash, and without a branch that cannot be predicted. The
+//! array reaches to groups below `SPREAD` times the number of groups in use.
 //!
-//! Memory of a value of 8 bytes: 8 to 12 bytes for each page of memory that is in use as a whole, and at most 26 with
-//! most neighbours in use; 400 for a page without neighbours. A page whose value is the default one is not in the
-//! table.
+//! Memory of a value of 8 bytes: 8 to 12 bytes for each page of memory that is in use as a whole,
+//! and at most 26 with most neighbours in use; 400 for a page without neighbours. A page whose
+//! value is the default one is not in the table.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,9 +1,11 @@
-//! Hot pages and lines: touches of each one, how many pages have most touches, and how many touches in a row are of one page.
+//! Hot pages and lines: touches of each one, how many pages have most touches, and how many touches
+//! in a row are of one page.
 //!
-//! An access touches each line that it has bytes of, once. Memory: that of [`page_counts`](super::page_counts) for each
-//! distinct page, and the last page of each thread. [`Analysis::append`] is exact, except that runs end between the
-//! pieces. [`Analysis::merge`] keeps the pages of each memory apart: pages of different memories are different, even
-//! with the same address.
+//! An access touches each line that it has bytes of, once. Memory: that of
+//! [`page_counts`](super::page_counts) for each distinct page, and the last page of each thread.
+//! [`Analysis::append`] is exact, except that runs end between the pieces. [`Analysis::merge`]
+//! keeps the pages of each memory apart: pages of different memories are different, even with the
+//! same address.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

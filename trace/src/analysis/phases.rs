@@ -1,11 +1,15 @@
 //! Phases: stretches between changes of the rate of accesses or of the working set.
 //!
-//! For each boundary of two slices, the mean of [`WINDOW`] slices before it is compared with that after it: of accesses, and of
-//! distinct pages. The score is the larger one of the two factors, of means to which 1 is added, up or down. Boundaries are taken in
-//! the order of their scores, down to [`LEAST_SCORE`], if none within [`WINDOW`] slices was taken. Slices without accesses count as such, but
-//! at most [`WINDOW`] in a row; the first and the last slice, which are not whole, are not compared. So a change that lasts for a few slices only may be seen as two, and a slow one as none.
+//! For each boundary of two slices, the mean of [`WINDOW`] slices before it is compared with that
+//! after it: of accesses, and of distinct pages. The score is the larger one of the two factors, of
+//! means to which 1 is added, up or down. Boundaries are taken in the order of their scores, down
+//! to [`LEAST_SCORE`], if none within [`WINDOW`] slices was taken. Slices without accesses count as
+//! such, but at most [`WINDOW`] in a row; the first and the last slice, which are not whole, are
+//! not compared. So a change that lasts for a few slices only may be seen as two, and a slow one as
+//! none.
 //!
-//! Memory, [`Analysis::append`] and [`Analysis::merge`] are those of the [working set](super::working_set).
+//! Memory, [`Analysis::append`] and [`Analysis::merge`] are those of the [working
+//! set](super::working_set).
 
 use serde::{Deserialize, Serialize};
 
@@ -74,7 +78,8 @@ fn score(rows: &[Row], boundary: usize) -> f64 {
     let mean = |rows: &[Row], of: fn(&Row) -> f64| {
         1.0 + rows.iter().map(of).sum::<f64>() / rows.len().max(1) as f64
     };
-    // Not as a logarithm: a factor has the same score up and down, without a rounding that decides between them.
+    // Not as a logarithm: a factor has the same score up and down, without a rounding that decides
+    // between them.
     let factor = |of: fn(&Row) -> f64| {
         let (one, other) = (mean(before, of), mean(behind, of));
         one.max(other) / one.min(other)

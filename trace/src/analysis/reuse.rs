@@ -1,12 +1,14 @@
 //! Reuse distances: how many other lines were accessed between two accesses to a line.
 //!
-//! Each access is one touch of every line (or page) that it has bytes of. The distance of a touch is that of an LRU stack,
-//! and is exact. Memory is linear in the number of distinct lines: 42 to 74 bytes for each one.
+//! Each access is one touch of every line (or page) that it has bytes of. The distance of a touch
+//! is that of an LRU stack, and is exact. Memory is linear in the number of distinct lines: 42 to
+//! 74 bytes for each one.
 //!
-//! [`Analysis::append`] is exact: a piece keeps the order of the first and of the last touches of its lines, so that the
-//! touches which are first ones in the later piece alone get their distances in both (Niu et al., PARDA, 2012).
-//! [`Analysis::merge`] adds the counts of another memory; no distance crosses memories. Threads share one stack, in the order
-//! in which the source has their accesses.
+//! [`Analysis::append`] is exact: a piece keeps the order of the first and of the last touches of
+//! its lines, so that the touches which are first ones in the later piece alone get their distances
+//! in both (Niu et al., PARDA, 2012). [`Analysis::merge`] adds the counts of another memory; no
+//! distance crosses memories. Threads share one stack, in the order in which the source has their
+//! accesses.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -91,8 +93,8 @@ impl Distances {
     }
 
     pub fn append(&mut self, later: &Distances) {
-        // In the later piece these are first touches, here some have distances. Their order is that of all lines that
-        // the later piece has touched before.
+        // In the later piece these are first touches, here some have distances. Their order is that
+        // of all lines that the later piece has touched before.
         self.touch(&later.firsts);
         self.stack.touch_all(&later.stack.order(), |_, _| {});
         self.own.all = self.own.all.saturating_add(later.own.all);
@@ -181,13 +183,15 @@ pub struct Reuses {
     pub unit_bytes: u64,
     /// Touches of lines or pages.
     pub touches: u64,
-    /// Touches whose line was not touched before: the number of distinct lines; of samples estimated.
+    /// Touches whose line was not touched before: the number of distinct lines; of samples
+    /// estimated.
     pub first_touches: f64,
     /// The part of lines that was sampled; 1 if distances are exact.
     pub sampling_rate: f64,
     /// Touches of sampled lines.
     pub sampled_touches: u64,
-    /// What was added to the touches of distance 0 because fewer touches were sampled than expected, or subtracted.
+    /// What was added to the touches of distance 0 because fewer touches were sampled than
+    /// expected, or subtracted.
     pub adjustment: f64,
     /// Touches by distance.
     pub distances: Vec<Bucket>,

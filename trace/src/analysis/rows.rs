@@ -1,12 +1,14 @@
-//! Rows and banks: whether an access is to the row of its bank's last access, and how banks are used over time.
+//! Rows and banks: whether an access is to the row of its bank's last access, and how banks are
+//! used over time.
 //!
-//! A file of accesses has no PRECHARGE, so whether a row was still open is not in it. What is in it: the row of the bank's
-//! last access. An access to the same row can be a row hit (or a miss, if the row was closed in between); one to another
-//! row is no hit, but a conflict or a miss. The card's own analysis (`hmtt analysis`) sees the commands and counts hits,
-//! misses and conflicts. After a gap or a restart the last rows are not known.
+//! A file of accesses has no PRECHARGE, so whether a row was still open is not in it. What is in
+//! it: the row of the bank's last access. An access to the same row can be a row hit (or a miss, if
+//! the row was closed in between); one to another row is no hit, but a conflict or a miss. The
+//! card's own analysis (`hmtt analysis`) sees the commands and counts hits, misses and conflicts.
+//! After a gap or a restart the last rows are not known.
 //!
-//! Memory: at most 600 KiB. [`Analysis::append`] is exact if slices are of clocks. [`Analysis::merge`] keeps each memory
-//! apart.
+//! Memory: at most 600 KiB. [`Analysis::append`] is exact if slices are of clocks.
+//! [`Analysis::merge`] keeps each memory apart.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +25,8 @@ pub struct Outcomes {
     pub same_row_accesses: u64,
     /// Accesses to another row than the bank's last access.
     pub other_row_accesses: u64,
-    /// Accesses whose bank's last row is not known: the first one to the bank, also after a gap or a restart.
+    /// Accesses whose bank's last row is not known: the first one to the bank, also after a gap or
+    /// a restart.
     pub first_accesses: u64,
 }
 
@@ -41,8 +44,8 @@ impl Outcomes {
         add(&mut self.first_accesses, more.first_accesses);
     }
 
-    /// That of an access to a row, after one to another or the same row, or an unknown one. Without branches, because whether
-    /// rows are the same cannot be predicted.
+    /// That of an access to a row, after one to another or the same row, or an unknown one. Without
+    /// branches, because whether rows are the same cannot be predicted.
     #[inline]
     fn of(last: Option<u32>, row: u32) -> Outcomes {
         let (is_known, is_same) = (u64::from(last.is_some()), u64::from(last == Some(row)));
@@ -143,7 +146,8 @@ struct Bank {
     outcomes: Outcomes,
     /// The row of the last access, if it is known.
     last: Option<u32>,
-    /// Row of the first access, and a time in its slice, if nothing is missing before it: an earlier piece has the row before it.
+    /// Row of the first access, and a time in its slice, if nothing is missing before it: an
+    /// earlier piece has the row before it.
     first: Option<(u32, u64)>,
 }
 

@@ -1,6 +1,7 @@
 //! Counts runs: touches in a row of lines of one page.
 //!
-//! Some hundred touches are divided at once and without branches, so that the processor need not predict where runs end.
+//! Some hundred touches are divided at once and without branches, so that the processor need not
+//! predict where runs end.
 
 use super::histogram::{Histogram, bucket};
 use super::{Batch, LINE_LOG2, PAGE_LOG2};
@@ -39,8 +40,8 @@ pub fn pieces(batch: &Batch<'_>, mut add: impl FnMut(&[u64])) {
     add(&lines[..count]);
 }
 
-/// Adds the lengths of the runs that touches of at most [`TOGETHER`] lines end. `last`: the run before, then that which may go
-/// on.
+/// Adds the lengths of the runs that touches of at most [`TOGETHER`] lines end. `last`: the run
+/// before, then that which may go on.
 pub fn add(lines: &[u64], last: &mut Run, lengths: &mut Histogram) {
     // Where each run begins but that which goes on from before.
     let (mut begins, mut count) = ([0u16; TOGETHER], 0);

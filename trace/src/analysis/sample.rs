@@ -15,8 +15,8 @@ pub const fn hash(line: u64) -> u32 {
     (word >> (u64::BITS - HASH_LOG2)) as u32
 }
 
-/// Copies the lines whose hash is below a threshold to `sampled`, in order, and returns them. There are at most
-/// [`UNITS_AT_ONCE`].
+/// Copies the lines whose hash is below a threshold to `sampled`, in order, and returns them. There
+/// are at most [`UNITS_AT_ONCE`].
 #[inline]
 pub fn sample<'a>(
     lines: &[u64],

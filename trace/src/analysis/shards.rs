@@ -1,11 +1,13 @@
-//! Estimated reuse distances: those of a fixed part of all lines, chosen by a hash of their numbers.
+//! Estimated reuse distances: those of a fixed part of all lines, chosen by a hash of their
+//! numbers.
 //!
-//! A distance among sampled lines, divided by the sampling rate, estimates the distance among all. As a hot line may be
-//! sampled or not, the number of sampled touches differs from the expected one; the difference is added to the touches of
-//! distance 0 (SHARDS-adj: Waldspurger et al., FAST 2015). Distances below one divided by the rate are not resolved.
+//! A distance among sampled lines, divided by the sampling rate, estimates the distance among all.
+//! As a hot line may be sampled or not, the number of sampled touches differs from the expected
+//! one; the difference is added to the touches of distance 0 (SHARDS-adj: Waldspurger et al., FAST
+//! 2015). Distances below one divided by the rate are not resolved.
 //!
-//! Memory is that of [`Reuse`](super::reuse::Reuse) for the sampled lines. [`Analysis::append`] and [`Analysis::merge`] are as
-//! exact as there: the same lines are sampled in every piece.
+//! Memory is that of [`Reuse`](super::reuse::Reuse) for the sampled lines. [`Analysis::append`] and
+//! [`Analysis::merge`] are as exact as there: the same lines are sampled in every piece.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +41,8 @@ impl Shards {
         Shards::new(LINE_LOG2, rate)
     }
 
-    /// Samples this part, from 2^-24 to 1, of all units of 2^`unit_log2` bytes, at least those of a line.
+    /// Samples this part, from 2^-24 to 1, of all units of 2^`unit_log2` bytes, at least those of a
+    /// line.
     pub fn new(unit_log2: u32, rate: f64) -> Self {
         let threshold = (rate * f64::from(Distances::full())).round() as u32;
         Shards { unit_log2: unit_log2.clamp(LINE_LOG2, 63), distances: Distances::new(threshold) }

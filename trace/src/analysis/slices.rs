@@ -1,7 +1,8 @@
 //! Divides accesses into slices of time, or of equal numbers of accesses where time is not known.
 //!
-//! Time is that of the source's clock, from its 0 on. After a restart it continues with the next slice. Memory is bounded:
-//! if there are more than [`MOST_SLICES`] slices with accesses, each becomes twice as long.
+//! Time is that of the source's clock, from its 0 on. After a restart it continues with the next
+//! slice. Memory is bounded: if there are more than [`MOST_SLICES`] slices with accesses, each
+//! becomes twice as long.
 
 use std::ops::Range;
 
@@ -67,7 +68,8 @@ pub struct Slices<S> {
     unit: Option<SliceUnit>,
     /// In units; at least 1.
     width: u64,
-    /// What is added to clocks: the time of earlier sessions. Accesses before this one, if slices are of accesses.
+    /// What is added to clocks: the time of earlier sessions. Accesses before this one, if slices
+    /// are of accesses.
     before: u64,
     /// By number; two of the same are possible, if the clock has gone back.
     slices: Vec<(u64, S)>,
@@ -110,7 +112,8 @@ impl<S: Slice> Slices<S> {
         }
     }
 
-    /// Calls `add` for the parts of a batch that are in one slice each, with the slice and its counts.
+    /// Calls `add` for the parts of a batch that are in one slice each, with the slice and its
+    /// counts.
     pub fn split(
         &mut self,
         batch: &Batch<'_>,
@@ -223,9 +226,10 @@ impl<S: Slice> Slices<S> {
         }
     }
 
-    /// Adds the slices of the accesses that follow. Clocks go on; slices of accesses follow those that are there, and so do
-    /// slices in another unit. Of lengths of which none is a multiple of the other by a power of two, a later slice counts
-    /// where it begins. Returns by how many units later slices were moved.
+    /// Adds the slices of the accesses that follow. Clocks go on; slices of accesses follow those
+    /// that are there, and so do slices in another unit. Of lengths of which none is a multiple of
+    /// the other by a power of two, a later slice counts where it begins. Returns by how many units
+    /// later slices were moved.
     pub fn append(&mut self, later: Slices<S>) -> u64 {
         if self.unit.is_none() {
             *self = later;

@@ -1,4 +1,5 @@
-//! Opens a file of any kind that has accesses, and passes them on in the one form that analyses take.
+//! Opens a file of any kind that has accesses, and passes them on in the one form that analyses
+//! take.
 //!
 //! ```text
 //! capture  -> Trace::next_batch ----------.
@@ -245,8 +246,8 @@ impl Source {
         read.unwrap_or_else(|error| Ending { failure: Some(error), ..Ending::default() })
     }
 
-    /// Reads the file to its end into an analysis. `first`: the number of the file's first memory in the fold, which is that
-    /// of memories in the files before.
+    /// Reads the file to its end into an analysis. `first`: the number of the file's first memory
+    /// in the fold, which is that of memories in the files before.
     pub fn fold<A: Analysis + Clone>(self, first: usize, fold: &mut Fold<A>) -> Ending {
         self.read(&mut |memory, part| fold.part(first + memory, part))
     }
@@ -269,8 +270,8 @@ impl<A: Analysis + Clone> Fold<A> {
     }
 }
 
-/// What the counts of cards say is missing, and what else limits results, for people: losses and notes. `accesses`: those
-/// that were passed on.
+/// What the counts of cards say is missing, and what else limits results, for people: losses and
+/// notes. `accesses`: those that were passed on.
 pub fn losses_and_notes(
     counts: &crate::decode::Counts,
     accesses: u64,

@@ -1,12 +1,14 @@
-//! Splits accesses into groups, by kernel and user, by marks, by functions, or by threads, each with its own analysis.
+//! Splits accesses into groups, by kernel and user, by marks, by functions, or by threads, each
+//! with its own analysis.
 //!
 //! ```text
 //! Part -> chooser (pair, tagged, ...) -> groups of the accesses -> labels -> instances -> result of each group
 //! ```
 //!
-//! Invariants: without [`Functions::inclusive`] every access is in exactly one group, so the sums of the groups' accesses are
-//! those of the whole. There are at most as many groups as were asked for, and one of all others. Time is linear in the input:
-//! what concerns all groups (gaps, restarts, what is known) is passed to a group with its next access.
+//! Invariants: without [`Functions::inclusive`] every access is in exactly one group, so the sums
+//! of the groups' accesses are those of the whole. There are at most as many groups as were asked
+//! for, and one of all others. Time is linear in the input: what concerns all groups (gaps,
+//! restarts, what is known) is passed to a group with its next access.
 //!
 //! What a source does not know gives a group of its own, [`NOT_KNOWN`], and a note: it is no error.
 

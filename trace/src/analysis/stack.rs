@@ -1,12 +1,15 @@
-//! An LRU stack of lines, which states at each access how many other lines were accessed since the last one to its line.
+//! An LRU stack of lines, which states at each access how many other lines were accessed since the
+//! last one to its line.
 //!
-//! Each access gets the next slot of time; a bit says that the access of a slot is the last one to its line. The distance is
-//! the number of bits behind the line's old slot (Bennett and Kruskal, 1975), which `OrderedBits` has. An access to the line
-//! of the access before it changes nothing. When no slot is free, slots are numbered anew, without those whose bits are 0.
+//! Each access gets the next slot of time; a bit says that the access of a slot is the last one to
+//! its line. The distance is the number of bits behind the line's old slot (Bennett and Kruskal,
+//! 1975), which `OrderedBits` has. An access to the line of the access before it changes nothing.
+//! When no slot is free, slots are numbered anew, without those whose bits are 0.
 //!
-//! What limits the speed is the time until memory answers: a line's slot, and the bits around it, are each in another line of
-//! the processor's caches than those of the access before. So accesses are made in chunks: slots of all lines of a chunk are
-//! loaded, and exchanged for new ones, before bits are loaded, and changed. The processor then waits for several at once.
+//! What limits the speed is the time until memory answers: a line's slot, and the bits around it,
+//! are each in another line of the processor's caches than those of the access before. So accesses
+//! are made in chunks: slots of all lines of a chunk are loaded, and exchanged for new ones, before
+//! bits are loaded, and changed. The processor then waits for several at once.
 //!
 //! Memory: 32 to 64 bytes for each line in the table, and at most 2 bytes in bits and their counts.
 
@@ -54,8 +57,8 @@ impl Stack {
         self.slots.is_empty()
     }
 
-    /// Accesses a line. Returns the number of other lines that were accessed since the last access to it; `None` if this is
-    /// the first one.
+    /// Accesses a line. Returns the number of other lines that were accessed since the last access
+    /// to it; `None` if this is the first one.
     #[inline]
     pub fn touch(&mut self, line: u64) -> Option<u64> {
         self.reserve(1);
@@ -64,7 +67,8 @@ impl Stack {
         self.replace(old[0])
     }
 
-    /// Accesses lines. `found` receives each line, and what [`Stack::touch`] returns for it, in order.
+    /// Accesses lines. `found` receives each line, and what [`Stack::touch`] returns for it, in
+    /// order.
     pub fn touch_all(&mut self, lines: &[u64], mut found: impl FnMut(u64, Option<u64>)) {
         for chunk in lines.chunks(CHUNK) {
             self.reserve(chunk.len());
@@ -79,7 +83,8 @@ impl Stack {
         }
     }
 
-    /// Gives lines new slots, from the next one on, and returns their old ones in `old`, each plus 1.
+    /// Gives lines new slots, from the next one on, and returns their old ones in `old`, each plus
+    /// 1.
     #[inline]
     fn exchange(&mut self, lines: &[u64], old: &mut [u64]) {
         let mut last = self.next as u64;
@@ -94,7 +99,8 @@ impl Stack {
         }
     }
 
-    /// Replaces the bit of an old slot, plus 1, by that of the next one. Returns how many bits are between them.
+    /// Replaces the bit of an old slot, plus 1, by that of the next one. Returns how many bits are
+    /// between them.
     #[inline]
     fn replace(&mut self, old: u64) -> Option<u64> {
         let old = (old as usize).checked_sub(1);

@@ -1,14 +1,15 @@
 //! Streams: accesses whose addresses go on with the same stride.
 //!
-//! An access is *in a stream* if its stride, the distance from the access before it, is not 0 and equals the stride before
-//! it. "Before" is per instruction and thread, where instructions are known. Otherwise lines are looked up in a table of
-//! [`OPEN_STREAMS`] streams: the one whose next line it is, or else the nearest one within [`NEAR_LINES`] lines, or else the one
-//! that was used longest ago, which begins anew. The length of a stream is the number of its accesses, with the two before the
-//! first one that is in it. All streams end at a gap and at a restart.
+//! An access is *in a stream* if its stride, the distance from the access before it, is not 0 and
+//! equals the stride before it. "Before" is per instruction and thread, where instructions are
+//! known. Otherwise lines are looked up in a table of [`OPEN_STREAMS`] streams: the one whose next
+//! line it is, or else the nearest one within [`NEAR_LINES`] lines, or else the one that was used
+//! longest ago, which begins anew. The length of a stream is the number of its accesses, with the
+//! two before the first one that is in it. All streams end at a gap and at a restart.
 //!
-//! Memory: 80 to 160 bytes for each instruction, and at most [`MOST_STRIDES`] strides; accesses with further ones are counted
-//! together. In [`Analysis::append`] each stream that is open between the pieces ends, and begins anew with its third access.
-//! [`Analysis::merge`] adds all counts.
+//! Memory: 80 to 160 bytes for each instruction, and at most [`MOST_STRIDES`] strides; accesses
+//! with further ones are counted together. In [`Analysis::append`] each stream that is open between
+//! the pieces ends, and begins anew with its third access. [`Analysis::merge`] adds all counts.
 
 mod open;
 
@@ -33,7 +34,8 @@ struct Stream {
     stride: i64,
     /// Accesses before the next one: 0, 1, or 2 and more if there is a stride.
     accesses: u64,
-    /// Of an open stream, when it was used last. Of an instruction's stream, the number of gaps before it.
+    /// Of an open stream, when it was used last. Of an instruction's stream, the number of gaps
+    /// before it.
     used: u64,
 }
 
@@ -134,7 +136,8 @@ pub struct Found {
     pub accesses: u64,
     /// Accesses in streams.
     pub stream_accesses: u64,
-    /// Accesses to the address before them, which are in no stream; without instructions, to its line.
+    /// Accesses to the address before them, which are in no stream; without instructions, to its
+    /// line.
     pub repeated_accesses: u64,
     /// Part of all accesses that are in streams; `None` without accesses.
     pub stream_share: Option<f64>,
@@ -235,7 +238,8 @@ impl Analysis for Streams {
                 for (address, instruction) in batch.addresses().iter().zip(instructions) {
                     let stream = self.instructions.entry(key(*instruction, batch.thread()));
                     if stream.used != self.gaps {
-                        // It has ended at a gap. All are not ended there, because that would take time for each gap.
+                        // It has ended at a gap. All are not ended there, because that would take
+                        // time for each gap.
                         self.counts.end(stream);
                         *stream = Stream { used: self.gaps, ..Stream::default() };
                     }

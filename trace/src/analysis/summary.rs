@@ -1,10 +1,11 @@
 //! Sums: accesses, bytes, time, distinct pages and lines, losses.
 //!
 //! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours
-//! ([`page_table`](super::page_table)), and 50 for each range of elements that were not passed on one by one. [`Analysis::append`] is exact; only if the clock begins again within the later
-//! piece, the time between the pieces is left out. [`Analysis::merge`] adds all counts. Memories of one board are its runs,
-//! one after the other, so their times are added; different boards, and memories of no known board, were used at the same
-//! time, so the time of all is the longest one.
+//! ([`page_table`](super::page_table)), and 50 for each range of elements that were not passed on
+//! one by one. [`Analysis::append`] is exact; only if the clock begins again within the later
+//! piece, the time between the pieces is left out. [`Analysis::merge`] adds all counts. Memories of
+//! one board are its runs, one after the other, so their times are added; different boards, and
+//! memories of no known board, were used at the same time, so the time of all is the longest one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +46,8 @@ pub struct Sums {
     pub lines: u64,
     /// Threads that have made the accesses, if they are known.
     pub thread_count: Option<u64>,
-    /// Clocks from the first access to the last one, of all sessions; `None` if there are no clocks.
+    /// Clocks from the first access to the last one, of all sessions; `None` if there are no
+    /// clocks.
     pub duration_clocks: Option<u64>,
     /// The same in seconds; `None` if the period of the clock is not known.
     pub duration_seconds: Option<f64>,
@@ -325,7 +327,8 @@ impl Analysis for Summary {
         self.ranges.append(&later.ranges);
         self.threads.extend(later.threads);
         if later.has_restarted {
-            // The later piece has restarts. Its first session, which may continue this one, is among its closed clocks.
+            // The later piece has restarts. Its first session, which may continue this one, is
+            // among its closed clocks.
             self.restart();
             self.closed_clocks = self.closed_clocks.saturating_add(later.closed_clocks);
         }

@@ -1,4 +1,5 @@
-//! Compares each analysis with a computation that knows nothing of it, on accesses of mixed patterns.
+//! Compares each analysis with a computation that knows nothing of it, on accesses of mixed
+//! patterns.
 
 mod distances;
 mod pieces;

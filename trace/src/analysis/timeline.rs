@@ -1,13 +1,16 @@
-//! All that changes over time, in a bounded number of slices: reads, writes, bytes, the working set and gaps.
+//! All that changes over time, in a bounded number of slices: reads, writes, bytes, the working set
+//! and gaps.
 //!
-//! Slices are the columns of [`columns`](super::columns): they become longer with the accesses, so that a trace of any length
-//! has some hundred. Of the touches of a page in a slice, each slice counts the first one, by the highest bit in which its time
-//! differs from that of the page's first touch in an earlier slice: the page is new in a longer slice if this bit is above
-//! those within it. So the distinct pages of slices that have become one are exact, too.
+//! Slices are the columns of [`columns`](super::columns): they become longer with the accesses, so
+//! that a trace of any length has some hundred. Of the touches of a page in a slice, each slice
+//! counts the first one, by the highest bit in which its time differs from that of the page's first
+//! touch in an earlier slice: the page is new in a longer slice if this bit is above those within
+//! it. So the distinct pages of slices that have become one are exact, too.
 //!
-//! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours, and at most 400 KiB for the
-//! slices. [`Analysis::append`] is exact if slices are of clocks, apart from the pages: one that both pieces touch
-//! counts as new in the later one, a bound from above. [`Analysis::merge`] keeps the slices of each memory apart.
+//! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours, and at most
+//! 400 KiB for the slices. [`Analysis::append`] is exact if slices are of clocks, apart from the
+//! pages: one that both pieces touch counts as new in the later one, a bound from above.
+//! [`Analysis::merge`] keeps the slices of each memory apart.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +23,8 @@ use super::{Analysis, Batch, Detail, FrequencySlice, Gap, Known, PAGE_LOG2, Page
 
 /// Most gaps of a memory that are listed.
 pub const MOST_GAPS: usize = 100;
-/// Counts of touches: one for each highest bit in which two times differ, 0 if they do not, and one for first touches.
+/// Counts of touches: one for each highest bit in which two times differ, 0 if they do not, and one
+/// for first touches.
 const DIFFERENCES: usize = u64::BITS as usize + 2;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -1,10 +1,10 @@
 //! The working set over time: accesses and distinct pages of each slice.
 //!
-//! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours, and 32 bytes for each slice
-//! ([`slices`](super::slices)). In [`Analysis::append`], the pages of a slice that both pieces have accesses of are
-//! counted in each piece, and the larger number is kept: a bound from below. So it is with slices that become one.
-//! Pages that are new in both are counted twice. All else is exact. [`Analysis::merge`] keeps the slices of each memory
-//! apart.
+//! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours, and 32 bytes
+//! for each slice ([`slices`](super::slices)). In [`Analysis::append`], the pages of a slice that
+//! both pieces have accesses of are counted in each piece, and the larger number is kept: a bound
+//! from below. So it is with slices that become one. Pages that are new in both are counted twice.
+//! All else is exact. [`Analysis::merge`] keeps the slices of each memory apart.
 
 use serde::{Deserialize, Serialize};
 

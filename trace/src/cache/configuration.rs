@@ -18,7 +18,8 @@ const MOST_BYTES: u64 = 1 << 30;
 pub enum Replacement {
     /// The least recently used one.
     Lru,
-    /// The one to which a binary tree of bits points. Each use of a way makes the bits on its path point away from it.
+    /// The one to which a binary tree of bits points. Each use of a way makes the bits on its path
+    /// point away from it.
     TreePlru,
     /// A random one.
     Random {
@@ -67,7 +68,8 @@ pub enum CacheError {
 impl CacheConfiguration {
     /// Instruction cache of a small desktop processor: 32 KiB, 8 ways.
     pub const DESKTOP_INSTRUCTIONS: CacheConfiguration = Self::desktop(32 << 10, 8);
-    /// Data path of a small desktop processor with one core: 32 KiB with 8 ways, 256 KiB with 8 ways, 8 MiB with 16 ways.
+    /// Data path of a small desktop processor with one core: 32 KiB with 8 ways, 256 KiB with 8
+    /// ways, 8 MiB with 16 ways.
     pub const DESKTOP_LEVELS: [CacheConfiguration; 3] =
         [Self::desktop(32 << 10, 8), Self::desktop(256 << 10, 8), Self::desktop(8 << 20, 16)];
 

@@ -1,15 +1,17 @@
 //! Holds the lines of one cache, and chooses which line of a full set is evicted.
 //!
-//! A line is one word: its number, and whether it is dirty. With LRU replacement the words of a set are ordered from the
-//! most recently used line to the least recently used one, so that no other state is needed and most hits are found at
-//! once. Otherwise a line keeps its way. Invariant: with LRU, ways without a line are the last ones of their set.
+//! A line is one word: its number, and whether it is dirty. With LRU replacement the words of a set
+//! are ordered from the most recently used line to the least recently used one, so that no other
+//! state is needed and most hits are found at once. Otherwise a line keeps its way. Invariant: with
+//! LRU, ways without a line are the last ones of their set.
 
 use super::Counters;
 use super::configuration::{CacheConfiguration, CacheError, Replacement};
 
 /// The bit of a word that says that the line is dirty.
 const DIRTY: u64 = 1;
-/// The word of a way without a line. Line numbers have at most 61 bits, as a line has at least 8 bytes.
+/// The word of a way without a line. Line numbers have at most 61 bits, as a line has at least 8
+/// bytes.
 const EMPTY: u64 = u64::MAX;
 
 /// State from which the victim is chosen.
@@ -17,7 +19,8 @@ const EMPTY: u64 = u64::MAX;
 enum Order {
     /// The order of the words.
     Lru,
-    /// For each set the bits of its tree: bit n is that of node n, where the children of n are 2n and 2n+1.
+    /// For each set the bits of its tree: bit n is that of node n, where the children of n are 2n
+    /// and 2n+1.
     Tree(Vec<u64>),
     /// State of the random numbers.
     Random(u64),
@@ -43,7 +46,8 @@ pub struct Level {
     pub line_log2: u32,
     /// Whether a line that is evicted must leave the levels before this one.
     pub inclusive: bool,
-    /// Counts of this cache. The caller keeps them, except for lines that [`Level::remove`] removes.
+    /// Counts of this cache. The caller keeps them, except for lines that [`Level::remove`]
+    /// removes.
     pub counters: Counters,
 }
 
@@ -137,7 +141,8 @@ impl Level {
         }
     }
 
-    /// Places the line at `address`, which the cache does not have. Returns the line that is evicted for it.
+    /// Places the line at `address`, which the cache does not have. Returns the line that is
+    /// evicted for it.
     pub fn insert(&mut self, address: u64, write: bool) -> Option<Victim> {
         let line = address >> self.line_log2;
         let set = self.set(line);

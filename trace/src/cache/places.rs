@@ -74,7 +74,8 @@ impl FromStr for PlacedCache {
     }
 }
 
-/// Puts caches in order: the data path from the processor to memory, and the instruction cache if there is one.
+/// Puts caches in order: the data path from the processor to memory, and the instruction cache if
+/// there is one.
 ///
 /// # Errors
 /// [`PlaceError`] if a cache is given twice, or one before a given one is missing.

@@ -1,8 +1,9 @@
 //! Decompresses the LZ4 frames of a file, one after the other.
 //!
-//! The library's decoder returns no bytes at the end of a frame, and also where the file ends between two blocks of one. Here
-//! a file that ends within a frame is an error of the kind [`io::ErrorKind::UnexpectedEof`], as for the other compressions.
-//! Each frame has a decoder of its own, with memory for two blocks (at most 4 MiB each). Skippable frames and dictionaries are
+//! The library's decoder returns no bytes at the end of a frame, and also where the file ends
+//! between two blocks of one. Here a file that ends within a frame is an error of the kind
+//! [`io::ErrorKind::UnexpectedEof`], as for the other compressions. Each frame has a decoder of its
+//! own, with memory for two blocks (at most 4 MiB each). Skippable frames and dictionaries are
 //! errors.
 
 use std::io::{self, BufRead, Read};

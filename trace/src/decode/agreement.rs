@@ -1,23 +1,25 @@
 //! Measures in bits how far a frame agrees with the frame before it.
 //!
-//! A difference that a frame made up at random has with a chance of at most 2^-n counts n bits. For example, equal counts
-//! of accesses (40 bits wide) count 40, counts that differ by 370 count 30, and counts that differ by half the range count
-//! none. The bits of fields that do not depend on each other add up.
+//! A difference that a frame made up at random has with a chance of at most 2^-n counts n bits. For
+//! example, equal counts of accesses (40 bits wide) count 40, counts that differ by 370 count 30,
+//! and counts that differ by half the range count none. The bits of fields that do not depend on
+//! each other add up.
 //!
-//! Invariant: the sum of three fields is at least [`CLOSE`] for a frame made up at random with a chance of less than 2^-32,
-//! and at least [`CONFIRMED`] with less than 2^-68.
+//! Invariant: the sum of three fields is at least [`CLOSE`] for a frame made up at random with a
+//! chance of less than 2^-32, and at least [`CONFIRMED`] with less than 2^-68.
 
 use hmtt_format::frame::{ACCESSES_MASK, Heartbeat, LOST_MASK, Sync};
 use hmtt_format::record::CLOCK_MASK;
 
 use super::counts_after::CountsAfter;
 
-/// Bits by which a card's frame agrees with the card's last frames, where at most a few frames are missing in between.
+/// Bits by which a card's frame agrees with the card's last frames, where at most a few frames are
+/// missing in between.
 const CLOSE: u32 = 40;
 /// Bits of the two best fields of a card's frame whose third field is damaged.
 const ONE_WRONG: u32 = 32;
-/// Bits by which frames confirm each other. Of 2^33 frames at random, as a gigabit link carries in an hour and a half,
-/// each compared with 16 others, some two do with a chance of less than 2^-31.
+/// Bits by which frames confirm each other. Of 2^33 frames at random, as a gigabit link carries in
+/// an hour and a half, each compared with 16 others, some two do with a chance of less than 2^-31.
 pub const CONFIRMED: u32 = 80;
 /// Fewer bits are not added up: many frames at random would reach any sum.
 const LEAST: u32 = 12;
@@ -65,9 +67,9 @@ impl Agreement {
     }
 }
 
-/// Bits by which a frame with counts and the next one confirm each other: 0 if the counts decrease. Counts of 0 confirm
-/// nothing, because every card that has counted nothing states them, and frames filled with zeros do. `end`, `sync`: as in
-/// [`Agreement::new`].
+/// Bits by which a frame with counts and the next one confirm each other: 0 if the counts decrease.
+/// Counts of 0 confirm nothing, because every card that has counted nothing states them, and frames
+/// filled with zeros do. `end`, `sync`: as in [`Agreement::new`].
 pub fn confirmation(end: CountsAfter, sync: Sync) -> u32 {
     let agreement = Agreement::new(end, sync);
     let accesses = sync.accesses.wrapping_sub(end.accesses) & ACCESSES_MASK;
@@ -81,7 +83,8 @@ pub fn confirmation(end: CountsAfter, sync: Sync) -> u32 {
     if bits < LEAST { 0 } else { bits }
 }
 
-/// Bits by which a heartbeat and the next one confirm each other. Only the clocks count: most heartbeats state no loss.
+/// Bits by which a heartbeat and the next one confirm each other. Only the clocks count: most
+/// heartbeats state no loss.
 pub fn confirmation_of_heartbeats(one: Heartbeat, next: Heartbeat) -> u32 {
     let bits = bits(one.transmit_clocks, next.transmit_clocks, CLOCK_MASK);
     if bits < LEAST || one.transmit_clocks == next.transmit_clocks { 0 } else { bits }

@@ -1,7 +1,7 @@
 //! Holds a captured frame with what was found out about it.
 //!
-//! Invariant: a frame is parsed, summed up and hashed at most once, however often it waits and however many traces it
-//! is compared with: a `StoredFrame` keeps the results with the bytes.
+//! Invariant: a frame is parsed, summed up and hashed at most once, however often it waits and
+//! however many traces it is compared with: a `StoredFrame` keeps the results with the bytes.
 
 use std::cell::OnceCell;
 

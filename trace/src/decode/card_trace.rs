@@ -1,9 +1,10 @@
 //! Decodes the captured frames of one card into the items of their trace.
 //!
-//! Passes frames through the sequencer, the quarantine and the decoder. Each frame can be decoded alone; the counts that
-//! its sync states are compared with those after the frame before, and every difference becomes a [`super::Gap`] between
-//! two clocks. Invariant: the accesses of a session's items, of its gaps and before its start add up to the count in its
-//! last sync. No frame is an error: one that cannot be read becomes [`Item::Malformed`].
+//! Passes frames through the sequencer, the quarantine and the decoder. Each frame can be decoded
+//! alone; the counts that its sync states are compared with those after the frame before, and every
+//! difference becomes a [`super::Gap`] between two clocks. Invariant: the accesses of a session's
+//! items, of its gaps and before its start add up to the count in its last sync. No frame is an
+//! error: one that cannot be read becomes [`Item::Malformed`].
 
 use hmtt_format::frame::{FrameKind, Sync};
 use hmtt_format::{Cycles, Report};
@@ -46,8 +47,9 @@ pub struct CardTrace {
 }
 
 impl CardTrace {
-    /// Takes the next captured frame. Its items, and those of frames that waited for it, go to `sink`, as card 0. A sink that has
-    /// events only counted ([`Counted`](super::Counted)) or takes columns is much faster than one that takes each event.
+    /// Takes the next captured frame. Its items, and those of frames that waited for it, go to
+    /// `sink`, as card 0. A sink that has events only counted ([`Counted`](super::Counted)) or
+    /// takes columns is much faster than one that takes each event.
     pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl Sink) {
         match Arrival::parse(origin, bytes) {
             Some(arrival) => self.frame(&arrival, &mut CardSink(0, sink)),
@@ -100,7 +102,8 @@ impl CardTrace {
         self.sequencer.push(arrival, &mut |step| decoder.step(step, sink));
     }
 
-    /// Takes a frame that has counts or a counter of this card but does not fit: it is a copy, late or damaged.
+    /// Takes a frame that has counts or a counter of this card but does not fit: it is a copy, late
+    /// or damaged.
     pub(super) fn stray(&mut self, arrival: &Arrival<'_>, sink: &mut CardSink<'_, impl Sink>) {
         match self.sequencer.place(arrival) {
             Place::Late | Place::Duplicate => self.frame(arrival, sink),
@@ -117,13 +120,14 @@ impl CardTrace {
         self.decoder.counts.ends += u64::from(arrival.frame.kind() == Some(FrameKind::End));
     }
 
-    /// Removes and returns the number of unreadable frames that waited for a place in this trace and that its card did not
-    /// send.
+    /// Removes and returns the number of unreadable frames that waited for a place in this trace
+    /// and that its card did not send.
     pub(super) fn take_strays(&mut self) -> u64 {
         std::mem::take(&mut self.decoder.counts.foreign_frames)
     }
 
-    /// Continues from a report that the card sent before the capture. The report is passed as an item and is not counted.
+    /// Continues from a report that the card sent before the capture. The report is passed as an
+    /// item and is not counted.
     pub(super) fn continue_from(
         &mut self,
         report: Box<Report>,
@@ -170,8 +174,8 @@ impl CardTrace {
         self.quarantine.finish(&mut self.decoder, sink);
     }
 
-    /// Splits the trace: returns the part so far, with its counts. This trace continues from there with empty counts; its
-    /// next frame has this counter.
+    /// Splits the trace: returns the part so far, with its counts. This trace continues from there
+    /// with empty counts; its next frame has this counter.
     pub(super) fn split(&mut self, counter: u64, sink: &mut CardSink<'_, impl Sink>) -> CardTrace {
         self.flush(sink);
         let continued = CardTrace {
@@ -183,19 +187,22 @@ impl CardTrace {
         std::mem::replace(self, continued)
     }
 
-    /// Puts the counts of an earlier part that [`CardTrace::split`] returned before these counts, because both are of one card.
+    /// Puts the counts of an earlier part that [`CardTrace::split`] returned before these counts,
+    /// because both are of one card.
     pub(super) fn prepend_counts(&mut self, mut earlier: Counts) {
         earlier.append(std::mem::take(&mut self.before));
         self.before = earlier;
     }
 
-    /// Adds the counts of frames that were taken for this card's, although the trace does not continue from them.
+    /// Adds the counts of frames that were taken for this card's, although the trace does not
+    /// continue from them.
     pub(super) fn append(&mut self, others: Counts) {
         self.before.append(others);
     }
 
-    /// Removes the restart or gap at the start of this trace, because the part that [`CardTrace::split`] returned is another
-    /// card's. `restarted`: whether it was a restart; `opening`: the sync of this trace's first frame.
+    /// Removes the restart or gap at the start of this trace, because the part that
+    /// [`CardTrace::split`] returned is another card's. `restarted`: whether it was a restart;
+    /// `opening`: the sync of this trace's first frame.
     pub(super) fn drop_predecessor(&mut self, restarted: bool, opening: Sync) {
         if self.before.frames != 0 {
             return self.before.drop_predecessor(restarted, opening);

@@ -1,15 +1,16 @@
-//! Extends the 48-bit clocks of frames to 64-bit clocks that do not wrap. (48 bits wrap after 2.7 days on a
-//! DDR4-2400 bus.)
+//! Extends the 48-bit clocks of frames to 64-bit clocks that do not wrap. (48 bits wrap after 2.7
+//! days on a DDR4-2400 bus.)
 //!
-//! Invariant: a clock is extended correctly if it is less than half the 48-bit range before or after the clock of the
-//! last frame. A forged frame can state any clock. Extended clocks are therefore bounded by [`FARTHEST`], so that
-//! adding a frame's clock differences does not overflow.
+//! Invariant: a clock is extended correctly if it is less than half the 48-bit range before or
+//! after the clock of the last frame. A forged frame can state any clock. Extended clocks are
+//! therefore bounded by [`FARTHEST`], so that adding a frame's clock differences does not overflow.
 
 use hmtt_format::record::CLOCK_MASK;
 use hmtt_format::{Cycles, Event};
 
-/// Bound of extended clocks, in clocks: beyond it, extension starts again from the 48-bit clock. No card counts that
-/// far (121 years at 2.4 GHz), but each forged frame can add half the 48-bit range.
+/// Bound of extended clocks, in clocks: beyond it, extension starts again from the 48-bit clock. No
+/// card counts that far (121 years at 2.4 GHz), but each forged frame can add half the 48-bit
+/// range.
 const FARTHEST: u64 = 1 << 63;
 
 /// Extends the clocks of one session. Holds the extended clock of the last frame.
@@ -19,7 +20,8 @@ pub(super) struct LongClock {
 }
 
 impl LongClock {
-    /// Extends the clock of a frame's sync and records it as the reference for the clocks that follow.
+    /// Extends the clock of a frame's sync and records it as the reference for the clocks that
+    /// follow.
     pub fn enter_frame(&mut self, clock: u64) -> Cycles {
         let clock = Cycles(clock);
         let extended = Some(self.extend(clock)).filter(|it| it.0 < FARTHEST).unwrap_or(clock);
@@ -27,7 +29,8 @@ impl LongClock {
         extended
     }
 
-    /// The extended clock that has the low 48 bits of `clock` and is nearest to the clock of the last frame.
+    /// The extended clock that has the low 48 bits of `clock` and is nearest to the clock of the
+    /// last frame.
     pub fn extend(&self, clock: Cycles) -> Cycles {
         let Some(frame) = self.frame else { return clock };
         let ahead = clock.0.wrapping_sub(frame) & CLOCK_MASK;
@@ -63,7 +66,8 @@ mod tests {
         assert_eq!(clock.enter_frame(CLOCK_MASK / 2), Cycles(CLOCK_MASK + 1 + CLOCK_MASK / 2));
     }
 
-    /// Each frame states a clock almost half the range later than the frame before, as forged frames may.
+    /// Each frame states a clock almost half the range later than the frame before, as forged
+    /// frames may.
     #[test]
     fn clocks_that_jump_ahead_without_end_do_not_overflow() {
         const JUMP: u64 = CLOCK_MASK / 2;

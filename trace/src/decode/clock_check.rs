@@ -18,7 +18,8 @@ const FARTHEST_AHEAD: u64 = CLOCK_MASK / 2;
 pub(super) struct ClockBefore {
     /// Clock after its records, modulo 2^48.
     pub clock: u64,
-    /// Whether a report followed. A card that starts sets the clock of its data frames to a later one.
+    /// Whether a report followed. A card that starts sets the clock of its data frames to a later
+    /// one.
     pub reported: bool,
 }
 

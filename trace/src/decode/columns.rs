@@ -1,8 +1,10 @@
-//! Decodes data frames into columns of accesses: one vector each for clocks, addresses and directions.
+//! Decodes data frames into columns of accesses: one vector each for clocks, addresses and
+//! directions.
 //!
-//! A frame that holds only 32-bit records (halves) is decoded without a branch for each record, several times faster
-//! than into one item for each access. Invariant: all columns have the same length, and row N is the N-th access of the
-//! frame's block. Frames with other records are refused and are decoded one event at a time.
+//! A frame that holds only 32-bit records (halves) is decoded without a branch for each record,
+//! several times faster than into one item for each access. Invariant: all columns have the same
+//! length, and row N is the N-th access of the frame's block. Frames with other records are refused
+//! and are decoded one event at a time.
 
 use hmtt_format::frame::{MAX_WORDS, SYNC_WORDS, Sync, WORD_BYTES};
 use hmtt_format::record::{
@@ -33,7 +35,8 @@ pub struct Columns {
     pub writes: Vec<bool>,
 }
 
-/// Borrowed columns of accesses. If their lengths differ, the shortest determines the number of accesses.
+/// Borrowed columns of accesses. If their lengths differ, the shortest determines the number of
+/// accesses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Accesses<'a> {
     /// Clocks in DDR clock cycles since the session began.
@@ -75,7 +78,8 @@ const HALF_BYTES: usize = size_of::<u32>();
 /// Halves that are searched for skips at once.
 const CHUNK_HALVES: usize = 32;
 const SYNC_BYTES: usize = SYNC_WORDS as usize * WORD_BYTES;
-/// Most halves of a frame, rounded up to a power of two so that a masked index needs no bounds check.
+/// Most halves of a frame, rounded up to a power of two so that a masked index needs no bounds
+/// check.
 const CAPACITY: usize = (MAX_WORDS as usize * 2).next_power_of_two();
 
 impl Columns {
@@ -112,9 +116,9 @@ impl Columns {
         })
     }
 
-    /// Appends the accesses of a data frame. `words`: the frame's big-endian 64-bit words, beginning with the sync;
-    /// `clock`: the extended clock of the sync. Returns `None` and appends nothing if the frame holds any record that is
-    /// not a half.
+    /// Appends the accesses of a data frame. `words`: the frame's big-endian 64-bit words,
+    /// beginning with the sync; `clock`: the extended clock of the sync. Returns `None` and appends
+    /// nothing if the frame holds any record that is not a half.
     pub fn append(&mut self, words: &[u8], clock: Cycles) -> Option<Tally> {
         let tally = Tally::of_halves(words)?;
         let count = tally.accesses as usize;
@@ -173,11 +177,13 @@ impl Rows {
         self.row += 1;
     }
 
-    /// Decodes a half that may be an access, a skip or a segment, without a branch, because the processor cannot predict
-    /// which halves are skips. Each half is written as if it were an access; the next half overwrites it if it was not.
+    /// Decodes a half that may be an access, a skip or a segment, without a branch, because the
+    /// processor cannot predict which halves are skips. Each half is written as if it were an
+    /// access; the next half overwrites it if it was not.
     #[inline]
     fn any(&mut self, half: u32) {
-        // The mask of what a half adds to the clock, by escape bit and segment flag: accesses twice, skip, segment.
+        // The mask of what a half adds to the clock, by escape bit and segment flag: accesses
+        // twice, skip, segment.
         const CLOCKS: [u32; 4] = [0, 0, MAX_SKIP, MAX_SEGMENT_SKIP];
         const SEGMENT: u32 = (1 << SEGMENT_BITS) - 1;
         let delta = half >> DELTA_AT & ESCAPE;

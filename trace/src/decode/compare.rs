@@ -51,8 +51,8 @@ impl Comparison {
         REACH.decide(&self.evidence)
     }
 
-    /// How far the counts and the clock agree with those after the last frames. A heartbeat has no counts, but more bits
-    /// that no random frame has.
+    /// How far the counts and the clock agree with those after the last frames. A heartbeat has no
+    /// counts, but more bits that no random frame has.
     pub fn likeness(&self) -> Likeness {
         match self.evidence.kind {
             Kind::FirstReport => Likeness::Close,
@@ -71,8 +71,8 @@ impl Comparison {
         matches!(self.evidence.next, Next::ExactOnly | Next::Exact | Next::FlippedBit)
     }
 
-    /// Whether the frame has counts and is the next one: its counts are exactly those after the frame before, or it is the
-    /// report with which the card begins to count again.
+    /// Whether the frame has counts and is the next one: its counts are exactly those after the
+    /// frame before, or it is the report with which the card begins to count again.
     pub fn follows_exactly(&self) -> bool {
         let is_exact = match self.evidence.kind {
             Kind::Data | Kind::Report => self.evidence.before == Before::Exact,
@@ -82,8 +82,8 @@ impl Comparison {
         is_exact && self.continues()
     }
 
-    /// How well the frame fits a pending run of heartbeats, if it is the first frame with counts. In a card's trace such a
-    /// frame waits until another one confirms it.
+    /// How well the frame fits a pending run of heartbeats, if it is the first frame with counts.
+    /// In a card's trace such a frame waits until another one confirms it.
     pub fn fit_after_heartbeats(&self) -> Option<Fit> {
         let Evidence { counter, before, after, .. } = self.evidence;
         let is_first = counter == Counter::Free && before == Before::First;
@@ -91,7 +91,8 @@ impl Comparison {
         self.fit.or((is_first && after != After::Contradict).then_some(first))
     }
 
-    /// Whether the card could use the counter next, and no frame with it has arrived that fits as well.
+    /// Whether the card could use the counter next, and no frame with it has arrived that fits as
+    /// well.
     pub fn is_awaited(&self) -> bool {
         matches!(self.evidence.counter, Counter::Free | Counter::Contested)
     }
@@ -107,8 +108,8 @@ impl Comparison {
     }
 }
 
-/// The counts after the last two frames that have counts, the latest first, each with the number of unread frames
-/// after it.
+/// The counts after the last two frames that have counts, the latest first, each with the number of
+/// unread frames after it.
 type Bases = [Option<(CountsAfter, u64)>; 2];
 
 fn note(bases: &mut Bases, end: CountsAfter, unseen: &mut u64) {
@@ -119,7 +120,8 @@ fn note(bases: &mut Bases, end: CountsAfter, unseen: &mut u64) {
 }
 
 impl CardTrace {
-    /// Whether a frame is certainly the next one. This check is cheap, and enough for nearly all frames.
+    /// Whether a frame is certainly the next one. This check is cheap, and enough for nearly all
+    /// frames.
     pub(super) fn is_certain(&self, frame: &Frame<'_>) -> bool {
         let Some((kind, sync)) = frame.body.ok().and_then(|body| Some((body.kind, body.sync()?)))
         else {
@@ -134,7 +136,8 @@ impl CardTrace {
             })
     }
 
-    /// How well a frame fits; `None` if it contradicts earlier frames or is too far ahead to decide.
+    /// How well a frame fits; `None` if it contradicts earlier frames or is too far ahead to
+    /// decide.
     pub(super) fn fit(&self, arrival: &Arrival<'_>) -> Option<Fit> {
         // A frame whose counter is not close does not continue the trace, whatever else it states.
         let is_close = self.sequencer.is_close(arrival.frame.counter);
@@ -223,8 +226,8 @@ impl CardTrace {
         held.any(|(_, summary)| matches!(summary, FrameSummary::Heartbeat))
     }
 
-    /// Compares the counts and the clock of a sync with those of the frames before the counter `at`. `latest`: the counts
-    /// after the last frames.
+    /// Compares the counts and the clock of a sync with those of the frames before the counter
+    /// `at`. `latest`: the counts after the last frames.
     fn before(&self, at: u64, sync: Sync, kind: Kind, latest: &Bases) -> (Before, Clock, Distance) {
         // No frame that waits has the counter `at` or a later one if `at` is after the newest.
         let bases = match at.checked_sub(self.sequencer.newest() + 1) {
@@ -294,8 +297,8 @@ impl CardTrace {
         }
     }
 
-    /// Whether the frame fills an empty place: the counts of the frame before lead to its counts, and
-    /// its counts lead to those of the next frame that waits.
+    /// Whether the frame fills an empty place: the counts of the frame before lead to its counts,
+    /// and its counts lead to those of the next frame that waits.
     pub(super) fn lies_between(&self, arrival: &Arrival<'_>) -> bool {
         let Position { place: Place::Ahead(at), counter: Counter::Free } = self.position(arrival)
         else {
@@ -334,7 +337,8 @@ impl CardTrace {
         }
     }
 
-    /// Whether the counter differs by one bit from that of a frame that arrived lately or could arrive next.
+    /// Whether the counter differs by one bit from that of a frame that arrived lately or could
+    /// arrive next.
     fn is_flipped(&self, frame: &Frame<'_>) -> bool {
         let newest = self.sequencer.newest() & COUNTER_MASK;
         (0..COUNTER_MASK.count_ones()).map(|bit| frame.counter ^ 1 << bit).any(|counter| {
@@ -353,8 +357,9 @@ impl CardTrace {
         end.is_past(reached.accesses, sync)
     }
 
-    /// Whether a frame fits better at its counter than the waiting frame that has the same counter, because the waiting
-    /// frame cannot be read, contradicts the frames around it or is one of those missing before it.
+    /// Whether a frame fits better at its counter than the waiting frame that has the same counter,
+    /// because the waiting frame cannot be read, contradicts the frames around it or is one of
+    /// those missing before it.
     fn has_better_claim(&self, counter: u64, frame: &Frame<'_>) -> bool {
         let Ok(body) = &frame.body else { return false };
         if let Some(FrameSummary::Unreadable) = self.sequencer.held_at(counter) {

@@ -18,7 +18,8 @@ pub const MAX_PLACED_GAPS: usize = 10_000;
 /// Most burst mismatches that are kept one by one; further mismatches are only counted.
 const MAX_MISMATCHES: usize = 20;
 
-/// A capture on the card, from a start to a stop, whose records do not account for the bursts that the card counted.
+/// A capture on the card, from a start to a stop, whose records do not account for the bursts that
+/// the card counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BurstMismatch {
     /// Bursts that the card counted.
@@ -27,7 +28,8 @@ pub struct BurstMismatch {
     pub at_least: u64,
     /// Most bursts that the card's records and its lost records account for.
     pub at_most: u64,
-    /// Bursts of the card's slices and tags; `None` unless slices were on all the time and nothing was lost.
+    /// Bursts of the card's slices and tags; `None` unless slices were on all the time and nothing
+    /// was lost.
     pub slice_bursts: Option<u64>,
 }
 
@@ -48,8 +50,8 @@ pub struct Counts {
     pub reads: u64,
     /// Accesses that are WRITEs.
     pub writes: u64,
-    /// Bytes of the lines and bursts that were accessed. Page runs, slices and tags count bursts, whose length in bytes is
-    /// known once the card has reported; bursts before that add nothing.
+    /// Bytes of the lines and bursts that were accessed. Page runs, slices and tags count bursts,
+    /// whose length in bytes is known once the card has reported; bursts before that add nothing.
     pub access_bytes: u64,
     /// Protocol faults among the records, by name.
     pub faults: BTreeMap<&'static str, u64>,
@@ -58,7 +60,8 @@ pub struct Counts {
     pub order: Order,
     /// Frames that no card sent, strays included.
     pub foreign_frames: u64,
-    /// Frames with a card's addresses that continue no card's frames: forged, or damaged beyond recognition.
+    /// Frames with a card's addresses that continue no card's frames: forged, or damaged beyond
+    /// recognition.
     pub stray_frames: u64,
     /// Frames of a card that could not be read, or could not be read to their end.
     pub malformed_frames: u64,
@@ -76,14 +79,16 @@ pub struct Counts {
     pub ends: u64,
     /// Whether an end frame follows the trace, so that nothing is missing at its tail.
     pub complete_tail: bool,
-    /// Captures on the card, from a start to a stop, whose counted bursts were compared with the records.
+    /// Captures on the card, from a start to a stop, whose counted bursts were compared with the
+    /// records.
     pub captures_compared: u64,
     /// Compared captures whose records do not account for the bursts that the card counted.
     pub captures_mismatched: u64,
     /// The first of those captures, at most 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub burst_mismatches: Vec<BurstMismatch>,
-    /// Extended clocks at which the first frame began and the last frame ended. The last frame may be of a later session.
+    /// Extended clocks at which the first frame began and the last frame ended. The last frame may
+    /// be of a later session.
     #[serde(skip)]
     pub clocks: Option<(u64, u64)>,
     /// Number of gaps, those beyond [`MAX_PLACED_GAPS`] included.
@@ -143,9 +148,9 @@ impl Counts {
         }
     }
 
-    /// Removes the restart or the gap with which these counts begin, because the frames before it were another card's.
-    /// `restarted`: whether the counts begin with a restart; `opening`: the sync of the first frame, which states the counts
-    /// before it.
+    /// Removes the restart or the gap with which these counts begin, because the frames before it
+    /// were another card's. `restarted`: whether the counts begin with a restart; `opening`: the
+    /// sync of the first frame, which states the counts before it.
     pub(super) fn drop_predecessor(&mut self, restarted: bool, opening: Sync) {
         self.clocks = self.clocks.map(|(_, last)| (opening.clock, last));
         if restarted {
@@ -185,8 +190,9 @@ impl Counts {
         self.order.combine(&other.order, with);
     }
 
-    /// Turns the first gap into one at the start of the trace, because the frames before the gap were another card's.
-    /// `before`: accesses before the start. Returns the missing frames that the gap stated.
+    /// Turns the first gap into one at the start of the trace, because the frames before the gap
+    /// were another card's. `before`: accesses before the start. Returns the missing frames that
+    /// the gap stated.
     fn start_at_first_gap(&mut self, before: u64) -> u64 {
         let Some(gap) = self.gaps.first_mut() else { return 0 };
         let was = *gap;

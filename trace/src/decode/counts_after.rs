@@ -1,8 +1,8 @@
 //! Computes a card's counts after a frame, and whether another frame can follow it.
 //!
-//! Every sync states how many accesses the card had counted and how many records it had lost. The counts after a frame
-//! are those of its sync plus its own accesses. All counts and clocks are modular; differences of more than half the
-//! range are taken for negative.
+//! Every sync states how many accesses the card had counted and how many records it had lost. The
+//! counts after a frame are those of its sync plus its own accesses. All counts and clocks are
+//! modular; differences of more than half the range are taken for negative.
 
 use hmtt_format::Tally;
 use hmtt_format::block::UNIT_NONE;
@@ -15,7 +15,8 @@ use super::frame::{Body, Frame};
 
 /// Most accesses of a frame whose records are lines or bursts.
 pub const FRAME_ACCESSES: u64 = (MAX_WORDS - SYNC_WORDS) as u64 * 2;
-/// Clocks that a sync may be behind the clock of the frame before it: slices and reports run ahead of records.
+/// Clocks that a sync may be behind the clock of the frame before it: slices and reports run ahead
+/// of records.
 pub const CLOCK_SLACK: u64 = 1 << 32;
 
 /// The card's counts and clock after a frame.
@@ -26,8 +27,8 @@ pub struct CountsAfter {
     pub clock: u64,
     /// Whether the frame could not be read to its end, so that the counts are lower bounds.
     pub damaged: bool,
-    /// Whether each record of the frame stands for one access ([`counts_each_access`]). If not, neither do records that the
-    /// card lost after it, also if the next frame has another unit.
+    /// Whether each record of the frame stands for one access ([`counts_each_access`]). If not,
+    /// neither do records that the card lost after it, also if the next frame has another unit.
     pub counts_each_access: bool,
 }
 
@@ -62,8 +63,8 @@ impl CountsAfter {
         !self.damaged && (self.accesses, self.lost) == (sync.accesses, sync.lost)
     }
 
-    /// Accesses and lost records from here up to a sync; `None` if they are more than `missing` frames, the unread part
-    /// of this frame and the lost records can account for.
+    /// Accesses and lost records from here up to a sync; `None` if they are more than `missing`
+    /// frames, the unread part of this frame and the lost records can account for.
     pub fn counts_to(&self, sync: Sync, missing: u64) -> Option<(u64, u32)> {
         let missing = missing + u64::from(self.damaged);
         let accesses = sync.accesses.wrapping_sub(self.accesses) & ACCESSES_MASK;
@@ -78,7 +79,8 @@ impl CountsAfter {
         possible.then_some((accesses, lost))
     }
 
-    /// Whether a frame with this sync, and with these counts after it, counts no more than `reached` accesses.
+    /// Whether a frame with this sync, and with these counts after it, counts no more than
+    /// `reached` accesses.
     pub fn is_past(&self, reached: u64, sync: Sync) -> bool {
         let behind = reached.wrapping_sub(self.accesses) & ACCESSES_MASK;
         behind
@@ -95,14 +97,15 @@ impl CountsAfter {
         back > CLOCK_SLACK && back <= CLOCK_MASK / 2
     }
 
-    /// As [`CountsAfter::counts_to`], but also `None` if the sync's clock is too far behind this clock.
+    /// As [`CountsAfter::counts_to`], but also `None` if the sync's clock is too far behind this
+    /// clock.
     pub fn leads_to(&self, sync: Sync, missing: u64) -> Option<(u64, u32)> {
         self.counts_to(sync, missing).filter(|_| !self.is_ahead_of(sync))
     }
 }
 
-/// What a waiting frame states about its place in its session. It is parsed once, because many frames may be compared
-/// with it.
+/// What a waiting frame states about its place in its session. It is parsed once, because many
+/// frames may be compared with it.
 #[derive(Clone, Copy, Debug)]
 pub enum FrameSummary {
     /// The sync of the frame, and the counts after it.
@@ -128,15 +131,16 @@ impl FrameSummary {
     }
 }
 
-/// Whether two frames may be of one session and close to each other: one could follow the other, or counts no more than
-/// it. Each frame is given as its sync and the counts after it.
+/// Whether two frames may be of one session and close to each other: one could follow the other, or
+/// counts no more than it. Each frame is given as its sync and the counts after it.
 pub fn may_be_near(one: (Sync, CountsAfter), other: (Sync, CountsAfter)) -> bool {
     let ((stated, end), (sync, other_end)) = (one, other);
     let leads = |end: CountsAfter, sync| end.leads_to(sync, FARTHEST_DETOUR + WINDOW).is_some();
     leads(end, sync) || leads(other_end, stated) || other_end.is_past(end.accesses, sync)
 }
 
-/// Whether the records after a sync name lines or bursts, so that each record stands for one access.
+/// Whether the records after a sync name lines or bursts, so that each record stands for one
+/// access.
 pub fn counts_each_access(sync: Sync) -> bool {
     sync.unit_log2 != UNIT_NONE && sync.unit_log2 < PAGE_LOG2
 }

@@ -1,7 +1,7 @@
 //! Decodes the frames of one card, in counter order, into items, and states the gaps between them.
 //!
-//! Gets frames from the quarantine, which has dropped contradictory ones. Compares the counts that each sync states
-//! with those after the frame before; a difference becomes a [`Gap`].
+//! Gets frames from the quarantine, which has dropped contradictory ones. Compares the counts that
+//! each sync states with those after the frame before; a difference becomes a [`Gap`].
 
 mod records;
 
@@ -38,15 +38,16 @@ pub(super) struct Reached {
 }
 
 impl Reached {
-    /// Whether a sync counts less than the frames before it: the card was reset although its frame counter continued.
-    /// Counts are modular, so "less" means "more than half the range ahead".
+    /// Whether a sync counts less than the frames before it: the card was reset although its frame
+    /// counter continued. Counts are modular, so "less" means "more than half the range ahead".
     fn is_after(self, sync: Sync) -> bool {
         sync.accesses.wrapping_sub(self.accesses) & ACCESSES_MASK > ACCESSES_MASK / 2
             || sync.lost.wrapping_sub(self.lost) & LOST_MASK > LOST_MASK / 2
     }
 
-    /// Accesses that the last frame cannot have held: a sync counts less than the counts after that frame, but not less
-    /// than its own sync. `None` for the first sync after a card's restart, whose counts are 0.
+    /// Accesses that the last frame cannot have held: a sync counts less than the counts after that
+    /// frame, but not less than its own sync. `None` for the first sync after a card's restart,
+    /// whose counts are 0.
     fn excess(self, sync: Sync) -> Option<u64> {
         let since = |count: u64| count.wrapping_sub(self.entered.accesses) & ACCESSES_MASK;
         let clocks = sync.clock.wrapping_sub(self.entered.clock) & CLOCK_MASK;
@@ -70,7 +71,8 @@ impl From<Reached> for CountsAfter {
     }
 }
 
-/// First clock of the slice with which a frame of slices alone begins. The clock of such a frame's sync is older.
+/// First clock of the slice with which a frame of slices alone begins. The clock of such a frame's
+/// sync is older.
 fn first_slice(sync: Sync, body: &Body<'_>) -> Option<Cycles> {
     if sync.unit_log2 != UNIT_NONE {
         return None;
@@ -99,7 +101,8 @@ pub(super) struct Decoder {
     clock_lost: bool,
     /// Bytes that a burst moves, by the session's last report; 0 before the first report.
     burst_bytes: u64,
-    /// Bursts that the session's records account for, since the capture was last started on the card.
+    /// Bursts that the session's records account for, since the capture was last started on the
+    /// card.
     account: Account,
 }
 
@@ -182,8 +185,9 @@ impl Decoder {
         sink.item(Item::Malformed { origin, error });
     }
 
-    /// Whether a frame is the first that the card sent after its DDR clock was found: its counts and its clock start
-    /// from 0 then. `reported`: whether a frame that was not read yet may report a loss.
+    /// Whether a frame is the first that the card sent after its DDR clock was found: its counts
+    /// and its clock start from 0 then. `reported`: whether a frame that was not read yet may
+    /// report a loss.
     pub fn restarts_counts(
         &self,
         kind: FrameKind,
@@ -213,8 +217,8 @@ impl Decoder {
         }
     }
 
-    /// Whether the last frame may have been damaged, so that a sync can be right although it does not state the counts
-    /// after that frame.
+    /// Whether the last frame may have been damaged, so that a sync can be right although it does
+    /// not state the counts after that frame.
     pub fn may_be_misled(&self, sync: Sync) -> bool {
         self.reached.is_some_and(|reached| {
             let more = sync.accesses.wrapping_sub(reached.accesses) & ACCESSES_MASK;

@@ -1,7 +1,8 @@
 //! Writes a card's last report as a pcapng interface comment, and reads it back.
 //!
-//! In a capture of several files, a later file begins in the middle of a session. Without the card's last report,
-//! a reader of that file would not know the geometry of the memory or where the tag window is.
+//! In a capture of several files, a later file begins in the middle of a session. Without the
+//! card's last report, a reader of that file would not know the geometry of the memory or where the
+//! tag window is.
 
 use hmtt_format::frame::{FrameKind, MAX_FRAME_BYTES, PayloadHeader, SYNC_WORDS, Sync, encode};
 use hmtt_format::info::StaticWords;
@@ -35,7 +36,8 @@ pub fn is_comment(text: &str) -> bool {
     text.starts_with(OPENING)
 }
 
-/// The report that a comment carries; `None` for other comments, and for bytes that are no valid report.
+/// The report that a comment carries; `None` for other comments, and for bytes that are no valid
+/// report.
 pub fn from_comment(text: &str) -> Option<Report> {
     let (pairs, rest) = text.strip_prefix(OPENING)?.trim_end().as_bytes().as_chunks::<2>();
     let digit = |byte: u8| char::from(byte).to_digit(16);

@@ -1,5 +1,5 @@
-//! Defines what the comparison of a frame with a card's trace has shown, and decides by it whether the frame is the
-//! card's.
+//! Defines what the comparison of a frame with a card's trace has shown, and decides by it whether
+//! the frame is the card's.
 //!
 //! ```text
 //! frame, trace -> compare  -> Evidence -> FIT     whether the frame continues the trace
@@ -7,11 +7,12 @@
 //!                                      -> DAMAGE  whether it could if it was damaged
 //! ```
 //!
-//! Each table is a list of rules; the first rule that applies decides. Frames carry no identifier of their card: a card
-//! states its place twice, by the frame counter and by its counts of accesses and losses. A frame that has the next
-//! counter and states exactly the counts after the last frame is nearly certainly from the same card: two cards that
-//! agree in both by chance do not agree again in the frames that follow. Any other frame fits if the card could have
-//! reached the counts that it states, and if they agree with the card's better than by chance (`agreement`). One
+//! Each table is a list of rules; the first rule that applies decides. Frames carry no identifier
+//! of their card: a card states its place twice, by the frame counter and by its counts of accesses
+//! and losses. A frame that has the next counter and states exactly the counts after the last frame
+//! is nearly certainly from the same card: two cards that agree in both by chance do not agree
+//! again in the frames that follow. Any other frame fits if the card could have reached the counts
+//! that it states, and if they agree with the card's better than by chance (`agreement`). One
 //! earlier frame may itself be damaged, so a frame that contradicts only one earlier frame fits.
 
 #[cfg(test)]
@@ -48,7 +49,8 @@ listed! {
         Copy,
         /// The frame with it has been reported missing.
         Late,
-        /// The counter is ahead by more than the window, and by at most [`super::sequence::FARTHEST_GAP`].
+        /// The counter is ahead by more than the window, and by at most
+        /// [`super::sequence::FARTHEST_GAP`].
         Ahead,
         /// The counter is ahead by more than that.
         FarAhead,
@@ -74,8 +76,8 @@ listed! {
 }
 
 listed! {
-    /// Whether the counts of the frame can follow those of the frames before its counter. For a heartbeat, which has no
-    /// counts: whether a frame is missing directly before it.
+    /// Whether the counts of the frame can follow those of the frames before its counter. For a
+    /// heartbeat, which has no counts: whether a frame is missing directly before it.
     Before {
         /// Not compared: the frame has no counts, or no counter of the card.
         Unknown,
@@ -85,7 +87,8 @@ listed! {
         Exact,
         /// The counts can follow.
         Possible,
-        /// The counts contradict the last frame before, which may be damaged, but not the one before that.
+        /// The counts contradict the last frame before, which may be damaged, but not the one
+        /// before that.
         PossibleEarlier,
         /// The counts cannot follow.
         Contradict,
@@ -107,8 +110,8 @@ listed! {
 }
 
 listed! {
-    /// Whether the clock of the frame can follow that of the frame before: of the DDR clock, for a heartbeat of the
-    /// transmit clock.
+    /// Whether the clock of the frame can follow that of the frame before: of the DDR clock, for a
+    /// heartbeat of the transmit clock.
     Clock {
         Possible,
         /// The clock is too far behind.
@@ -117,7 +120,8 @@ listed! {
 }
 
 listed! {
-    /// Whether the counts of the frame could be the next that the card states, whatever the frame's counter.
+    /// Whether the counts of the frame could be the next that the card states, whatever the frame's
+    /// counter.
     Next {
         /// The frame has no counts, or the card could not state them soon.
         No,
@@ -137,7 +141,8 @@ listed! {
     Likeness {
         /// Not better than those of a frame made up at random, or there is nothing to compare.
         Random,
-        /// One of accesses, lost records and clock disagrees. The other two agree better than by chance.
+        /// One of accesses, lost records and clock disagrees. The other two agree better than by
+        /// chance.
         OneWrong,
         /// Better than by chance.
         Close,
@@ -166,7 +171,8 @@ impl Evidence {
         self.has_counts() && self.likeness != Likeness::Close
     }
 
-    /// Whether the frame could be made up at random, but for its counter, even if one of its fields is damaged.
+    /// Whether the frame could be made up at random, but for its counter, even if one of its fields
+    /// is damaged.
     fn is_random_or_worse(&self) -> bool {
         self.has_counts() && self.likeness == Likeness::Random
     }
@@ -251,7 +257,8 @@ pub(super) const FIT: Table<Evidence, Continuation> = Table {
     otherwise: Continuation::Near,
 };
 
-/// Whether a frame that does not continue a trace could do so after a gap. If not, it could after a restart.
+/// Whether a frame that does not continue a trace could do so after a gap. If not, it could after a
+/// restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     No,
@@ -290,8 +297,9 @@ pub(super) const REACH: Table<Evidence, Reach> = Table {
     otherwise: Reach::Soon,
 };
 
-/// What must be damaged in a frame that a card sent, if it does not continue the card's trace. A frame for which
-/// this is not [`Damage::No`] is more likely a damaged one of the card than one of another card.
+/// What must be damaged in a frame that a card sent, if it does not continue the card's trace. A
+/// frame for which this is not [`Damage::No`] is more likely a damaged one of the card than one of
+/// another card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Damage {
     /// Counter and counts are both none of the card: the frame is not the card's.
@@ -349,7 +357,8 @@ pub(super) enum Fit {
     Next(u64),
     /// The frame is a copy of an earlier one.
     Copy,
-    /// The card could have reached the counts that the frame states. Holds the frames and the clocks between the two.
+    /// The card could have reached the counts that the frame states. Holds the frames and the
+    /// clocks between the two.
     Near(u64, u64),
     /// The frame arrived after it was counted as missing.
     Late,

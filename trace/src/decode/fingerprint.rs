@@ -1,4 +1,5 @@
-//! Computes a fingerprint of a frame, which distinguishes a copy from another frame with the same counter.
+//! Computes a fingerprint of a frame, which distinguishes a copy from another frame with the same
+//! counter.
 
 use hmtt_format::frame::MAC_HEADER_BYTES;
 
@@ -14,7 +15,8 @@ fn compared_part(bytes: &[u8]) -> (usize, &[u8]) {
     (payload.len(), &payload[..payload.len().min(FINGERPRINT_BYTES)])
 }
 
-/// Whether the compared parts of two frames are equal. This is faster than computing both fingerprints, and exact.
+/// Whether the compared parts of two frames are equal. This is faster than computing both
+/// fingerprints, and exact.
 pub(super) fn are_alike(one: &[u8], other: &[u8]) -> bool {
     compared_part(one) == compared_part(other)
 }
@@ -22,7 +24,8 @@ pub(super) fn are_alike(one: &[u8], other: &[u8]) -> bool {
 /// A 64-bit hash of the compared part of a frame. It does not withstand collisions made on purpose.
 pub(super) fn fingerprint(bytes: &[u8]) -> u64 {
     let (length, start) = compared_part(bytes);
-    // The payload header counts the words, too: without the multiplication, length and header would cancel.
+    // The payload header counts the words, too: without the multiplication, length and header would
+    // cancel.
     let begin = (length as u64).wrapping_mul(SPREAD);
     start.chunks(size_of::<u64>()).fold(begin, |hash, chunk| {
         let mut word = [0; size_of::<u64>()];

@@ -1,7 +1,7 @@
 //! Parses the bytes of one frame into its counter, kind and words.
 //!
-//! A frame that no card sent is [`None`]. A card's frame that cannot be read keeps its counter, so that it is not
-//! counted as missing. All offsets are defined in [`hmtt_format::frame`].
+//! A frame that no card sent is [`None`]. A card's frame that cannot be read keeps its counter, so
+//! that it is not counted as missing. All offsets are defined in [`hmtt_format::frame`].
 
 use std::time::Duration;
 
@@ -126,8 +126,8 @@ impl Body<'_> {
 }
 
 impl<'a> Frame<'a> {
-    /// Parses a frame, given without FCS. Returns `None` if destination, source prefix or EtherType are not those of a
-    /// card's frames.
+    /// Parses a frame, given without FCS. Returns `None` if destination, source prefix or EtherType
+    /// are not those of a card's frames.
     pub fn parse(bytes: &'a [u8]) -> Option<Frame<'a>> {
         #[cfg(test)]
         tests::note_parsed();
@@ -135,7 +135,8 @@ impl<'a> Frame<'a> {
         Some(Frame { counter, body: body(payload) })
     }
 
-    /// Whether this is the first frame of a session: a report with counter 0, or a heartbeat if the DDR clock did not run.
+    /// Whether this is the first frame of a session: a report with counter 0, or a heartbeat if the
+    /// DDR clock did not run.
     pub fn opens_session(&self) -> bool {
         self.counter == 0 && matches!(self.kind(), Some(FrameKind::Info | FrameKind::Heartbeat))
     }
@@ -151,7 +152,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What [`Frame::parse`] has found in the bytes of a frame. Restores the frame without parsing the bytes again.
+/// What [`Frame::parse`] has found in the bytes of a frame. Restores the frame without parsing the
+/// bytes again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameLayout {
     counter: u64,

@@ -1,4 +1,5 @@
-//! Defines a gap: what is missing from a trace, between which clocks, packets and arrival times, and how it is printed.
+//! Defines a gap: what is missing from a trace, between which clocks, packets and arrival times,
+//! and how it is printed.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +7,8 @@ use std::time::Duration;
 use hmtt_format::Cycles;
 use serde::{Deserialize, Serialize};
 
-/// A place at which something is missing from a trace. The aliases are the names in tables of version 1.
+/// A place at which something is missing from a trace. The aliases are the names in tables of
+/// version 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// Frames that did not arrive.
@@ -26,13 +28,15 @@ pub struct Gap {
     /// Frames that arrived but could not be read to their end.
     #[serde(alias = "damaged_frames")]
     pub malformed_frames: u64,
-    /// Lost accesses; `None` if no readable frame of the session follows, so that their number is not known.
+    /// Lost accesses; `None` if no readable frame of the session follows, so that their number is
+    /// not known.
     #[serde(rename = "lost_accesses", alias = "accesses")]
     pub accesses: Option<u64>,
     /// Clock of the last record before the gap, in clock cycles; `None` at the start of a session.
     #[serde(rename = "after_clock", alias = "after")]
     pub after: Option<Cycles>,
-    /// Clock at which the trace continues, in clock cycles; `None` if no readable frame of the session follows.
+    /// Clock at which the trace continues, in clock cycles; `None` if no readable frame of the
+    /// session follows.
     #[serde(rename = "before_clock", alias = "before")]
     pub before: Option<Cycles>,
     /// Number in the capture of the last frame before the gap, from 1.
@@ -62,14 +66,15 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// Whether frames or records are missing. Accesses before the first frame of a session are no loss.
+    /// Whether frames or records are missing. Accesses before the first frame of a session are no
+    /// loss.
     pub fn is_loss(&self) -> bool {
         self.after.is_some() || self.frames != 0 || self.malformed_frames != 0
     }
 }
 
-/// `gap FRAMES frames missing, ACCESSES accesses lost between clocks A and B`. A trace does not show whether frames were
-/// lost on the wire or in the kernel; the receiver's summary does.
+/// `gap FRAMES frames missing, ACCESSES accesses lost between clocks A and B`. A trace does not
+/// show whether frames were lost on the wire or in the kernel; the receiver's summary does.
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let causes = [
@@ -98,8 +103,8 @@ impl fmt::Display for Gap {
     }
 }
 
-/// The location of a gap in its capture, printed as `packet 3 (1700000000.000002000 s) to packet 4 (...)`; empty if it
-/// is not known.
+/// The location of a gap in its capture, printed as `packet 3 (1700000000.000002000 s) to packet 4
+/// (...)`; empty if it is not known.
 pub(crate) struct GapLocation<'a>(pub &'a Gap);
 
 /// The packet on one side of a gap, and its arrival time since the Unix epoch.
@@ -116,7 +121,8 @@ impl fmt::Display for Side {
     }
 }
 
-/// A gap, printed with its location if that is known, so that a reader of the text can restore the gap.
+/// A gap, printed with its location if that is known, so that a reader of the text can restore the
+/// gap.
 pub(crate) struct LocatedGap<'a>(pub &'a Gap);
 
 impl fmt::Display for LocatedGap<'_> {
@@ -167,7 +173,8 @@ mod as_seconds {
     }
 }
 
-/// A time since the Unix epoch in seconds, to the nanosecond. A 64-bit floating-point number could not hold it.
+/// A time since the Unix epoch in seconds, to the nanosecond. A 64-bit floating-point number could
+/// not hold it.
 pub(crate) fn seconds(time: Duration) -> String {
     format!("{}.{:09}", time.as_secs(), time.subsec_nanos())
 }

@@ -21,7 +21,8 @@ pub enum Malformation {
     /// The report that the frame carries is invalid.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// The frames before and after this one can follow each other, and this one does not fit between them.
+    /// The frames before and after this one can follow each other, and this one does not fit
+    /// between them.
     #[error("frame counter or counts contradict those of the frames around")]
     Contradiction,
     /// The frame states another clock than that at which the data frame before ended, and the frame
@@ -35,7 +36,8 @@ pub enum Malformation {
     /// ended. Nothing shows which of the two is wrong.
     #[error("clock differs from that of the frame before: one of the two frames is damaged")]
     Clock,
-    /// The frame was decoded, but with records that it cannot have had. Holds the accesses in excess.
+    /// The frame was decoded, but with records that it cannot have had. Holds the accesses in
+    /// excess.
     #[error("records represent {0} accesses more than the next frame states")]
     Excess(u64),
 }
@@ -64,7 +66,8 @@ pub enum Item {
         /// The reason.
         error: Malformation,
     },
-    /// The card restarted: its counters and its clock begin again at 0. No gap extends across a restart.
+    /// The card restarted: its counters and its clock begin again at 0. No gap extends across a
+    /// restart.
     Restart,
     /// The card's DDR clock was lost or found again, as a heartbeat states.
     DdrClock(DdrClock),
@@ -72,8 +75,8 @@ pub enum Item {
     NoEnd,
 }
 
-/// A change of the DDR clock that a heartbeat states. While the clock is stopped, the card sees no commands and its event
-/// clock does not count. The aliases are the names in tables of version 1.
+/// A change of the DDR clock that a heartbeat states. While the clock is stopped, the card sees no
+/// commands and its event clock does not count. The aliases are the names in tables of version 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DdrClock {
     /// Whether the DDR clock runs.
@@ -83,7 +86,8 @@ pub struct DdrClock {
     pub lost: u16,
     /// Losses of the DDR clock since the card's power-on, modulo 2^16.
     pub losses: u16,
-    /// Time at which the heartbeat was sent, in nanoseconds of the transmit clock since the card's power-on.
+    /// Time at which the heartbeat was sent, in nanoseconds of the transmit clock since the card's
+    /// power-on.
     #[serde(alias = "transmit_nanos")]
     pub transmit_ns: u64,
 }

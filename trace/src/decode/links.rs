@@ -1,7 +1,8 @@
-//! Decodes the frames of all links of a capture into the traces of their cards, and numbers the cards.
+//! Decodes the frames of all links of a capture into the traces of their cards, and numbers the
+//! cards.
 //!
-//! Each link is a [`Wire`] of its own, because a card is connected to one link. Cards are numbered from 0 in the order
-//! in which they appear.
+//! Each link is a [`Wire`] of its own, because a card is connected to one link. Cards are numbered
+//! from 0 in the order in which they appear.
 
 use hmtt_format::Report;
 use hmtt_format::frame::Sync;
@@ -83,7 +84,8 @@ impl<S: Sink> Sink for Numbered<'_, S> {
 }
 
 impl Links {
-    /// Takes the next captured frame, which arrived on [`Origin::link`]. Its items go to `sink` with their card number.
+    /// Takes the next captured frame, which arrived on [`Origin::link`]. Its items go to `sink`
+    /// with their card number.
     pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl Sink) {
         self.add_link(origin.link);
         let (wire, numbers) = &mut self.links[origin.link.index()];

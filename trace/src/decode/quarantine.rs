@@ -1,13 +1,14 @@
 //! Drops frames whose counts or clock contradict the frames around them.
 //!
-//! Gets frames in counter order from the sequencer and passes them to the decoder. A frame that does not state exactly
-//! the counts after the frame before waits for the next frame, which shows whether something is missing before it or
-//! whether it is damaged.
+//! Gets frames in counter order from the sequencer and passes them to the decoder. A frame that
+//! does not state exactly the counts after the frame before waits for the next frame, which shows
+//! whether something is missing before it or whether it is damaged.
 //!
-//! A frame states its place twice: by its counter and by the card's counts. It is dropped if the frames before and
-//! after it can follow each other without it, and it does not fit between them. Its accesses are then part of the gap
-//! between the two. So the counts of the frames that are passed on never decrease, and decoded plus lost accesses are
-//! what the card counted, whichever frame was dropped.
+//! A frame states its place twice: by its counter and by the card's counts. It is dropped if the
+//! frames before and after it can follow each other without it, and it does not fit between them.
+//! Its accesses are then part of the gap between the two. So the counts of the frames that are
+//! passed on never decrease, and decoded plus lost accesses are what the card counted, whichever
+//! frame was dropped.
 //!
 //! A data frame with exactly these counts waits, too, if it does not state the clock after the
 //! frame before (`clock_check`): it is dropped if the next frame shows that this clock is wrong. If
@@ -111,7 +112,8 @@ impl Quarantine {
         self.waiting.iter().any(is_heartbeat)
     }
 
-    /// For each waiting step, the last first: the counts after it, and its frames that were not read.
+    /// For each waiting step, the last first: the counts after it, and its frames that were not
+    /// read.
     pub fn ends(&self) -> impl Iterator<Item = (Option<CountsAfter>, u64)> {
         let end = |waiting: &Waiting| waiting.counts().map(|(_, end)| end);
         self.waiting.iter().rev().map(move |waiting| (end(waiting), waiting.unseen()))
@@ -196,7 +198,8 @@ impl Quarantine {
         first.is_data().then_some(FrameClocks { before, stated: sync.clock, end: end.clock })
     }
 
-    /// Decides about the first waiting frame by its clocks; `None` if the next frame is to be awaited.
+    /// Decides about the first waiting frame by its clocks; `None` if the next frame is to be
+    /// awaited.
     fn clock_verdict(&self, clocks: FrameClocks, end: CountsAfter, last: bool) -> Option<Verdict> {
         let mut unseen = 0;
         let next = self.waiting.iter().skip(1).find_map(|waiting| {
@@ -209,8 +212,8 @@ impl Quarantine {
         (last || next.is_some()).then(|| clocks.check(next).into())
     }
 
-    /// Whether to pass on the first waiting frame; `None` if that cannot be decided yet. `last`: decide now, although
-    /// frames that would show it may be missing.
+    /// Whether to pass on the first waiting frame; `None` if that cannot be decided yet. `last`:
+    /// decide now, although frames that would show it may be missing.
     fn verdict(&self, sync: Sync, end: CountsAfter, last: bool, decoder: &Decoder) -> Option<bool> {
         let missing = decoder.pending.frames + decoder.pending.malformed_frames;
         let before = decoder.reached.map(CountsAfter::from);
@@ -242,7 +245,8 @@ impl Quarantine {
         Some(follows && leads_on || !is_needless)
     }
 
-    /// The waiting frames with counts after the first one, each with the number of unread frames before it.
+    /// The waiting frames with counts after the first one, each with the number of unread frames
+    /// before it.
     fn after_first(&self) -> impl Iterator<Item = (u64, Sync, CountsAfter)> {
         let mut unseen = 0;
         self.waiting.iter().skip(1).filter_map(move |waiting| {

@@ -46,8 +46,8 @@ pub(super) mod tests {
         DECIDED.with_borrow(Clone::clone)
     }
 
-    /// Decides about each evidence, and checks that each rule is the first to apply to some of it, that without the rule
-    /// some decision would differ, and that some evidence is left to no rule.
+    /// Decides about each evidence, and checks that each rule is the first to apply to some of it,
+    /// that without the rule some decision would differ, and that some evidence is left to no rule.
     pub fn check<E: Copy + 'static, D: Copy + PartialEq + std::fmt::Debug>(
         table: &Table<E, D>,
         all: &[E],

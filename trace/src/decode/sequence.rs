@@ -1,14 +1,15 @@
 //! Restores the order in which a card sent its frames, and reports the missing ones.
 //!
-//! The next frame in counter order is passed on at once. A frame that is ahead waits until the frames before it have
-//! arrived, or until a frame that is [`WINDOW`] counts further arrives: then those before it are missing. Counters are
-//! compared modulo 2^40, so a wrap to 0 is in order.
+//! The next frame in counter order is passed on at once. A frame that is ahead waits until the
+//! frames before it have arrived, or until a frame that is [`WINDOW`] counts further arrives: then
+//! those before it are missing. Counters are compared modulo 2^40, so a wrap to 0 is in order.
 //!
-//! A frame that cannot be read states nothing but its counter, and anyone can send it. It waits until its counter would be
-//! reported missing, and takes that place; a readable frame with this counter displaces it. It makes no frame late.
+//! A frame that cannot be read states nothing but its counter, and anyone can send it. It waits
+//! until its counter would be reported missing, and takes that place; a readable frame with this
+//! counter displaces it. It makes no frame late.
 //!
-//! Invariant: every counter between the first and the last frame of a session is passed on exactly once or reported
-//! missing exactly once. A session ends where the card restarts its counter.
+//! Invariant: every counter between the first and the last frame of a session is passed on exactly
+//! once or reported missing exactly once. A session ends where the card restarts its counter.
 
 mod order;
 mod place;
@@ -43,8 +44,8 @@ pub enum Step<'a> {
     Stray(&'a Arrival<'a>),
 }
 
-/// Puts the frames of one card in order. Counters are extended to 64 bits ("unwrapped") and start at 2^40, so that plain
-/// comparison works.
+/// Puts the frames of one card in order. Counters are extended to 64 bits ("unwrapped") and start
+/// at 2^40, so that plain comparison works.
 #[derive(Clone, Debug, Default)]
 pub struct Sequencer {
     order: Order,
@@ -57,8 +58,8 @@ pub struct Sequencer {
     next: u64,
     /// The highest unwrapped counter of the readable frames that arrived.
     newest: u64,
-    /// Frames that wait, with their unwrapped counters, ascending. Readable ones span less than [`WINDOW`] counts,
-    /// unreadable ones are at most [`WINDOW`] counts ahead of them.
+    /// Frames that wait, with their unwrapped counters, ascending. Readable ones span less than
+    /// [`WINDOW`] counts, unreadable ones are at most [`WINDOW`] counts ahead of them.
     held: VecDeque<(u64, StoredFrame)>,
     /// Unwrapped counters of the frames passed on lately, ascending, with the frames' fingerprints.
     passed: VecDeque<(u64, u64)>,
@@ -129,7 +130,8 @@ impl Sequencer {
         counter.abs_diff(self.newest)
     }
 
-    /// Counters and summaries of the frames that wait before an unwrapped counter, the nearest first.
+    /// Counters and summaries of the frames that wait before an unwrapped counter, the nearest
+    /// first.
     pub(super) fn held_before(&self, counter: u64) -> impl Iterator<Item = (u64, FrameSummary)> {
         let before = self.held.range(..self.held_from(counter)).rev();
         before.map(|(before, held)| (*before, held.summary))
@@ -183,8 +185,9 @@ impl Sequencer {
         }
     }
 
-    /// A sequencer that continues here with empty counts and no waiting frames; its next frame has this counter. It keeps
-    /// the fingerprints of earlier frames, as far back as copies are recognised.
+    /// A sequencer that continues here with empty counts and no waiting frames; its next frame has
+    /// this counter. It keeps the fingerprints of earlier frames, as far back as copies are
+    /// recognised.
     pub(super) fn successor(&self, counter: u64) -> Self {
         let oldest = self.unwrapped(counter).saturating_sub(FARTHEST_DETOUR);
         let from = self.passed.partition_point(|(passed, _)| *passed < oldest);
@@ -261,8 +264,9 @@ impl Sequencer {
         self.held.insert(self.held_from(counter), (counter, StoredFrame::new(arrival)));
     }
 
-    /// Reports the frames before the first waiting one as missing, but none from the unwrapped counter `limit` on, then
-    /// passes on from there. An unreadable frame before `limit` is passed on, too: no readable one has come for its place.
+    /// Reports the frames before the first waiting one as missing, but none from the unwrapped
+    /// counter `limit` on, then passes on from there. An unreadable frame before `limit` is passed
+    /// on, too: no readable one has come for its place.
     fn give_up_to(&mut self, limit: u64, pass: &mut impl FnMut(Step<'_>)) {
         let Some(&(held, _)) = self.held.front() else { return };
         let counter = held.min(limit);

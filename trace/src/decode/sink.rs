@@ -9,9 +9,10 @@ use crate::identity::CardId;
 
 /// Takes the items of traces, those of each card in their order.
 ///
-/// All decoders ([`CardTrace`](super::CardTrace), [`Wire`](super::Wire), [`Links`](super::Links)) pass their items to a
-/// sink. A closure that takes a [`CardId`] and an [`Item`] is a sink; wrapped in [`Counted`] it gets no events. A sink that
-/// also implements [`Sink::columns`] gets accesses in columns, which is the fastest.
+/// All decoders ([`CardTrace`](super::CardTrace), [`Wire`](super::Wire), [`Links`](super::Links))
+/// pass their items to a sink. A closure that takes a [`CardId`] and an [`Item`] is a sink; wrapped
+/// in [`Counted`] it gets no events. A sink that also implements [`Sink::columns`] gets accesses in
+/// columns, which is the fastest.
 ///
 /// ```
 /// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
@@ -44,7 +45,8 @@ use crate::identity::CardId;
 /// # }
 /// ```
 pub trait Sink {
-    /// Whether the sink takes events. If not, events are only counted; all other elements are passed as items.
+    /// Whether the sink takes events. If not, events are only counted; all other elements are
+    /// passed as items.
     const EVENTS: bool = true;
 
     /// Takes an item of a card.
@@ -57,8 +59,9 @@ pub trait Sink {
     /// Called after all items of a card's frame from `origin` were passed.
     fn frame_read(&mut self, _card: CardId, _origin: Origin) {}
 
-    /// The columns to which the accesses of a card are appended; if `None`, each access is passed as an item. A sink with
-    /// columns finds the accesses before an item by the columns' length at the call of [`Sink::item`].
+    /// The columns to which the accesses of a card are appended; if `None`, each access is passed
+    /// as an item. A sink with columns finds the accesses before an item by the columns' length at
+    /// the call of [`Sink::item`].
     fn columns(&mut self, _card: CardId) -> Option<&mut Columns> {
         None
     }
@@ -82,7 +85,8 @@ impl<F: FnMut(CardId, Item)> Sink for Counted<F> {
     }
 }
 
-/// A sink with the card whose items are passed to it. The number of a card is its index on its wire.
+/// A sink with the card whose items are passed to it. The number of a card is its index on its
+/// wire.
 pub(super) struct CardSink<'a, S>(pub usize, pub &'a mut S);
 
 impl<S: Sink> CardSink<'_, S> {

@@ -1,14 +1,14 @@
 //! Separates the frames of the cards on one wire and decodes them into one trace for each card.
 //!
-//! Frames carry no identifier of their card. A frame belongs to the card whose counter and counts it continues
-//! (`evidence`). A frame that continues no card waits, together with the frames that follow it (a pending run), until
-//! it is clear whose they are: a second card's, if the first card continues meanwhile; the same card's after a restart or
-//! a long gap, if it does not. Frames that do not confirm each other are strays: anyone on the wire can send them
-//! (`agreement`).
+//! Frames carry no identifier of their card. A frame belongs to the card whose counter and counts
+//! it continues (`evidence`). A frame that continues no card waits, together with the frames that
+//! follow it (a pending run), until it is clear whose they are: a second card's, if the first card
+//! continues meanwhile; the same card's after a restart or a long gap, if it does not. Frames that
+//! do not confirm each other are strays: anyone on the wire can send them (`agreement`).
 //!
-//! Invariants: every frame of a card is part of exactly one trace. With one card on the wire, its trace is the one that
-//! [`CardTrace`] alone decodes from the frames. Strays change no trace. Memory and the work for each frame are bounded,
-//! whatever arrives.
+//! Invariants: every frame of a card is part of exactly one trace. With one card on the wire, its
+//! trace is the one that [`CardTrace`] alone decodes from the frames. Strays change no trace.
+//! Memory and the work for each frame are bounded, whatever arrives.
 
 mod card_activity;
 mod owner;
@@ -132,8 +132,8 @@ impl Wire {
         &self.cards
     }
 
-    /// Whether every card has sent an end frame after its data. A pending run may be a card's next session, which then has to
-    /// end, too.
+    /// Whether every card has sent an end frame after its data. A pending run may be a card's next
+    /// session, which then has to end, too.
     pub fn has_ended(&self) -> bool {
         // A run that is not confirmed may be anyone's, unless nobody else has sent frames.
         let is_clean = self.stray_frames == 0;
@@ -165,7 +165,8 @@ impl Wire {
         while !self.pending.is_empty() {
             let at = self.earlier_than(0);
             let run = &self.pending[at];
-            // A frame whose counter its card still expects may follow a gap: the card's trace decides.
+            // A frame whose counter its card still expects may follow a gap: the card's trace
+            // decides.
             let is_used = |card: &usize| !run.fills_place(&self.cards[*card]);
             match run.damaged_frame_of(true).filter(is_used) {
                 Some(card) => self.stray(at, card, sink),
@@ -191,8 +192,9 @@ impl Wire {
         }
     }
 
-    /// Gives a frame to its card, then settles the pending runs that this decides. `compared`: the frame compared with the
-    /// card; `None` for a card that the frame has just made known, which it continues.
+    /// Gives a frame to its card, then settles the pending runs that this decides. `compared`: the
+    /// frame compared with the card; `None` for a card that the frame has just made known, which it
+    /// continues.
     fn take(
         &mut self,
         card: usize,
@@ -221,7 +223,8 @@ impl Wire {
         }
     }
 
-    /// Begins a pending run with a frame that continues no other. `compared`: the frame compared with each card.
+    /// Begins a pending run with a frame that continues no other. `compared`: the frame compared
+    /// with each card.
     fn hold(
         &mut self,
         arrival: &Arrival<'_>,

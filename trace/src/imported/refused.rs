@@ -19,8 +19,8 @@ const RAW: &str = "base_time_absolute:";
 #[cfg(feature = "compressed-captures")]
 const INFLATED_BYTES: u64 = 4096;
 
-/// Whether a file begins as a record of DAMON: in JSON, which `damo record` compresses with zlib; as
-/// `damo report raw` prints it; or as text of its events.
+/// Whether a file begins as a record of DAMON: in JSON, which `damo record` compresses with zlib;
+/// as `damo report raw` prints it; or as text of its events.
 pub fn is_damon(begin: &[u8]) -> bool {
     #[cfg(feature = "compressed-captures")]
     if is_json(&inflated(begin)) {

@@ -1,8 +1,8 @@
 //! Fits a line from a card's clock to the receiver's clock through the arrival times of frames.
 //!
-//! A frame arrives after its last record was made, so its point lies on or above the line that relates the two clocks.
-//! The points of the fastest frames lie closest to it. The line is therefore the edge of the points' lower convex hull
-//! with the least sum of distances.
+//! A frame arrives after its last record was made, so its point lies on or above the line that
+//! relates the two clocks. The points of the fastest frames lie closest to it. The line is
+//! therefore the edge of the points' lower convex hull with the least sum of distances.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use super::marks::MAX_DRIFT;
 /// Most points that are kept. Of more, the lower one of each two adjacent points is kept.
 const MAX_POINTS: usize = 4096;
 
-/// Arrivals of frames as points: the time of a frame's last record by the card's clock, and the arrival time by the
-/// receiver's clock minus that time. In nanoseconds.
+/// Arrivals of frames as points: the time of a frame's last record by the card's clock, and the
+/// arrival time by the receiver's clock minus that time. In nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals {
     origin: Option<Duration>,
@@ -22,7 +22,8 @@ pub struct Arrivals {
     waiting: Option<(usize, (f64, f64))>,
 }
 
-/// A line from a card's time to the receiver's time, in nanoseconds: receiver = origin + time + above + slope * time.
+/// A line from a card's time to the receiver's time, in nanoseconds: receiver = origin + time +
+/// above + slope * time.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     /// Receiver's time from which the line counts, since the Unix epoch.
@@ -31,13 +32,14 @@ pub struct Line {
     pub above: f64,
     /// What the receiver's clock gains in each nanosecond of the card's.
     pub slope: f64,
-    /// The card's times, in nanoseconds, between which the line was fitted: the ends of the hull's edge.
+    /// The card's times, in nanoseconds, between which the line was fitted: the ends of the hull's
+    /// edge.
     pub edge: (f64, f64),
 }
 
 impl Line {
-    /// Largest error of the line at card time `at`, outside the part that it was fitted through, if the latencies of the
-    /// fastest frames differ by at most `latency`. All in nanoseconds.
+    /// Largest error of the line at card time `at`, outside the part that it was fitted through, if
+    /// the latencies of the fastest frames differ by at most `latency`. All in nanoseconds.
     pub fn uncertainty(&self, at: f64, latency: f64) -> f64 {
         let (from, to) = self.edge;
         let outside = (from - at).max(at - to).max(0.0);
@@ -47,7 +49,8 @@ impl Line {
 }
 
 impl Arrivals {
-    /// Adds a frame. `clock`: the card's time of its last record, in nanoseconds; `arrival`: since the Unix epoch.
+    /// Adds a frame. `clock`: the card's time of its last record, in nanoseconds; `arrival`: since
+    /// the Unix epoch.
     pub fn add(&mut self, clock: f64, arrival: Duration) {
         let origin = *self.origin.get_or_insert(arrival);
         let wall = arrival.as_nanos() as f64 - origin.as_nanos() as f64;
@@ -72,7 +75,8 @@ impl Arrivals {
         }
     }
 
-    /// The line on or below all points with the least sum of distances to them; `None` without points.
+    /// The line on or below all points with the least sum of distances to them; `None` without
+    /// points.
     pub fn line(&self) -> Option<Line> {
         let origin = self.origin?;
         let mut points: Vec<_> =

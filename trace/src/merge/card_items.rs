@@ -1,4 +1,5 @@
-//! Reads a capture a second time for the items of one of its cards, and puts them on the common time base.
+//! Reads a capture a second time for the items of one of its cards, and puts them on the common
+//! time base.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -20,7 +21,8 @@ pub(super) struct CardItems {
     card: CardId,
     reader: CaptureReader,
     ended: bool,
-    /// The card's sessions, ascending: restarts before the session, its number in the merge, and its time base.
+    /// The card's sessions, ascending: restarts before the session, its number in the merge, and
+    /// its time base.
     sessions: Vec<(usize, usize, Arc<TimeBase>)>,
     /// Restarts of the card so far.
     restarts_before: usize,
@@ -90,8 +92,8 @@ impl CardItems {
         Ok(())
     }
 
-    /// Time of the next item, in clocks of the reference; `None` if no item waits. An item without a time gets the time of
-    /// the item before, and times never decrease.
+    /// Time of the next item, in clocks of the reference; `None` if no item waits. An item without
+    /// a time gets the time of the item before, and times never decrease.
     pub fn time(&self) -> Option<f64> {
         let clock = time_of(self.waiting.front()?);
         let time = clock.zip(self.base()).map(|(clock, (_, base))| base.map(clock.0));
@@ -115,7 +117,8 @@ impl CardItems {
         if item == Item::Restart {
             self.restarts_before += 1;
         }
-        // A session without any clock is not among the sessions: its items are given to the first one.
+        // A session without any clock is not among the sessions: its items are given to the first
+        // one.
         let first = || self.sessions.first().map(|(_, number, base)| (*number, &**base));
         let (session, base) = self.base().or_else(first)?;
         Some((session, on_base(item, base)))

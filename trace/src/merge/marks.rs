@@ -1,8 +1,8 @@
 //! Finds the marks that two cards both saw, and pairs their times.
 //!
-//! A mark carries a register number that software chose, which is not unique, so marks are matched by time.
-//! First the offset between the clocks on which most pairs agree is found. Then each mark is expected at the offset of
-//! the pair before, so that the clocks may drift apart without limit.
+//! A mark carries a register number that software chose, which is not unique, so marks are matched
+//! by time. First the offset between the clocks on which most pairs agree is found. Then each mark
+//! is expected at the offset of the pair before, so that the clocks may drift apart without limit.
 
 /// A mark that a card saw: number of the register, and extended clock of the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,8 @@ pub(super) struct Mark {
 
 /// Marks of each card among which the first offset is searched.
 const FIRST_MARKS: usize = 256;
-/// Largest difference between the time of a mark and its expected time, in nanoseconds, without drift.
+/// Largest difference between the time of a mark and its expected time, in nanoseconds, without
+/// drift.
 const TOLERANCE: f64 = 20_000.0;
 /// Largest relative difference of the rates of two clocks: two oscillators of 100 ppm each.
 pub(super) const MAX_DRIFT: f64 = 200e-6;
@@ -47,8 +48,9 @@ impl MarkIndex {
         &same[..same.partition_point(|place| register_at(place) == register)]
     }
 
-    /// Index of the mark of a register that is nearest to the time `expected`, within `tolerance`, among the marks from index
-    /// `from` on. Of several at one distance, the first. Times in nanoseconds.
+    /// Index of the mark of a register that is nearest to the time `expected`, within `tolerance`,
+    /// among the marks from index `from` on. Of several at one distance, the first. Times in
+    /// nanoseconds.
     fn nearest(&self, register: u32, from: usize, expected: f64, tolerance: f64) -> Option<usize> {
         let same = self.of(register);
         let same = &same[same.partition_point(|place| (*place as usize) < from)..];
@@ -75,8 +77,8 @@ pub(crate) struct Offset {
     pub agreeing: usize,
 }
 
-/// The offset to add to the times of `other`, on which most pairs among the first marks agree. `None` without pairs, and
-/// if two offsets have as many pairs.
+/// The offset to add to the times of `other`, on which most pairs among the first marks agree.
+/// `None` without pairs, and if two offsets have as many pairs.
 pub(crate) fn first_offset(one: &MarkIndex, other: &[TimedMark]) -> Option<Offset> {
     let one = &one.marks[..one.marks.len().min(FIRST_MARKS)];
     let other = &other[..other.len().min(FIRST_MARKS)];
@@ -112,8 +114,8 @@ pub(crate) fn pair(one: &MarkIndex, other: &[TimedMark]) -> Vec<(f64, f64)> {
     first_offset(one, other).map_or(Vec::new(), |offset| follow(one, other, offset))
 }
 
-/// Pairs mark by mark, each expected at the offset of the pair before. The work for each mark of `other` is logarithmic in
-/// the marks of `one`, however many are near each other.
+/// Pairs mark by mark, each expected at the offset of the pair before. The work for each mark of
+/// `other` is logarithmic in the marks of `one`, however many are near each other.
 pub(crate) fn follow(one: &MarkIndex, other: &[TimedMark], offset: Offset) -> Vec<(f64, f64)> {
     let mut offset = offset.nanos;
     let mut pairs: Vec<(f64, f64)> = Vec::new();

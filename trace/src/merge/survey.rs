@@ -1,4 +1,5 @@
-//! Reads captures once and collects what relates the clocks of their sessions: marks, arrival times, clock periods.
+//! Reads captures once and collects what relates the clocks of their sessions: marks, arrival
+//! times, clock periods.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -33,9 +34,11 @@ pub struct CardSession {
     pub first: u64,
     /// Highest clock of the session's items, in clock cycles.
     pub last: u64,
-    /// Byte offset of the block within which the capture ends; `None` if it ends with a whole block.
+    /// Byte offset of the block within which the capture ends; `None` if it ends with a whole
+    /// block.
     pub truncated_at: Option<u64>,
-    /// Parts of the card's capture, from a start to a stop, whose records represent another number of bursts than the card counted.
+    /// Parts of the card's capture, from a start to a stop, whose records represent another number
+    /// of bursts than the card counted.
     pub captures_mismatched: u64,
     pub(super) marks: Vec<Mark>,
     pub(super) arrivals: Arrivals,
@@ -66,7 +69,8 @@ impl Default for CardSession {
 }
 
 impl CardSession {
-    /// A session of which only the marks are known: for each the number of its register, and its clock.
+    /// A session of which only the marks are known: for each the number of its register, and its
+    /// clock.
     pub fn of_marks(
         card: CardId,
         tck_ps: Option<u32>,
@@ -275,7 +279,8 @@ impl Sink for Surveyor {
         }
     }
 
-    /// Uses the frame's arrival time, since the frame may have waited for others before it was decoded.
+    /// Uses the frame's arrival time, since the frame may have waited for others before it was
+    /// decoded.
     fn frame_read(&mut self, card: CardId, origin: Origin) {
         self.note_columns();
         let reached = self.reached.take().filter(|(of, _)| *of == card);

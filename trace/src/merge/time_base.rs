@@ -1,7 +1,7 @@
 //! Maps the clock of a session to that of the reference, and bounds the error of the map.
 //!
-//! A map is made from the first of these that exists: an offset that the user states, marks that both cards saw, arrival
-//! times of frames.
+//! A map is made from the first of these that exists: an offset that the user states, marks that
+//! both cards saw, arrival times of frames.
 
 use hmtt_format::Cycles;
 
@@ -37,16 +37,18 @@ pub enum ClockBasis {
 pub struct TimeBase {
     /// The basis of the map.
     pub basis: ClockBasis,
-    /// Bound of the map's error in clocks of the reference, under the assumptions of the options; `None` for an offset that
-    /// the user stated.
+    /// Bound of the map's error in clocks of the reference, under the assumptions of the options;
+    /// `None` for an offset that the user stated.
     pub error: Option<f64>,
     /// Points of the map, ascending: clocks of the session, of the reference.
     points: Vec<(f64, f64)>,
-    /// Clocks of the reference in one clock of the session, before the first point and after the last.
+    /// Clocks of the reference in one clock of the session, before the first point and after the
+    /// last.
     slope: f64,
 }
 
-/// The session whose clock the merged trace counts, with its marks and arrivals, to which all others are compared.
+/// The session whose clock the merged trace counts, with its marks and arrivals, to which all
+/// others are compared.
 pub(super) struct Reference<'a> {
     session: &'a CardSession,
     marks: MarkIndex,
@@ -97,9 +99,10 @@ impl TimeBase {
         TimeBase::through(points, other / one, range, options.skew_nanos / one)
     }
 
-    /// A map through marks; `None` without any. `points`: each mark's clock of the session and of the reference, ascending;
-    /// `nominal`: clocks of the reference in one clock of the session, by the stated periods; `range`: first and last clock
-    /// of the session to be mapped; `seen_within`: clocks of the reference by which the two times of a mark may differ.
+    /// A map through marks; `None` without any. `points`: each mark's clock of the session and of
+    /// the reference, ascending; `nominal`: clocks of the reference in one clock of the session, by
+    /// the stated periods; `range`: first and last clock of the session to be mapped;
+    /// `seen_within`: clocks of the reference by which the two times of a mark may differ.
     pub(crate) fn through(
         points: Vec<(f64, f64)>,
         nominal: f64,
@@ -128,7 +131,8 @@ impl TimeBase {
         let apart = from.origin.as_nanos() as f64 - to.origin.as_nanos() as f64;
         let offset = (apart + from.above - to.above) / (1.0 + to.slope);
         let slope = (1.0 + from.slope) / (1.0 + to.slope);
-        // The errors of the two lines where the session begins and ends, each by its own card's clock.
+        // The errors of the two lines where the session begins and ends, each by its own card's
+        // clock.
         let latency = options.latency_nanos;
         let off = |clock: u64| {
             let moment = clock as f64 * other;
@@ -175,7 +179,8 @@ impl TimeBase {
     }
 }
 
-/// Largest distance of a mark from the line between the marks before and after it: the error of the map between two marks.
+/// Largest distance of a mark from the line between the marks before and after it: the error of the
+/// map between two marks.
 fn deviation(points: &[(f64, f64)]) -> f64 {
     let off = |points: &[(f64, f64)]| {
         let (a, b, c) = (points[0], points[1], points[2]);

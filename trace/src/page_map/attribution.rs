@@ -21,7 +21,8 @@ pub struct ProcessAccesses {
 /// Accesses of mappings with the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MappingAccesses {
-    /// What it is, as [`label`](super::label) names it; `None`: of pages that are in mappings with different names.
+    /// What it is, as [`label`](super::label) names it; `None`: of pages that are in mappings with
+    /// different names.
     pub mapping: Option<String>,
     /// Accesses.
     pub accesses: u64,
@@ -47,7 +48,8 @@ pub struct Attribution {
     pub resolved_accesses: u64,
     /// Of frames that the same several pages had in all snapshots that decide.
     pub shared_accesses: u64,
-    /// Of frames whose owners changed, or that had owners and whose time is not between two snapshots.
+    /// Of frames whose owners changed, or that had owners and whose time is not between two
+    /// snapshots.
     pub ambiguous_accesses: u64,
     /// Of frames that no recorded page had.
     pub unresolved_accesses: u64,
@@ -55,7 +57,8 @@ pub struct Attribution {
     pub owner_rule: Rule,
     /// Snapshots whose ends are marked in the captures.
     pub marked_snapshots: u64,
-    /// Accesses before the first or after the last marked snapshot, where owners by time are not known.
+    /// Accesses before the first or after the last marked snapshot, where owners by time are not
+    /// known.
     pub outside_accesses: u64,
     /// Resolved and shared accesses by process, most accesses first.
     pub processes: Vec<ProcessAccesses>,

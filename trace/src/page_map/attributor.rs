@@ -1,18 +1,20 @@
-//! Attributes the accesses of sources to the owners of their frames, by the snapshots around each access where marks in the
-//! capture show these, and otherwise by all snapshots of the map.
+//! Attributes the accesses of sources to the owners of their frames, by the snapshots around each
+//! access where marks in the capture show these, and otherwise by all snapshots of the map.
 //!
 //! ```text
 //! snapshots   |  0  |       |  1  |           |  2  |          the marks of a card: begins and ends
 //! accesses  a   b      c       d        e        f     g
 //! ```
 //!
-//! `c` is resolved if snapshots 0 and 1 agree on its frame, and `e` by 1 and 2. An access during a snapshot was made before
-//! or after the snapshot read that page: `d` is resolved if 0, 1 and 2 agree. `a`, `b`, `f` and `g` are not between two
-//! snapshots. Where marks are missing, more snapshots have to agree. So only the order of accesses and marks in the trace of a
-//! card counts, which no loss and no restart changes.
+//! `c` is resolved if snapshots 0 and 1 agree on its frame, and `e` by 1 and 2. An access during a
+//! snapshot was made before or after the snapshot read that page: `d` is resolved if 0, 1 and 2
+//! agree. `a`, `b`, `f` and `g` are not between two snapshots. Where marks are missing, more
+//! snapshots have to agree. So only the order of accesses and marks in the trace of a card counts,
+//! which no loss and no restart changes.
 //!
-//! Each memory with marks of two snapshots is resolved by time. Its accesses are counted by frame from one mark to the next,
-//! so memory is that of the frames of such a stretch; and that of all frames, until it is known that there are marks.
+//! Each memory with marks of two snapshots is resolved by time. Its accesses are counted by frame
+//! from one mark to the next, so memory is that of the frames of such a stretch; and that of all
+//! frames, until it is known that there are marks.
 
 use std::collections::BTreeMap;
 

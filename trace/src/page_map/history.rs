@@ -1,8 +1,9 @@
 //! Follows the pages of one process through the snapshots of a map.
 //!
-//! Frames, mappings and the begins of ownership are three layers of ranges. Frames that go on join in the layer of frames,
-//! whatever the snapshots since which the process has them: a change then never visits what it leaves as it was, and the work
-//! is linear in the changes of the map, besides the search in the layers.
+//! Frames, mappings and the begins of ownership are three layers of ranges. Frames that go on join
+//! in the layer of frames, whatever the snapshots since which the process has them: a change then
+//! never visits what it leaves as it was, and the work is linear in the changes of the map, besides
+//! the search in the layers.
 
 use std::ops::Range;
 
@@ -27,7 +28,8 @@ pub struct Held {
 #[derive(Debug)]
 pub struct History {
     process: u32,
-    /// Number of the frame less that of the page, modulo 2^64: the same for pages whose frames follow each other.
+    /// Number of the frame less that of the page, modulo 2^64: the same for pages whose frames
+    /// follow each other.
     shifts: Layer<u64>,
     /// Number of the mapping, and whether the pages are of a file.
     mappings: Layer<(u32, bool)>,
@@ -127,7 +129,8 @@ mod tests {
     #[test]
     fn work_is_linear_in_the_changes() {
         let n = 500;
-        // Pages that came together, or alternately in two snapshots or two mappings, and then go on or change again and again.
+        // Pages that came together, or alternately in two snapshots or two mappings, and then go on
+        // or change again and again.
         for kind in 0..3 {
             let first = |at: u64| {
                 let odd = (at % 2) as u32;

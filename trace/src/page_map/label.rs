@@ -4,7 +4,8 @@ use hmtt_format::page_map::{Mapping, Place};
 
 const SHARED: u8 = 1 << 3;
 
-/// What a page belongs to: the file in the page cache, a copy of the file that the process has changed, or the kernel's name.
+/// What a page belongs to: the file in the page cache, a copy of the file that the process has
+/// changed, or the kernel's name.
 ///
 /// | Mapping | Page | Label |
 /// |---|---|---|

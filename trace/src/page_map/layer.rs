@@ -1,7 +1,8 @@
 //! Values of pages, each for a range of pages.
 //!
-//! Invariant: ranges are not empty and do not overlap, and of two that touch the values differ where one of them was set. So
-//! each change adds at most three ranges, and all changes together take no more ranges out than were added.
+//! Invariant: ranges are not empty and do not overlap, and of two that touch the values differ
+//! where one of them was set. So each change adds at most three ranges, and all changes together
+//! take no more ranges out than were added.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

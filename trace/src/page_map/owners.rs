@@ -1,8 +1,9 @@
 //! Finds who owns a frame.
 //!
-//! The runs of a map are divided at all of their begins and ends, so that all frames of a segment have the same runs. At most
-//! `MOST_RUNS` of them are kept for each segment, and `LISTED_PER_RUN` times as many as the map has in all: a forged map with
-//! many runs of the same frames stays linear. Frames with more owners, not all of them in all snapshots, are ambiguous.
+//! The runs of a map are divided at all of their begins and ends, so that all frames of a segment
+//! have the same runs. At most `MOST_RUNS` of them are kept for each segment, and `LISTED_PER_RUN`
+//! times as many as the map has in all: a forged map with many runs of the same frames stays
+//! linear. Frames with more owners, not all of them in all snapshots, are ambiguous.
 
 use std::collections::BTreeSet;
 
@@ -111,8 +112,8 @@ impl Owners {
         self.find_between(map, frame, Between { after: Some(0), before: Some(self.last) })
     }
 
-    /// The owner of a frame between two snapshots: by these and all between them. Without one of the two, it is at most known
-    /// that there is none.
+    /// The owner of a frame between two snapshots: by these and all between them. Without one of
+    /// the two, it is at most known that there is none.
     pub fn find_between(&self, map: &PageMap, frame: u64, between: Between) -> Owner {
         let behind = self.segments.partition_point(|segment| segment.frame <= frame);
         let Some(segment) = behind.checked_sub(1).map(|at| &self.segments[at]) else {

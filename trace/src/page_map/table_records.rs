@@ -1,8 +1,9 @@
 //! Reads and writes HMTT's 13-byte records of changes of page tables.
 //!
-//! The records have no times, mappings and names. Read, each process has one mapping without a name, and a snapshot ends
-//! before a record that changes a page or frame again. The dump is one moment, in which several pages may have a frame.
-//! Written, the first snapshot is the dump, and later ones are records of what has changed since the one before.
+//! The records have no times, mappings and names. Read, each process has one mapping without a
+//! name, and a snapshot ends before a record that changes a page or frame again. The dump is one
+//! moment, in which several pages may have a frame. Written, the first snapshot is the dump, and
+//! later ones are records of what has changed since the one before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -17,10 +18,11 @@ use hmtt_format::page_table_record::{
 use super::reader::fill;
 use super::{Held, PageMap};
 
-/// Most records that are written: 3.25 GiB, one for each page of 1 TiB. A map states runs of pages, so that a short one can
-/// have more records than any disk holds.
+/// Most records that are written: 3.25 GiB, one for each page of 1 TiB. A map states runs of pages,
+/// so that a short one can have more records than any disk holds.
 pub const MOST_RECORDS: u64 = 1 << 28;
-/// Of so many records in a row of a file of records, at least one says something of a page, unless the file has marks.
+/// Of so many records in a row of a file of records, at least one says something of a page, unless
+/// the file has marks.
 const PLAUSIBLE: u64 = 8;
 
 /// Why a map cannot be written as records.
@@ -44,7 +46,8 @@ pub enum RecordsError {
 pub struct Counts {
     /// Records.
     pub records: u64,
-    /// Records that say nothing of a page, and were left out; when writing, pages whose numbers have too many bits.
+    /// Records that say nothing of a page, and were left out; when writing, pages whose numbers
+    /// have too many bits.
     pub left_out: u64,
     /// Marks between records.
     pub marks: u64,
@@ -53,8 +56,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Whether what was read can be a file of records: it has some and, unless there are marks, not many times as many that
-    /// say nothing. Of random bytes, 4 in 256 begin a record.
+    /// Whether what was read can be a file of records: it has some and, unless there are marks, not
+    /// many times as many that say nothing. Of random bytes, 4 in 256 begin a record.
     pub const fn is_plausible(&self) -> bool {
         self.records > 0 && (self.marks > 0 || self.left_out / PLAUSIBLE <= self.records)
     }
@@ -204,7 +207,8 @@ pub fn from_map(
     layout: Layout,
     output: &mut impl Write,
 ) -> Result<Counts, RecordsError> {
-    // When, whether it is set, the process and page, and where it is listed. Frames are freed before they are set.
+    // When, whether it is set, the process and page, and where it is listed. Frames are freed
+    // before they are set.
     let mut events: Vec<(u32, bool, (u32, u64), usize)> = Vec::new();
     let last = map.snapshots.len().saturating_sub(1) as u32;
     for (held, index) in map.held.iter().zip(0..) {
@@ -248,7 +252,8 @@ fn write_run(
 ) -> io::Result<()> {
     let Run { page, count, place } = held.run;
     let pid = map.process(held.process).map_or(0, |of| of.process.pid);
-    // A run may have pages whose numbers have too many bits; those behind the first one that cannot are left out.
+    // A run may have pages whose numbers have too many bits; those behind the first one that cannot
+    // are left out.
     for at in 0..count {
         let record = PageTableRecord { is_set, pid, page: page + at, frame: place.frame + at };
         let Some(bytes) = record.encode(layout) else {

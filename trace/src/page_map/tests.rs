@@ -89,11 +89,12 @@ fn owners_agree(states: &States, frame: u64) -> bool {
     !all[0].is_empty() && all.iter().all(|one| *one == all[0])
 }
 
-/// Where an access is among snapshots: 0 is before the first one, 1 during it, 2 between it and the second one, and so on.
+/// Where an access is among snapshots: 0 is before the first one, 1 during it, 2 between it and the
+/// second one, and so on.
 type Position = usize;
 
-/// Attributes an access to a frame, in a trace with the marks of so many snapshots. `lost`: which mark is missing of those of
-/// each begin and end, if one is.
+/// Attributes an access to a frame, in a trace with the marks of so many snapshots. `lost`: which
+/// mark is missing of those of each begin and end, if one is.
 fn attributed(map: &PageMap, at: Position, frame: u64, lost: &[Option<usize>]) -> Attribution {
     let owners = Owners::new(map);
     let mut attributor = Attributor::new(map);
@@ -120,7 +121,8 @@ fn attributed(map: &PageMap, at: Position, frame: u64, lost: &[Option<usize>]) -
 
 /// Snapshots that decide on an access, and whether it is between two of them.
 fn deciding(at: Position, snapshots: usize) -> (std::ops::Range<usize>, bool) {
-    // During a snapshot, the one before, it, and the one behind; otherwise the ones before and behind.
+    // During a snapshot, the one before, it, and the one behind; otherwise the ones before and
+    // behind.
     let (first, last) = ((at / 2).checked_sub(1), at.div_ceil(2));
     let is_between = first.is_some() && last < snapshots;
     (first.unwrap_or(0)..snapshots.min(last + 1), is_between)
@@ -165,7 +167,8 @@ proptest! {
                 // Fewer than two snapshots have ended in the trace.
                 rule => {
                     prop_assert_eq!(rule, Rule::AllSnapshots);
-                    // Without the last mark of a begin, its digits and those of the end are too many.
+                    // Without the last mark of a begin, its digits and those of the end are too
+                    // many.
                     let is_found = |at: &usize| lost[2 * at] != Some(8) && lost[2 * at + 1].is_none();
                     let ends = (0..states.len()).filter(is_found);
                     prop_assert!(ends.count() < 2);

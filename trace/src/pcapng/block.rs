@@ -1,7 +1,8 @@
 //! Reads the fields of blocks, in the byte order of their section.
 //!
-//! Each block begins with its type and its length, and ends with its length again. A section header states the byte order
-//! of its section, and of itself. Nothing is rejected that the packets and their times do not depend on.
+//! Each block begins with its type and its length, and ends with its length again. A section header
+//! states the byte order of its section, and of itself. Nothing is rejected that the packets and
+//! their times do not depend on.
 
 use super::options::Options;
 
@@ -27,7 +28,8 @@ pub const FIELDS_AT: usize = 8;
 const LENGTH_AT: usize = 4;
 /// Bytes of a section header's fields: magic, version and length of the section.
 const SECTION_HEADER_FIELDS: usize = 16;
-/// Byte offset of an Enhanced Packet Block's data: after interface, two words of time and two lengths.
+/// Byte offset of an Enhanced Packet Block's data: after interface, two words of time and two
+/// lengths.
 const ENHANCED_DATA_AT: usize = FIELDS_AT + 20;
 /// Byte offset of a Simple Packet Block's data: after the length on the wire.
 const SIMPLE_DATA_AT: usize = FIELDS_AT + 4;
@@ -50,7 +52,8 @@ pub struct PacketLocation {
     pub length: usize,
 }
 
-/// Reads fields of blocks in the byte order of their section. A field beyond the end of its block is 0.
+/// Reads fields of blocks in the byte order of their section. A field beyond the end of its block
+/// is 0.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields {
     /// Whether the section is in big-endian byte order.
@@ -58,8 +61,8 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// The byte order of a block: that of a section header is in itself. `bytes`: at least the first
-    /// [`MIN_BLOCK_BYTES`] of the block.
+    /// The byte order of a block: that of a section header is in itself. `bytes`: at least the
+    /// first [`MIN_BLOCK_BYTES`] of the block.
     pub fn of_block(self, bytes: &[u8]) -> Self {
         let big = Fields { big_endian: true };
         match self.u32(bytes, 0) {
@@ -85,12 +88,14 @@ impl Fields {
         if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) }
     }
 
-    /// The timestamp at byte offset `at`: two 32-bit words, the high one first in either byte order.
+    /// The timestamp at byte offset `at`: two 32-bit words, the high one first in either byte
+    /// order.
     pub fn time(self, block: &[u8], at: usize) -> u64 {
         u64::from(self.u32(block, at)) << 32 | u64::from(self.u32(block, at + size_of::<u32>()))
     }
 
-    /// The length that a block states, in bytes. `bytes`: at least the first [`MIN_BLOCK_BYTES`] of the block.
+    /// The length that a block states, in bytes. `bytes`: at least the first [`MIN_BLOCK_BYTES`] of
+    /// the block.
     pub fn block_length(self, bytes: &[u8]) -> usize {
         (self.of_block(bytes).u32(bytes, LENGTH_AT) as usize).max(MIN_BLOCK_BYTES)
     }
@@ -104,7 +109,8 @@ impl Fields {
         Ok(Options::new(self.big_endian, options))
     }
 
-    /// Checks the lengths that a block states at both ends. `block`: as many bytes as the first one states.
+    /// Checks the lengths that a block states at both ends. `block`: as many bytes as the first one
+    /// states.
     pub fn check_lengths(self, block: &[u8]) -> Result<(), &'static str> {
         if self.u32(block, end(block)) as usize != block.len() {
             return Err("the lengths at its ends differ");
@@ -133,7 +139,8 @@ impl Fields {
         Ok(PacketLocation { interface: 0, ticks: None, original_len, at: SIMPLE_DATA_AT, length })
     }
 
-    /// Parses an obsolete Packet Block: an Enhanced Packet Block whose interface has 16 bits, before a count of drops.
+    /// Parses an obsolete Packet Block: an Enhanced Packet Block whose interface has 16 bits,
+    /// before a count of drops.
     pub fn obsolete_packet(self, block: &[u8]) -> Result<PacketLocation, &'static str> {
         let interface = self.u16(block, FIELDS_AT).into();
         Ok(PacketLocation { interface, ..self.enhanced_packet(block)? })

@@ -1,8 +1,9 @@
 //! Adds up the Interface Statistics Blocks of an interface over all captures in a file.
 //!
-//! A block counts from the start of its capture, so only the latest block of a capture is valid; those of several
-//! captures add up. Blocks that state the same start are of one capture, in whatever sections they are (files of a series
-//! that were concatenated). Blocks without a start are of one capture if they are in one section.
+//! A block counts from the start of its capture, so only the latest block of a capture is valid;
+//! those of several captures add up. Blocks that state the same start are of one capture, in
+//! whatever sections they are (files of a series that were concatenated). Blocks without a start
+//! are of one capture if they are in one section.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,8 @@ pub enum Capture {
 /// The latest counts of each capture at an interface, and their sums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureSums {
-    /// For each capture, the time of its latest block, in the interface's ticks, and that block's counts.
+    /// For each capture, the time of its latest block, in the interface's ticks, and that block's
+    /// counts.
     latest: BTreeMap<Capture, (u64, InterfaceStatistics)>,
     received_frames: Sum,
     interface_dropped_frames: Sum,
@@ -55,7 +57,8 @@ impl CaptureSums {
     }
 }
 
-/// A sum of counts of which some are not known. 128 bits hold the sum of all counts that a file can state.
+/// A sum of counts of which some are not known. 128 bits hold the sum of all counts that a file can
+/// state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
     sum: u128,

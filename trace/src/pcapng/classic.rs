@@ -1,7 +1,8 @@
 //! Reads the header and the records of classic pcap files, as `tcpdump -w` writes them.
 //!
-//! Source: draft-ietf-opsawg-pcap. A file has one header, which states the byte order, the resolution of times and the link
-//! type, and then records: seconds, fraction of a second, captured length, length on the wire, and the captured bytes.
+//! Source: draft-ietf-opsawg-pcap. A file has one header, which states the byte order, the
+//! resolution of times and the link type, and then records: seconds, fraction of a second, captured
+//! length, length on the wire, and the captured bytes.
 
 use super::block::{Fields, PacketLocation};
 

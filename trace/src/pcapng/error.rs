@@ -18,7 +18,8 @@ pub enum ReadError {
         #[source]
         source: io::Error,
     },
-    /// The file does not begin with a section header of pcapng, nor with the header of classic pcap.
+    /// The file does not begin with a section header of pcapng, nor with the header of classic
+    /// pcap.
     #[error(
         "not a pcapng or pcap file ({reason}); if it is a capture of another format, convert it: editcap -F pcapng IN OUT"
     )]

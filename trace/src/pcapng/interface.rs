@@ -1,4 +1,5 @@
-//! Stores what a capture states about its interfaces: names, comments, timestamp resolutions, statistics.
+//! Stores what a capture states about its interfaces: names, comments, timestamp resolutions,
+//! statistics.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -8,7 +9,8 @@ use super::block::{FIELDS_AT, Fields};
 use super::capture_sums::{Capture, CaptureSums};
 use super::options::COMMENT;
 
-/// Bytes of a description's fields: link type, a reserved word, and the most bytes of a packet that are captured.
+/// Bytes of a description's fields: link type, a reserved word, and the most bytes of a packet that
+/// are captured.
 const DESCRIPTION_FIELDS: usize = 8;
 /// Bytes of a statistics block's fields: the interface's number and a timestamp.
 const STATISTICS_FIELDS: usize = 12;
@@ -103,8 +105,8 @@ impl Interface {
         ENTRY_BYTES + texts.map(|text| entry_bytes(text)).sum::<usize>()
     }
 
-    /// The time since the Unix epoch for a timestamp in ticks. The top bit of `if_tsresol` selects powers of 2 instead of
-    /// powers of 10. `None` if the time cannot be represented.
+    /// The time since the Unix epoch for a timestamp in ticks. The top bit of `if_tsresol` selects
+    /// powers of 2 instead of powers of 10. `None` if the time cannot be represented.
     pub(super) fn time(&self, ticks: u64) -> Option<Duration> {
         if self.resolution == NANOSECONDS {
             let seconds = (ticks / 1_000_000_000).checked_add_signed(self.offset_seconds)?;
@@ -121,7 +123,8 @@ impl Interface {
         Some(Duration::new(seconds, rest as u32))
     }
 
-    /// Adds a statistics block. `section`: number of its section. A count whose option has a wrong length is not known.
+    /// Adds a statistics block. `section`: number of its section. A count whose option has a wrong
+    /// length is not known.
     fn note(&mut self, fields: Fields, block: &[u8], section: u64) -> Result<(), &'static str> {
         let mut capture = Capture::Section(section);
         let mut statistics = InterfaceStatistics::default();
@@ -151,17 +154,19 @@ impl Interface {
     }
 }
 
-/// Most bytes that names and comments of a capture's interfaces take, with [`ENTRY_BYTES`] for each.
+/// Most bytes that names and comments of a capture's interfaces take, with [`ENTRY_BYTES`] for
+/// each.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 /// Bytes that an interface or a comment counts for in addition to its text.
 const ENTRY_BYTES: usize = 256;
 
-/// The interfaces of a capture, over all its sections. Each section numbers its interfaces from 0. Interfaces of the same
-/// name in different sections are one interface. If a section has several of one name, the N-th of them is the N-th of
-/// that name in other sections.
+/// The interfaces of a capture, over all its sections. Each section numbers its interfaces from 0.
+/// Interfaces of the same name in different sections are one interface. If a section has several of
+/// one name, the N-th of them is the N-th of that name in other sections.
 ///
-/// The work for a description does not depend on their number, and all of them together keep at most
-/// [`MAX_KEPT_BYTES`], so that a compressed capture of descriptions does not exhaust the memory.
+/// The work for a description does not depend on their number, and all of them together keep at
+/// most [`MAX_KEPT_BYTES`], so that a compressed capture of descriptions does not exhaust the
+/// memory.
 #[derive(Debug, Default)]
 pub(super) struct Interfaces {
     all: Vec<Interface>,
@@ -187,8 +192,8 @@ impl Interfaces {
         &self.all
     }
 
-    /// Index into [`Interfaces::all`] of the interface with this number in the current section; beyond its end if the section
-    /// does not describe the interface.
+    /// Index into [`Interfaces::all`] of the interface with this number in the current section;
+    /// beyond its end if the section does not describe the interface.
     pub fn index(&self, number: usize) -> usize {
         self.section.get(number).copied().unwrap_or(self.all.len())
     }

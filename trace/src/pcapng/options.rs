@@ -1,7 +1,9 @@
-//! Splits the options of a block: code, length, value, padding to 32 bits (draft-ietf-opsawg-pcapng, 3.5).
+//! Splits the options of a block: code, length, value, padding to 32 bits
+//! (draft-ietf-opsawg-pcapng, 3.5).
 //!
-//! Values are returned as bytes, so that an option that nobody needs cannot be wrong. Only an option that is longer than
-//! what is left of its block is an error: where the next one begins is not known then.
+//! Values are returned as bytes, so that an option that nobody needs cannot be wrong. Only an
+//! option that is longer than what is left of its block is an error: where the next one begins is
+//! not known then.
 
 /// The code of `opt_endofopt`, which ends the options of a block but may be absent.
 const END: u16 = 0;
@@ -22,7 +24,8 @@ pub struct BlockOption<'a> {
 }
 
 impl BlockOption<'_> {
-    /// The value as text. Bytes that are not UTF-8 become `\xHH`, so that texts that differ in them stay different.
+    /// The value as text. Bytes that are not UTF-8 become `\xHH`, so that texts that differ in them
+    /// stay different.
     pub fn text(&self) -> String {
         let mut text = String::with_capacity(self.value.len());
         for chunk in self.value.utf8_chunks() {

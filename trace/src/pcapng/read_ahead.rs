@@ -1,8 +1,8 @@
 //! Reads a file ahead of its reader, in a thread, with direct reads that bypass the page cache.
 //!
-//! Reading an uncached file through the page cache takes about twice as long as the disk does, and that is processor
-//! time: each page is allocated, filled and copied. A direct read costs almost no processor time, but its caller waits for
-//! the disk; therefore a thread makes the reads.
+//! Reading an uncached file through the page cache takes about twice as long as the disk does, and
+//! that is processor time: each page is allocated, filled and copied. A direct read costs almost no
+//! processor time, but its caller waits for the disk; therefore a thread makes the reads.
 //!
 //! ```text
 //!            empty:  pieces to fill
@@ -11,9 +11,10 @@
 //!            full:  pieces in the file's order, then perhaps an error; closed at the end
 //! ```
 //!
-//! [`PIECES`] pieces circulate, so a reader holds 16 MiB, and no side ever waits to send. Direct reads begin at multiples
-//! of a page, in the file and in memory. If the file ends within a page, or its file system refuses direct reads, the rest
-//! is read through the page cache, up to the end that the file has by then.
+//! [`PIECES`] pieces circulate, so a reader holds 16 MiB, and no side ever waits to send. Direct
+//! reads begin at multiples of a page, in the file and in memory. If the file ends within a page,
+//! or its file system refuses direct reads, the rest is read through the page cache, up to the end
+//! that the file has by then.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -42,7 +43,8 @@ pub struct ReadAhead {
     failed: Option<io::ErrorKind>,
 }
 
-/// A buffer whose bytes begin at a multiple of [`PAGE_BYTES`] in memory: `memory[start..]`, of which `filled` are read.
+/// A buffer whose bytes begin at a multiple of [`PAGE_BYTES`] in memory: `memory[start..]`, of
+/// which `filled` are read.
 #[derive(Default)]
 struct Piece {
     memory: Vec<u8>,
@@ -66,8 +68,8 @@ struct Filler {
 }
 
 impl ReadAhead {
-    /// Starts to read a file in pieces of `piece_bytes`. If the file system has no direct reads, the thread reads through the
-    /// page cache.
+    /// Starts to read a file in pieces of `piece_bytes`. If the file system has no direct reads,
+    /// the thread reads through the page cache.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -86,7 +88,8 @@ impl ReadAhead {
         Ok(ReadAhead { thread, piece: Piece::default(), taken: 0, failed: None })
     }
 
-    /// Returns the current piece to the thread and takes the next one. Returns `false` at the end of the file.
+    /// Returns the current piece to the thread and takes the next one. Returns `false` at the end
+    /// of the file.
     fn next_piece(&mut self) -> io::Result<bool> {
         let Some(thread) = &self.thread else {
             return self.failed.map_or(Ok(false), |kind| Err(kind.into()));
@@ -204,8 +207,8 @@ impl Filler {
     }
 }
 
-/// Switches direct reads of an open file on or off. The open file is changed, not opened again by name, because the name
-/// may be another file's by now.
+/// Switches direct reads of an open file on or off. The open file is changed, not opened again by
+/// name, because the name may be another file's by now.
 ///
 /// # Errors
 /// The file system does not support direct reads.

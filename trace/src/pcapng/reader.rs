@@ -1,8 +1,10 @@
-//! Reads frames with their arrival times from the blocks of a pcapng file, or from the records of a classic pcap file.
+//! Reads frames with their arrival times from the blocks of a pcapng file, or from the records of a
+//! classic pcap file.
 //!
-//! Reads a stream block by block and knows the byte offset of each block. A file that ends within a block is read up to
-//! the block before and reported as truncated; an invalid block is an error. Of blocks that the packets and their times
-//! do not depend on, only the lengths are checked. Options of packets and section headers are not read at all.
+//! Reads a stream block by block and knows the byte offset of each block. A file that ends within a
+//! block is read up to the block before and reported as truncated; an invalid block is an error. Of
+//! blocks that the packets and their times do not depend on, only the lengths are checked. Options
+//! of packets and section headers are not read at all.
 
 use std::fs::File;
 use std::io::Read;
@@ -26,8 +28,8 @@ pub struct Packet<'a> {
     pub number: u64,
     /// Byte offset of the packet's block in the uncompressed file.
     pub offset: u64,
-    /// Index of the packet's interface in [`PcapngReader::interfaces`]; beyond its end if the capture does not describe the
-    /// interface.
+    /// Index of the packet's interface in [`PcapngReader::interfaces`]; beyond its end if the
+    /// capture does not describe the interface.
     pub interface: usize,
     /// Arrival time since the Unix epoch; `None` if the file does not state it.
     pub time: Option<Duration>,
@@ -111,7 +113,8 @@ impl<R: Read> PcapngReader<Source<R>> {
 }
 
 impl<R: Read> PcapngReader<R> {
-    /// Starts to read an uncompressed capture: reads its section header, or the header of classic pcap.
+    /// Starts to read an uncompressed capture: reads its section header, or the header of classic
+    /// pcap.
     ///
     /// # Errors
     /// [`ReadError`]: the source cannot be read, or it does not begin with such a header.
@@ -207,12 +210,14 @@ impl<R: Read> PcapngReader<R> {
         Ok(Some(Packet { number, offset, interface, time, original_len, bytes, interfaces }))
     }
 
-    /// The interfaces that the blocks read so far describe. Interfaces of the same name in several sections are one.
+    /// The interfaces that the blocks read so far describe. Interfaces of the same name in several
+    /// sections are one.
     pub fn interfaces(&self) -> &[Interface] {
         self.interfaces.all()
     }
 
-    /// The byte offset at which a last, incomplete block begins; `None` if the file ends with a whole block.
+    /// The byte offset at which a last, incomplete block begins; `None` if the file ends with a
+    /// whole block.
     pub fn truncated_at(&self) -> Option<u64> {
         (self.truncated || self.buffer.is_cut()).then_some(self.buffer.offset())
     }
@@ -232,8 +237,8 @@ impl<R: Read> PcapngReader<R> {
         self.whole(MIN_BLOCK_BYTES, |bytes| fields.block_length(bytes))
     }
 
-    /// Makes sure that a whole block or record is in the buffer and returns its length; `None` at the end. `stated`: the
-    /// length that its first `least` bytes state.
+    /// Makes sure that a whole block or record is in the buffer and returns its length; `None` at
+    /// the end. `stated`: the length that its first `least` bytes state.
     fn whole(
         &mut self,
         least: usize,

@@ -1,4 +1,5 @@
-//! Opens a capture file, compressed or not, and buffers it so that whole blocks are contiguous in memory.
+//! Opens a capture file, compressed or not, and buffers it so that whole blocks are contiguous in
+//! memory.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Chain, Cursor, IsTerminal, Read, Seek};
@@ -15,8 +16,9 @@ use crate::compression::{Compression, Decompressed};
 pub(super) const MAX_BLOCK_BYTES: usize = 16 << 20;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
-/// Size in bytes from which a file is read with direct reads, so that it is not in the page cache afterwards. A smaller
-/// file is read in a sixth of a second either way, and then stays in the cache for the next reader.
+/// Size in bytes from which a file is read with direct reads, so that it is not in the page cache
+/// afterwards. A smaller file is read in a sixth of a second either way, and then stays in the
+/// cache for the next reader.
 const LARGE_BYTES: u64 = 64 << 20;
 /// Bytes by which it is decided whether a file is compressed: as many as a capture's type takes.
 const FIRST_BYTES: usize = size_of::<u32>();
@@ -69,7 +71,8 @@ impl<R> Bytes<R> {
     }
 }
 
-/// Whether direct reads of a file are faster: it is large, no pipe or device, and not in the page cache already.
+/// Whether direct reads of a file are faster: it is large, no pipe or device, and not in the page
+/// cache already.
 fn is_ahead_faster(file: &File) -> bool {
     let is_large = |of: &Metadata| of.is_file() && of.len() >= LARGE_BYTES;
     file.metadata().is_ok_and(|of| is_large(&of) && !is_cached(file, of.len()))
@@ -85,8 +88,8 @@ impl<R: Read> Read for Bytes<R> {
     }
 }
 
-/// The decompressed bytes of a capture, from a file or from any reader. Its first bytes, not its name, show whether it is
-/// compressed.
+/// The decompressed bytes of a capture, from a file or from any reader. Its first bytes, not its
+/// name, show whether it is compressed.
 pub type Source<R = File> = Decompressed<Bytes<R>>;
 
 impl Source {
@@ -137,8 +140,8 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// The first 4 bytes, or fewer if the file is shorter. Reads until there are enough, since a pipe may deliver them in
-/// pieces.
+/// The first 4 bytes, or fewer if the file is shorter. Reads until there are enough, since a pipe
+/// may deliver them in pieces.
 fn first_bytes(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     reader.take(FIRST_BYTES as u64).read_to_end(&mut first)?;
@@ -166,8 +169,8 @@ impl<R: Read> Buffer<R> {
         &self.bytes[self.start..self.end]
     }
 
-    /// Takes `length` of [`Buffer::bytes`]. Returns their index in the buffer, which is valid until the next
-    /// [`Buffer::fill`].
+    /// Takes `length` of [`Buffer::bytes`]. Returns their index in the buffer, which is valid until
+    /// the next [`Buffer::fill`].
     pub fn take(&mut self, length: usize) -> usize {
         let begin = self.start;
         self.start += length;
@@ -190,7 +193,8 @@ impl<R: Read> Buffer<R> {
         self.offset
     }
 
-    /// Whether the source ended within a compressed frame, such as that of a writer that was killed.
+    /// Whether the source ended within a compressed frame, such as that of a writer that was
+    /// killed.
     pub fn is_cut(&self) -> bool {
         self.cut
     }

@@ -1,7 +1,7 @@
 //! Writes frames with their arrival times as the blocks of a pcapng file.
 //!
-//! A file has one section, one interface description for each link, timestamps in nanoseconds, and statistics at its
-//! end. Every block is written to the output whole and in order.
+//! A file has one section, one interface description for each link, timestamps in nanoseconds, and
+//! statistics at its end. Every block is written to the output whole and in order.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -31,7 +31,8 @@ const MAX_OPTION_BYTES: usize = u16::MAX as usize;
 pub struct Description {
     /// Name of the interface.
     pub name: String,
-    /// Comments on the interface, for people and for readers that know their format; at most 65535 bytes each are written.
+    /// Comments on the interface, for people and for readers that know their format; at most 65535
+    /// bytes each are written.
     pub comments: Vec<String>,
 }
 
@@ -63,7 +64,8 @@ pub struct PcapngWriter<W: Write> {
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Starts a capture: writes the section header and the descriptions of the interfaces, which are numbered from 0.
+    /// Starts a capture: writes the section header and the descriptions of the interfaces, which
+    /// are numbered from 0.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -87,8 +89,8 @@ impl<W: Write> PcapngWriter<W> {
         Ok(PcapngWriter { blocks })
     }
 
-    /// Appends a frame. `interface`: number of the interface; `time`: arrival time since the Unix epoch; `original_len`:
-    /// bytes of the frame on the wire; `frame`: its captured bytes.
+    /// Appends a frame. `interface`: number of the interface; `time`: arrival time since the Unix
+    /// epoch; `original_len`: bytes of the frame on the wire; `frame`: its captured bytes.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -111,8 +113,8 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// Appends the counts of an interface. `times`: from the start of the capture until now, since the Unix epoch. Readers
-    /// take blocks with the same start for blocks of the same capture.
+    /// Appends the counts of an interface. `times`: from the start of the capture until now, since
+    /// the Unix epoch. Readers take blocks with the same start for blocks of the same capture.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -184,8 +186,8 @@ fn io_error(error: PcapError) -> io::Error {
     }
 }
 
-/// Swaps the words of a time where needed. Timestamps are two 32-bit words, the high one first in either byte order; the
-/// block library writes those of statistics as one 64-bit integer.
+/// Swaps the words of a time where needed. Timestamps are two 32-bit words, the high one first in
+/// either byte order; the block library writes those of statistics as one 64-bit integer.
 fn high_word_first(time: u64) -> u64 {
     if cfg!(target_endian = "little") { time.rotate_left(32) } else { time }
 }

@@ -1,7 +1,9 @@
-//! Evaluates the dumps of the card's analysis: hot pages with bounds, reuse distances and the use of banks.
+//! Evaluates the dumps of the card's analysis: hot pages with bounds, reuse distances and the use
+//! of banks.
 //!
-//! A bound is stated only where all data that it depends on were received: the complete dump, the previous dump
-//! of the same part, and the dumps in between. The accesses that those dumps skipped widen the bound.
+//! A bound is stated only where all data that it depends on were received: the complete dump, the
+//! previous dump of the same part, and the dumps in between. The accesses that those dumps skipped
+//! widen the bound.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,10 +64,11 @@ pub struct Dump {
     pub skipped_runs: u64,
     /// Hot pages, those with most accesses first.
     pub hot_pages: Vec<HotPage>,
-    /// Upper bound of the accesses to each page of these parts that is not listed; unknown where dumps are missing.
+    /// Upper bound of the accesses to each page of these parts that is not listed; unknown where
+    /// dumps are missing.
     pub others_at_most: Option<u64>,
-    /// Number of runs of sampled pages by reuse distance: the approximate least number of distinct pages used in
-    /// between. `None` stands for a distance beyond the stored pages, or a first use.
+    /// Number of runs of sampled pages by reuse distance: the approximate least number of distinct
+    /// pages used in between. `None` stands for a distance beyond the stored pages, or a first use.
     pub reuse: Vec<(Option<u64>, u32)>,
     /// Banks that were used.
     pub banks: Vec<Bank>,
@@ -200,7 +203,8 @@ impl Analysis {
         dump.since_clock = slice.iter().filter_map(|part| part.clock).min().filter(|_| known);
         dump.bound(skipped.filter(|_| complete));
         if complete {
-            // Accesses to a part during its dump are skipped; this dump or the next one reports their number.
+            // Accesses to a part during its dump are skipped; this dump or the next one reports
+            // their number.
             let skipped = dump.skipped_accesses;
             slice.fill(Since { clock: Some(dump.clock), skipped });
         }

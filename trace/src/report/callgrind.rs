@@ -1,4 +1,5 @@
-//! Writes the calls of a log as a profile in callgrind's format, for `callgrind_annotate` and KCachegrind.
+//! Writes the calls of a log as a profile in callgrind's format, for `callgrind_annotate` and
+//! KCachegrind.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -8,7 +9,8 @@ use hmtt_format::tag_log::FunctionId;
 
 use super::calls::{Calls, Edge, Sum};
 
-/// Writes a profile. Its costs are nanoseconds; ticks if their frequency is not known; calls if there are no times.
+/// Writes a profile. Its costs are nanoseconds; ticks if their frequency is not known; calls if
+/// there are no times.
 ///
 /// # Errors
 /// The errors of writing to `output`.

@@ -241,8 +241,8 @@ fn clocks(f: &mut fmt::Formatter<'_>, first: Option<u64>, last: Option<u64>) -> 
     }
 }
 
-/// Prints the losses of the DDR clock: their number and the last report, since the last report alone would hide
-/// earlier losses.
+/// Prints the losses of the DDR clock: their number and the last report, since the last report
+/// alone would hide earlier losses.
 fn ddr_clock(f: &mut fmt::Formatter<'_>, status: &CardStatus, counts: &Counts) -> fmt::Result {
     match status.ddr_clock {
         Some(last) => {

@@ -15,8 +15,8 @@ pub struct Memory {
     pub tck_ps: u32,
     /// Width of the data bus, in bytes.
     pub bus_bytes: u32,
-    /// Length of a burst, in bus words. If `burst_from_mode_register`, this is the length until the mode register is
-    /// written.
+    /// Length of a burst, in bus words. If `burst_from_mode_register`, this is the length until the
+    /// mode register is written.
     pub burst_length: u8,
     /// Whether the mode register sets the burst length.
     pub burst_from_mode_register: bool,
@@ -52,7 +52,8 @@ pub struct Memory {
     pub digest: String,
 }
 
-/// Least distances between commands, in clocks (JEDEC's timing parameters); 0 and 1 are not checked.
+/// Least distances between commands, in clocks (JEDEC's timing parameters); 0 and 1 are not
+/// checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// tRFC: REFRESH to the next command.

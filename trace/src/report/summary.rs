@@ -59,8 +59,8 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a warning that the records of a card stand for another number of bursts than the card counted; the card or
-/// a frame is faulty.
+/// Writes a warning that the records of a card stand for another number of bursts than the card
+/// counted; the card or a frame is faulty.
 fn write_mismatch(found: &BurstMismatch, output: &mut dyn Write) -> io::Result<()> {
     let BurstMismatch { card_bursts, at_least, at_most, slice_bursts } = found;
     write!(output, "warning: {card_bursts} bursts on the card, its records stand for {at_least}")?;

@@ -1,5 +1,5 @@
-//! Formats an access as its line in any of the text formats, several times faster than `fmt` and serde do:
-//! a trace has tens of millions of accesses for each second of a memory bus.
+//! Formats an access as its line in any of the text formats, several times faster than `fmt` and
+//! serde do: a trace has tens of millions of accesses for each second of a memory bus.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,8 @@ pub struct AccessLine {
     pub end: &'static str,
 }
 
-/// Size of the line buffer: the longest texts, 20 decimal digits, a letter and 16 hexadecimal digits fit.
+/// Size of the line buffer: the longest texts, 20 decimal digits, a letter and 16 hexadecimal
+/// digits fit.
 const MAX_LINE_BYTES: usize = 128;
 
 impl AccessLine {

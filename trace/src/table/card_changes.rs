@@ -1,4 +1,5 @@
-//! Finds the places where rows of another card begin. Formats without a column for the card name it there.
+//! Finds the places where rows of another card begin. Formats without a column for the card name it
+//! there.
 //!
 //! Rows before the first such place are of card 1, so a file with only one card does not name it.
 
@@ -13,8 +14,8 @@ pub(super) struct CardChanges {
     interfaces: HashMap<CardId, String>,
 }
 
-/// Longest interface name that is written, in characters. The name is repeated at each change of card, so the
-/// input must not choose its length. Linux allows 15 characters.
+/// Longest interface name that is written, in characters. The name is repeated at each change of
+/// card, so the input must not choose its length. Linux allows 15 characters.
 const MAX_NAME: usize = 256;
 
 /// A change to another card: its number as printed, and its interface if the capture names it.

@@ -1,9 +1,11 @@
-//! Writes and reads rows as comma-separated values (RFC 4180), the form of `hmtt decode --format csv`.
+//! Writes and reads rows as comma-separated values (RFC 4180), the form of `hmtt decode --format
+//! csv`.
 //!
-//! Where a capture has several cards, a line `card` names the card of the rows that follow; rows before the
-//! first such line are of card 1. A tag-window access is two lines, `tag` and, once the window's base is
-//! known, `access`; the reader joins them into one row. Two kinds of rows lose detail in this format: a gap
-//! loses the counter of its first frame, and a loss of the DDR clock keeps only microseconds and one loss.
+//! Where a capture has several cards, a line `card` names the card of the rows that follow; rows
+//! before the first such line are of card 1. A tag-window access is two lines, `tag` and, once the
+//! window's base is known, `access`; the reader joins them into one row. Two kinds of rows lose
+//! detail in this format: a gap loses the counter of its first frame, and a loss of the DDR clock
+//! keeps only microseconds and one loss.
 
 mod detail;
 mod fields;

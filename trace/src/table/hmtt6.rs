@@ -5,9 +5,9 @@
 //! | Seq_num | Duration | R/W | Phy_addr: number of a 64-byte line |   little-endian
 //! ```
 //!
-//! The layout and the meaning of its fields are those of the published traces of SPEC CPU 2017 and of
-//! their readers (`docs/convert.md` names them and states the assumptions made here). The format holds
-//! accesses only, and clocks only as differences.
+//! The layout and the meaning of its fields are those of the published traces of SPEC CPU 2017 and
+//! of their readers (`docs/convert.md` names them and states the assumptions made here). The format
+//! holds accesses only, and clocks only as differences.
 
 mod reader;
 mod writer;
@@ -53,16 +53,16 @@ impl Record {
         Record { sequence, duration, read, line }
     }
 
-    /// Whether the record is not an access but stands for [`EMPTY_CLOCKS`] clocks. The published readers
-    /// ignore the direction in this test.
+    /// Whether the record is not an access but stands for [`EMPTY_CLOCKS`] clocks. The published
+    /// readers ignore the direction in this test.
     const fn is_empty(self) -> bool {
         self.duration == 0 && self.line == 0
     }
 }
 
-/// The address range that the memory map of a machine reserves for devices (memory-mapped I/O). Memory from
-/// offset `base` on appears at twice `base` to the machine; the card counts offsets in memory, without the
-/// hole. A `base` of 0 means that there is no hole.
+/// The address range that the memory map of a machine reserves for devices (memory-mapped I/O).
+/// Memory from offset `base` on appears at twice `base` to the machine; the card counts offsets in
+/// memory, without the hole. A `base` of 0 means that there is no hole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MmioHole {
     /// First address of the hole, and also its size, in bytes.

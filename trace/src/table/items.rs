@@ -7,8 +7,8 @@ use super::{Entry, LeftOut, Row, TableError, Writer};
 use crate::decode::{Accesses, Item};
 use crate::identity::CardId;
 
-/// A writer of the items of a trace. Reports are not rows: a writer whose format has a place for them stores
-/// them apart. Malformed frames are not rows either; the gaps that they cause are.
+/// A writer of the items of a trace. Reports are not rows: a writer whose format has a place for
+/// them stores them apart. Malformed frames are not rows either; the gaps that they cause are.
 ///
 /// ```
 /// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));

@@ -1,6 +1,7 @@
 //! Converts entries to JSON objects, and JSON objects to entries.
 //!
-//! The object of an event is the one that `hmtt_format` defines; the other objects are defined here.
+//! The object of an event is the one that `hmtt_format` defines; the other objects are defined
+//! here.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Writes and reads rows as JSON objects, one per line, the form of `hmtt decode --format jsonl`.
 //!
-//! This format holds every row completely. Formats that have no columns for the rarer kinds store the same
-//! objects (see `json_object`).
+//! This format holds every row completely. Formats that have no columns for the rarer kinds store
+//! the same objects (see `json_object`).
 
 use std::io::{BufRead, Write};
 
@@ -15,8 +15,8 @@ use super::notation::{Notation, NotationWriter};
 use super::{Entry, Reader, Row, TableError};
 use crate::identity::CardId;
 
-/// The notation of rows as JSON lines. Addresses are hexadecimal strings, because JSON numbers lose bits
-/// above 2^53.
+/// The notation of rows as JSON lines. Addresses are hexadecimal strings, because JSON numbers lose
+/// bits above 2^53.
 pub struct JsonlNotation;
 
 /// A writer of JSON lines.
@@ -87,7 +87,8 @@ fn row(line: &[u8], cards: &mut CardChanges) -> Result<Option<Entry>, String> {
     }
 }
 
-/// Parses an access in exactly the form in which [`ACCESS`] writes it, without the slower general parser.
+/// Parses an access in exactly the form in which [`ACCESS`] writes it, without the slower general
+/// parser.
 fn written_access(line: &[u8]) -> Option<Access> {
     let line = std::str::from_utf8(line).ok()?.strip_prefix(JsonlNotation::ACCESS.before_clock)?;
     let (clock, line) = line.split_once(JsonlNotation::ACCESS.before_direction)?;

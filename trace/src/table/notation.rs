@@ -1,7 +1,8 @@
 //! Writes rows as lines of text, in one of several notations.
 //!
-//! A [`Notation`] defines the lines of a row, of a change of card and of an access. The rest is common to all
-//! notations: accesses are formatted by [`AccessLine`], and a card is named where its rows begin.
+//! A [`Notation`] defines the lines of a row, of a change of card and of an access. The rest is
+//! common to all notations: accesses are formatted by [`AccessLine`], and a card is named where its
+//! rows begin.
 
 use std::io::Write;
 use std::marker::PhantomData;

@@ -12,9 +12,10 @@
 //! | start_clock | int64 | interval, slice, and any whose own clock is before `clock` |
 //! | detail | string | those that the columns do not hold: the object of [`super::jsonl`] |
 //!
-//! A row group holds one session, in the order of the trace. The row of a slice follows the end of the slice,
-//! so its first clock, `start_clock`, is not in that order; `clock` is the latest clock so far. Rows without a
-//! clock have that of the row before. Invariant: rows are in the order that `sorting_columns` states.
+//! A row group holds one session, in the order of the trace. The row of a slice follows the end of
+//! the slice, so its first clock, `start_clock`, is not in that order; `clock` is the latest clock
+//! so far. Rows without a clock have that of the row before. Invariant: rows are in the order that
+//! `sorting_columns` states.
 
 mod catch_panic;
 pub mod column_chunk;
@@ -58,7 +59,8 @@ const TABLE_VERSION: &str = "2";
 const KEY_VERSION: &str = "hmtt.table_version";
 const KEY_UNIT: &str = "hmtt.clock_unit";
 const KEY_SESSIONS: &str = "hmtt.sessions";
-/// Version whose tables differ only in the names of [`Column::old_name`] and [`KEY_OLD_SESSIONS`], and in keys of details.
+/// Version whose tables differ only in the names of [`Column::old_name`] and [`KEY_OLD_SESSIONS`],
+/// and in keys of details.
 const OLD_VERSION: &str = "1";
 const KEY_OLD_SESSIONS: &str = "hmtt.captures";
 /// Rows of a page. A reader that searches for few rows decodes at least one page.
@@ -92,8 +94,8 @@ impl Column {
     }
 }
 
-/// Name, type, annotation, whether every row has a value, and smallest encoding. Dictionaries cost more time than
-/// their smaller size saves, except for the kinds, of which a file has few.
+/// Name, type, annotation, whether every row has a value, and smallest encoding. Dictionaries cost
+/// more time than their smaller size saves, except for the kinds, of which a file has few.
 const COLUMNS: [(&str, Physical, Option<Annotation>, bool, Encoding); 10] = [
     (
         "session",
@@ -157,7 +159,8 @@ struct Session {
 }
 
 impl Session {
-    /// The card as rows have it. A number that no table has, in a forged file, becomes one of the two ends of the range.
+    /// The card as rows have it. A number that no table has, in a forged file, becomes one of the
+    /// two ends of the range.
     fn card_id(&self) -> CardId {
         CardId::from_number(self.card.clamp(1, 1 << 32)).unwrap_or_default()
     }

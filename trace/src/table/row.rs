@@ -18,7 +18,8 @@ pub struct Row {
 /// Content of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A record. The address of a tag and the length of a slice are there if the card's last report determines them.
+    /// A record. The address of a tag and the length of a slice are there if the card's last report
+    /// determines them.
     Event(Event),
     /// A counted loss at this place.
     Gap(Gap),
@@ -42,8 +43,8 @@ impl Entry {
         }
     }
 
-    /// Values of the columns that several kinds have in common. The clock of a gap is that at which the trace continues, or
-    /// else the last clock before the gap.
+    /// Values of the columns that several kinds have in common. The clock of a gap is that at which
+    /// the trace continues, or else the last clock before the gap.
     pub fn values(&self) -> Values {
         match self {
             Entry::Event(event) => event.values(),

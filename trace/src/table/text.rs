@@ -1,5 +1,6 @@
-//! Writes rows as lines of text: one line for each access, in the format of truth files, and everything else
-//! as comments. This format cannot be read back, because comments have no fixed form.
+//! Writes rows as lines of text: one line for each access, in the format of truth files, and
+//! everything else as comments. This format cannot be read back, because comments have no fixed
+//! form.
 //!
 //! Page runs (`clock P address reads writes duration`) and time slices (`clock F length reads
 //! writes`) are lines and not comments, because in their modes they are the content of the trace.

@@ -79,8 +79,9 @@ struct Edge {
 /// Number of cached entries, a power of two.
 const RECENT: usize = 1024;
 
-/// A cache of recently found indices, by the hashes of their keys: most calls equal a recent call, and the cache is
-/// faster than a map. All threads share it, so the memory of a thread depends only on what it calls.
+/// A cache of recently found indices, by the hashes of their keys: most calls equal a recent call,
+/// and the cache is faster than a map. All threads share it, so the memory of a thread depends only
+/// on what it calls.
 #[derive(Debug)]
 struct Recent {
     /// Key, thread and index.
@@ -96,7 +97,8 @@ impl Default for Recent {
 /// Sums of a thread that has made a call and has not ended.
 #[derive(Debug, Default)]
 struct Live {
-    /// Index of each edge. Keys are the index of the caller's function plus 1, or 0 for none, and the callee.
+    /// Index of each edge. Keys are the index of the caller's function plus 1, or 0 for none, and
+    /// the callee.
     places: FastMap<u64, u32>,
     edges: Vec<Edge>,
     functions: Vec<(FunctionId, Span)>,

@@ -1,4 +1,5 @@
-//! Sums calls by their call paths, and writes the paths as folded stacks, the input of flame graphs.
+//! Sums calls by their call paths, and writes the paths as folded stacks, the input of flame
+//! graphs.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -10,7 +11,8 @@ use super::hash::FastMap;
 use super::nanoseconds;
 use super::stack::{Call, Listener};
 
-/// Greatest depth of a path; deeper calls count for their callers, since so deep a flame graph is not readable.
+/// Greatest depth of a path; deeper calls count for their callers, since so deep a flame graph is
+/// not readable.
 const DEPTH: u32 = 512;
 /// Most paths; calls on further paths count for their callers.
 const PATHS: usize = 1 << 20;
@@ -30,14 +32,16 @@ pub struct CallTree {
     paths: Vec<Path>,
     /// Index of each path, by the index of the caller's path plus 1, or 0 for none, and the callee.
     places: FastMap<u64, u32>,
-    /// Calls that are counted for their callers, because they are too deep or there are too many paths.
+    /// Calls that are counted for their callers, because they are too deep or there are too many
+    /// paths.
     pub left_out: u64,
 }
 
 /// The quantity that gives a path its width in a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// Time in the path's last function itself, in nanoseconds if the frequency of ticks is known, else in ticks.
+    /// Time in the path's last function itself, in nanoseconds if the frequency of ticks is known,
+    /// else in ticks.
     Time {
         /// Ticks per second, or 0 if not known.
         tsc_hz: u64,
@@ -77,7 +81,8 @@ impl Listener for CallTree {
 }
 
 impl CallTree {
-    /// Writes a line for each path, `outermost;...;innermost weight`, in the order of the paths' first calls.
+    /// Writes a line for each path, `outermost;...;innermost weight`, in the order of the paths'
+    /// first calls.
     ///
     /// # Errors
     /// The errors of writing to `output`.

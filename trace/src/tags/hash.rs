@@ -1,7 +1,8 @@
 //! Hashes small numbers quickly: each call takes one lookup.
 //!
-//! A number is multiplied by a factor that is random and odd, and differs in each map. Multiplication by such a factor
-//! is 2-universal (Dietzfelbinger et al., 1997), so the author of a log cannot choose numbers that collide.
+//! A number is multiplied by a factor that is random and odd, and differs in each map.
+//! Multiplication by such a factor is 2-universal (Dietzfelbinger et al., 1997), so the author of a
+//! log cannot choose numbers that collide.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -56,7 +57,8 @@ impl Hasher for Multiply {
 
     #[inline]
     fn write_u64(&mut self, number: u64) {
-        // The low bits choose the bucket, so the high bits, which depend on all bits of the number, are moved there.
+        // The low bits choose the bucket, so the high bits, which depend on all bits of the number,
+        // are moved there.
         self.hash = (self.hash ^ number).wrapping_mul(self.factor).rotate_left(26);
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use hmtt_format::tag_log::FunctionId;
 use hmtt_format::tag_map::{TagMap, TaggedBlock, TaggedFunction, TaggedLoop};
 
-/// Longest name, in characters; longer names are cut. A name is printed with each call of its function.
+/// Longest name, in characters; longer names are cut. A name is printed with each call of its
+/// function.
 const MAX_NAME: usize = 4096;
 
 /// The names of event numbers.

@@ -1,9 +1,11 @@
-//! Reconstructs the calls of a thread from its events: caller, callee, times, and how each call ended.
+//! Reconstructs the calls of a thread from its events: caller, callee, times, and how each call
+//! ended.
 //!
-//! Stacks grow downwards, so a frame whose stack pointer is below that of an event is not running: it was left by a
-//! `longjmp`, by an exception or by an exit that could not be tagged, or the thread has switched to another context
-//! (of a signal handler or a coroutine). `contexts` decides which, `suspended` stores the frames that are not
-//! running, and the calls are reported to a [`Listener`].
+//! Stacks grow downwards, so a frame whose stack pointer is below that of an event is not running:
+//! it was left by a `longjmp`, by an exception or by an exit that could not be tagged, or the
+//! thread has switched to another context (of a signal handler or a coroutine). `contexts` decides
+//! which, `suspended` stores the frames that are not running, and the calls are reported to a
+//! [`Listener`].
 
 mod contexts;
 mod suspended;
@@ -15,7 +17,8 @@ pub use suspended::GROUPS;
 
 /// A stack pointer farther than this from the last event's, in bytes, is on another stack.
 pub const REGION: u32 = 64 << 20;
-/// Most open frames of a stack: a return address and the alignment of the stack pointer take 16 bytes.
+/// Most open frames of a stack: a return address and the alignment of the stack pointer take 16
+/// bytes.
 pub const DEPTH: usize = REGION as usize / 16;
 
 /// How a call ended.
@@ -46,7 +49,8 @@ pub struct Call<N> {
     pub own: u64,
     /// How the call ended.
     pub exit: Exit,
-    /// Whether its context was not running when the end was found; the pause was already reported to the listener.
+    /// Whether its context was not running when the end was found; the pause was already reported
+    /// to the listener.
     pub is_paused: bool,
 }
 
@@ -64,16 +68,18 @@ pub trait Listener {
     /// The listener's data for each open call.
     type Note: Copy;
 
-    /// Selects the thread whose calls are reported from running on. A new thread has the next index. `number`: the
-    /// kernel's number of the thread.
+    /// Selects the thread whose calls are reported from running on. A new thread has the next
+    /// index. `number`: the kernel's number of the thread.
     fn select(&mut self, _thread: usize, _number: u32) {}
     /// Reports a pair of times that two clocks showed at the same moment.
     fn clocks(&mut self, _clocks: &ClockPair) {}
     /// Reports an entry; `caller` is the note of the innermost open call of the stack.
     fn enter(&mut self, caller: Option<Self::Note>, number: FunctionId, tsc: u64) -> Self::Note;
-    /// Reports that a call stops to run, possibly for ever. The calls of a context pause from the innermost outwards.
+    /// Reports that a call stops to run, possibly for ever. The calls of a context pause from the
+    /// innermost outwards.
     fn pause(&mut self, _note: Self::Note, _number: FunctionId, _tsc: u64) {}
-    /// Reports that a paused call runs again. The calls of a context resume from the outermost inwards.
+    /// Reports that a paused call runs again. The calls of a context resume from the outermost
+    /// inwards.
     fn resume(&mut self, _note: Self::Note, _number: FunctionId, _tsc: u64) {}
     /// Reports that the innermost running call begins a block of its function.
     fn block(&mut self, _note: Self::Note, _block: FunctionId, _tsc: u64) {}

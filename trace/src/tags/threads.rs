@@ -1,4 +1,5 @@
-//! Distributes the chunks of a log to threads, whose calls it reconstructs, and counts what else the log states.
+//! Distributes the chunks of a log to threads, whose calls it reconstructs, and counts what else
+//! the log states.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +59,8 @@ pub struct Threads<L: Listener> {
 }
 
 impl<L: Listener> Threads<L> {
-    /// Starts without threads. `is_timed`: as in the log's header. `blocks`: the event numbers that belong to blocks
-    /// and not to functions, each with the number of its function.
+    /// Starts without threads. `is_timed`: as in the log's header. `blocks`: the event numbers that
+    /// belong to blocks and not to functions, each with the number of its function.
     pub fn new(
         is_timed: bool,
         blocks: impl IntoIterator<Item = (FunctionId, FunctionId)>,

@@ -1,7 +1,8 @@
-//! Collects what frames decode to as runs: accesses of one card in columns, and the item that follows them.
+//! Collects what frames decode to as runs: accesses of one card in columns, and the item that
+//! follows them.
 //!
-//! Runs are filled some packets at a time and taken in order. Invariant: the runs' rows are consecutive and cover the
-//! columns; only the current run can have been taken in part.
+//! Runs are filled some packets at a time and taken in order. Invariant: the runs' rows are
+//! consecutive and cover the columns; only the current run can have been taken in part.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -116,7 +117,8 @@ impl Runs {
         self.closed = 0;
     }
 
-    /// Makes the next run the current one, skipping those of other cards than `only`; whether there is one.
+    /// Makes the next run the current one, skipping those of other cards than `only`; whether there
+    /// is one.
     pub fn advance(&mut self, only: Option<CardId>) -> bool {
         let wanted = |run: &Run| only.is_none_or(|only| only == run.card);
         while let Some(run) = self.waiting.pop_front() {

@@ -39,7 +39,8 @@ struct Sent {
     frames: Vec<Vec<u8>>,
     /// The accesses of each frame.
     truth: Vec<Vec<Access>>,
-    /// Whether each frame may be dropped: behind the last frame of a session, nothing shows how many accesses were lost.
+    /// Whether each frame may be dropped: behind the last frame of a session, nothing shows how
+    /// many accesses were lost.
     may_drop: Vec<bool>,
     lost_on_card: u64,
 }

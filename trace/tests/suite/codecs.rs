@@ -1,4 +1,5 @@
-//! Tests tables that other writers compressed: every codec is read, and a page that expands beyond its stated size is rejected.
+//! Tests tables that other writers compressed: every codec is read, and a page that expands beyond
+//! its stated size is rejected.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -88,7 +89,8 @@ fn a_page_that_expands_beyond_its_stated_size_is_rejected() {
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let reader = SerializedFileReader::new(file.try_clone().unwrap()).unwrap();
         let header = reader.metadata().row_group(0).column(0).data_page_offset() as u64;
-        // A header begins with the field 1, the type of the page, and the field 2, its size: zigzag, in groups of 7 bits.
+        // A header begins with the field 1, the type of the page, and the field 2, its size:
+        // zigzag, in groups of 7 bits.
         let mut bytes = [0; 6];
         file.read_exact_at(&mut bytes, header).unwrap();
         assert_eq!((bytes[0], bytes[1], bytes[2]), (0x15, 0, 0x15), "{bytes:x?}");

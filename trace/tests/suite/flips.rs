@@ -1,10 +1,11 @@
-//! Flips any one bit of one frame, and checks that decoded and reported lost accesses still add up to what the card
-//! sent.
+//! Flips any one bit of one frame, and checks that decoded and reported lost accesses still add up
+//! to what the card sent.
 //!
-//! Guarantees with good frames before and after the damaged one: `accesses + lost_accesses` is the card's own count,
-//! except for accesses that altered records of the damaged frame stand for, which are reported
-//! ([`Malformation::Excess`]); and from all other frames nothing is decoded that was not sent. The records of the
-//! damaged frame itself may be decoded with the wrong clock, address, direction or kind.
+//! Guarantees with good frames before and after the damaged one: `accesses + lost_accesses` is the
+//! card's own count, except for accesses that altered records of the damaged frame stand for, which
+//! are reported ([`Malformation::Excess`]); and from all other frames nothing is decoded that was
+//! not sent. The records of the damaged frame itself may be decoded with the wrong clock, address,
+//! direction or kind.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,5 @@
-//! Tests forged frames on the wire of a sending card: the card's trace does not change, the forged frames are counted,
-//! and they need no more time and memory than other frames.
+//! Tests forged frames on the wire of a sending card: the card's trace does not change, the forged
+//! frames are counted, and they need no more time and memory than other frames.
 
 use std::collections::HashSet;
 
@@ -113,7 +113,8 @@ proptest! {
         prop_assert_eq!(decoder.has_ended(), has_ended);
     }
 
-    /// Forged frames that continue each other cannot be distinguished from a card. They become a separate card.
+    /// Forged frames that continue each other cannot be distinguished from a card. They become a
+    /// separate card.
     #[test]
     fn forged_cards_change_nothing_of_a_card(
         forgery in prop::sample::select(vec![Forgery::Card, Forgery::Jumps]),
@@ -149,8 +150,8 @@ fn forged_sessions(seed: u64, start: u64, turns: &[usize]) -> Result<(), TestCas
 }
 
 proptest! {
-    /// Frames of a very short session may be taken for the card's after a long gap if no more frames of the card
-    /// follow. All accesses of the card are decoded.
+    /// Frames of a very short session may be taken for the card's after a long gap if no more
+    /// frames of the card follow. All accesses of the card are decoded.
     #[test]
     fn short_forged_sequences_lose_no_access_of_a_card(
         seed in 1u64..,
@@ -162,8 +163,8 @@ proptest! {
 }
 
 proptest! {
-    /// Many frames that continue each other, near the card's counter and counts, are a separate card as long as the
-    /// true one sends a frame now and then.
+    /// Many frames that continue each other, near the card's counter and counts, are a separate
+    /// card as long as the true one sends a frame now and then.
     #[test]
     fn a_forged_sequence_takes_nothing_of_a_card_that_continues(
         start in 1u64 << 20..1 << 36,
@@ -194,8 +195,9 @@ proptest! {
         prop_assert_eq!(others + counts.foreign_frames, forged);
     }
 
-    /// While the card is silent, the forged sequence looks like a restart of the card and takes its number. When the
-    /// card continues, it gets another number; its counts and accesses are complete.
+    /// While the card is silent, the forged sequence looks like a restart of the card and takes its
+    /// number. When the card continues, it gets another number; its counts and accesses are
+    /// complete.
     #[test]
     fn a_forged_sequence_takes_the_number_of_a_silent_card_and_no_access(
         seed in 1u64..,
@@ -248,8 +250,8 @@ fn a_card_that_restarts_beside_a_flood_is_followed() {
     }
 }
 
-/// A card whose cable was unplugged for a long time after its end frames. The accesses that it counted meanwhile are
-/// lost.
+/// A card whose cable was unplugged for a long time after its end frames. The accesses that it
+/// counted meanwhile are lost.
 #[test]
 fn a_long_gap_after_the_end_is_a_loss_and_not_another_card() {
     for lost in [1u64 << 20, 1 << 24] {

@@ -85,8 +85,8 @@ fn loss_on_the_card_is_separate_from_loss_on_the_wire() {
     assert_eq!((accesses, counts.card_lost_records, counts.lost_accesses), (30, 9, 12));
 }
 
-/// A record that is lost in page mode or in frequency mode can represent many accesses, also if the next frame is one of
-/// another mode.
+/// A record that is lost in page mode or in frequency mode can represent many accesses, also if the
+/// next frame is one of another mode.
 #[test]
 fn a_record_lost_before_the_unit_changes_represents_many_accesses() {
     let line_log2 = Card::new().unit_log2;

@@ -1,5 +1,5 @@
-//! Tests frames that were truncated, extended, altered or sent by other devices: they are counted and left out, and all
-//! other frames are decoded as if these had been lost.
+//! Tests frames that were truncated, extended, altered or sent by other devices: they are counted
+//! and left out, and all other frames are decoded as if these had been lost.
 
 mod cut;
 
@@ -144,7 +144,8 @@ fn frames_of_other_versions_and_kinds_are_rejected() {
 #[test]
 fn frames_of_other_ethertypes_are_counted_as_foreign() {
     let session = Session::new();
-    // IPv4, ARP, VLAN, IPv6, the other experimental EtherType, a length, and each bit of ours flipped.
+    // IPv4, ARP, VLAN, IPv6, the other experimental EtherType, a length, and each bit of ours
+    // flipped.
     let others = [0x0800, 0x0806, 0x8100, 0x86dd, 0x88b6, 46];
     let bits = (0..16).map(|bit| 0x88b5 ^ 1 << bit);
     for ether_type in others.into_iter().chain(bits) {
@@ -185,14 +186,16 @@ fn flipping_any_bit_of_a_frame_keeps_the_other_frames() {
         match bit / 8 {
             // Addresses and EtherType.
             0..7 | 12..14 => assert!(read.is_without_one(&session), "bit {bit}"),
-            // Frame counter, version, kind, and a word count beyond the length: nothing is decoded. A smaller word
-            // count: fewer records. Counts in the sync: a gap before the frame, or nothing is decoded.
+            // Frame counter, version, kind, and a word count beyond the length: nothing is decoded.
+            // A smaller word count: fewer records. Counts in the sync: a gap before the frame, or
+            // nothing is decoded.
             7..12 | 14 | 15 | 26..34 => {
                 assert_eq!((accesses + lost_accesses, order.restarts), (all, 0), "bit {bit}")
             }
             // The header field is repeated in the sync.
             16 | 17 => assert_eq!(read.accesses(), session.truth, "bit {bit}"),
-            // Segment and unit in the sync: addresses may be wrong, the number of accesses is known.
+            // Segment and unit in the sync: addresses may be wrong, the number of accesses is
+            // known.
             18 | 19 => assert_eq!(counted, (all, 0, 0), "bit {bit}"),
             // Clock in the sync: those of the frames around contradict it.
             20..26 => assert!(read.is_without_one(&session), "bit {bit}: {:?}", read.counts),

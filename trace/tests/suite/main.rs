@@ -1,4 +1,5 @@
-//! Tests the public interface of the library: reads frames, captures, tables and logs, and checks traces and reports.
+//! Tests the public interface of the library: reads frames, captures, tables and logs, and checks
+//! traces and reports.
 
 mod blocks;
 mod campaign;

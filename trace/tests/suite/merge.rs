@@ -1,4 +1,5 @@
-//! Tests that the library merges two cards with different clocks: nothing lost, in order, within the stated error.
+//! Tests that the library merges two cards with different clocks: nothing lost, in order, within
+//! the stated error.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,8 +25,8 @@ fn accesses(path: &std::path::Path) -> Vec<Access> {
     decode_frames(frames).0.into_iter().filter_map(access).collect()
 }
 
-/// Merges captures and checks what must hold for any clocks: nothing is lost, times ascend, and no time is further from
-/// the true one than the stated error. Returns the error.
+/// Merges captures and checks what must hold for any clocks: nothing is lost, times ascend, and no
+/// time is further from the true one than the stated error. Returns the error.
 fn check(paths: &[PathBuf], running: &[Running], expected: ClockBasis) -> f64 {
     let merge = Merge::survey(paths, &Options::default()).unwrap();
     let sessions: Vec<_> = merge.sessions().collect();
@@ -73,7 +74,8 @@ fn marks_relate_clocks_that_drift() {
 fn arrival_times_relate_cards_without_marks() {
     let paths = [capture("merge-c", STEADY, false), capture("merge-d", FAST, false)];
     let error = check(&paths, &[STEADY, FAST], ClockBasis::Arrivals);
-    // A millisecond is assumed, plus a little because no frame had the smallest latency at some times.
+    // A millisecond is assumed, plus a little because no frame had the smallest latency at some
+    // times.
     assert!((100_000.0..110_000.0).contains(&error), "{error}");
 }
 

@@ -1,6 +1,8 @@
-//! Tests that tables of version 1, whose columns and keys had other names, are read with the same content.
+//! Tests that tables of version 1, whose columns and keys had other names, are read with the same
+//! content.
 //!
-//! `old_tables/version-1.*` were written by `hmtt convert` of that version from a capture with an item of every kind.
+//! `old_tables/version-1.*` were written by `hmtt convert` of that version from a capture with an
+//! item of every kind.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

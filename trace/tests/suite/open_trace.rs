@@ -144,7 +144,8 @@ fn compressed_captures_can_be_read_from_any_reader() {
     assert_eq!(unpacked, plain);
 }
 
-/// A reader that borrows its bytes, cannot be sent to another thread, and returns few bytes at once.
+/// A reader that borrows its bytes, cannot be sent to another thread, and returns few bytes at
+/// once.
 struct Borrowed<'a>(Rc<Cell<&'a [u8]>>);
 
 impl Read for Borrowed<'_> {

@@ -1,4 +1,5 @@
-//! Tests that options of a capture that nobody needs never stop the reader, whatever their values are.
+//! Tests that options of a capture that nobody needs never stop the reader, whatever their values
+//! are.
 
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ fn read(file: &[u8]) -> Result<(Option<Duration>, Vec<Interface>), ReadError> {
 /// Lengths of values: those that the format states for some option, and others.
 const LENGTHS: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 17, 255];
 
-/// Codes of all blocks' options, of custom options, and one that is not assigned. `needed`: those to leave out.
+/// Codes of all blocks' options, of custom options, and one that is not assigned. `needed`: those
+/// to leave out.
 fn codes(needed: &[u16]) -> impl Iterator<Item = u16> {
     let custom = [2988, 2989, 19372, 19373, 0x4000, u16::MAX];
     (1..20).chain(custom).filter(|code| !needed.contains(code))
@@ -69,7 +71,8 @@ fn unneeded_options_of_other_blocks_are_skipped_whatever_their_values() {
                 order.section(options),
                 order.interface(&[]),
                 order.packet(options),
-                // A Name Resolution Block with a name that is not UTF-8, a journal entry, and an unknown block.
+                // A Name Resolution Block with a name that is not UTF-8, a journal entry, and an
+                // unknown block.
                 order.block(4, &order.option(1, b"\x7f\0\0\x01caf\xe9\0"), options),
                 order.block(9, &[0xe9; 8], &[]),
                 order.block(0x0bad, &[0xe9; 8], options),

@@ -147,8 +147,8 @@ proptest! {
     }
 }
 
-/// Records that a card loses in a pause of four seconds. A frame after such a pause agrees with the frame before by 39 bits: too
-/// few to be believed before another frame confirms it.
+/// Records that a card loses in a pause of four seconds. A frame after such a pause agrees with the
+/// frame before by 39 bits: too few to be believed before another frame confirms it.
 const LOST_IN_A_PAUSE: u32 = 310_000;
 const PAUSE_CLOCKS: u64 = 4_076_000_000;
 
@@ -174,7 +174,8 @@ proptest! {
             arrivals.iter().map(|index| &frames[*index as usize]).collect();
         let (on_wire, alone) = (on_a_wire(&arrived), decode_frames(&arrived));
         prop_assert!(on_wire.0 == alone.0, "{:?} {:?} {:?}", arrivals, on_wire.1.order, alone.1.order);
-        // A frame that waited until its card was known is counted in its place, not as out of order.
+        // A frame that waited until its card was known is counted in its place, not as out of
+        // order.
         let order = |counts: Counts| (counts.order.missing_frames, counts.order.duplicate_frames);
         prop_assert_eq!(order(on_wire.1), order(alone.1));
     }

@@ -1,5 +1,5 @@
-//! Tests that a sender without knowledge of a card changes no trace: it sends recorded frames of another card with random
-//! bytes, at up to 600 frames for each frame of the card.
+//! Tests that a sender without knowledge of a card changes no trace: it sends recorded frames of
+//! another card with random bytes, at up to 600 frames for each frame of the card.
 
 use hmtt::decode::{Counts, LinkCounts, decode_frames};
 use hmtt_format::frame::Heartbeat;
@@ -55,8 +55,8 @@ fn assert_none(wrong: impl Iterator<Item = String>) {
 /// How many changed frames are sent for each frame of the card, with the seed.
 const RATES: [(usize, u64); 5] = [(0, 1), (1, 1), (1, 2), (9, 3), (60, 4)];
 
-/// The card was just switched on, so that its counters are those of the changed frames. Zeros are the counts of a new
-/// card, and heartbeats have only a counter: they look like the card's own.
+/// The card was just switched on, so that its counters are those of the changed frames. Zeros are
+/// the counts of a new card, and heartbeats have only a counter: they look like the card's own.
 #[test]
 fn random_payloads_beside_a_new_card_change_nothing() {
     let (good, _) = Card::new().session(200, 30);
@@ -108,7 +108,8 @@ fn a_restart_beside_random_payloads_is_followed() {
     assert_none(cases.filter_map(|(change, rate, seed)| check(&good, change, rate, seed).err()));
 }
 
-/// An unreadable frame whose place a readable one takes is no frame of the card; one whose place stays empty is.
+/// An unreadable frame whose place a readable one takes is no frame of the card; one whose place
+/// stays empty is.
 #[test]
 fn an_unreadable_frame_takes_only_the_place_of_a_frame_that_is_missing() {
     let (good, _) = Card::new().session(200, 30);

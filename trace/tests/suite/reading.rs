@@ -1,4 +1,5 @@
-//! Tests that captures with several interfaces, sections and byte orders, compressed or not, read alike.
+//! Tests that captures with several interfaces, sections and byte orders, compressed or not, read
+//! alike.
 
 use std::borrow::Cow;
 use std::time::Duration;

@@ -117,8 +117,8 @@ proptest! {
     }
 }
 
-/// Frames move by up to five places, but the restart's report arrives after all frames before it and before most of those
-/// after it.
+/// Frames move by up to five places, but the restart's report arrives after all frames before it
+/// and before most of those after it.
 #[test]
 fn frames_that_arrive_before_the_report_of_a_restart_are_put_back() {
     let (frames, truth) = session(Restart::ClockLoss, [7, 20], 30);

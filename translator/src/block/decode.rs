@@ -1,7 +1,7 @@
 //! Decodes a block from original code.
 //!
-//! Transfers are accepted by their exact encodings; everything else that is not executed in order is
-//! left to the original code. Any bytes are accepted as input.
+//! Transfers are accepted by their exact encodings; everything else that is not executed in order
+//! is left to the original code. Any bytes are accepted as input.
 
 use std::cell::RefCell;
 
@@ -41,8 +41,8 @@ impl Block {
         Ok(Block { extent: code.extent(at), ..block })
     }
 
-    /// Ends the block before a restartable sequence, and before the store that names its descriptor: nothing is executed
-    /// between that store and the sequence.
+    /// Ends the block before a restartable sequence, and before the store that names its
+    /// descriptor: nothing is executed between that store and the sequence.
     ///
     /// # Errors
     /// Nothing of the block is before it.
@@ -65,7 +65,8 @@ impl Block {
         Block::from_code(start, bytes, false)
     }
 
-    /// As [`from_bytes`](Self::from_bytes). `may_change`: whether the bytes may change without a system call.
+    /// As [`from_bytes`](Self::from_bytes). `may_change`: whether the bytes may change without a
+    /// system call.
     ///
     /// # Errors
     /// The first instruction is not translated, or is incomplete.

@@ -1,7 +1,7 @@
 //! Finds which registers and flags an instruction reads and writes.
 //!
-//! Where the manuals leave a result open, the instruction is taken to read the old value: a register
-//! or flag is overwritten only if every processor overwrites it.
+//! Where the manuals leave a result open, the instruction is taken to read the old value: a
+//! register or flag is overwritten only if every processor overwrites it.
 
 use iced_x86::{
     Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register, RflagsBits, UsedRegister,

@@ -31,8 +31,8 @@ impl<M: CacheMemory> Cache<M> {
         Ok(())
     }
 
-    /// The code of a block, or of its superblock, in its main form, which is generated if it is needed for the first time.
-    /// A superblock that cannot be generated is undone.
+    /// The code of a block, or of its superblock, in its main form, which is generated if it is
+    /// needed for the first time. A superblock that cannot be generated is undone.
     pub(super) fn main_of(&mut self, block: u32) -> Result<Body, CacheError> {
         self.main_form(block).or_else(|error| {
             let number = self.record_mut(block).superblock.ok_or(error)?;
@@ -95,8 +95,8 @@ impl<M: CacheMemory> Cache<M> {
         Ok((blocks.collect::<Result<_, _>>()?, numbers))
     }
 
-    /// What is recorded of the accesses of a block, or of the whole path to which a number belongs, and the part up to which the number
-    /// stands. `None` if nothing is. The number is not trusted.
+    /// What is recorded of the accesses of a block, or of the whole path to which a number belongs,
+    /// and the part up to which the number stands. `None` if nothing is. The number is not trusted.
     pub fn recorded(&self, number: u32) -> Option<(Recorded, usize)> {
         let choice = self.settings.instrument.choice()?;
         let (whole, part) = match self.number(number)? {

@@ -1,7 +1,7 @@
 //! Removes blocks whose original bytes have changed without a system call.
 //!
-//! A block in memory that the program can write, or shares, compares its original bytes with those that were translated
-//! each time that it is entered, and asks for itself again if they differ.
+//! A block in memory that the program can write, or shares, compares its original bytes with those
+//! that were translated each time that it is entered, and asks for itself again if they differ.
 
 use hmtt_probe::address::RunAddr;
 
@@ -9,7 +9,8 @@ use super::{Cache, CacheMemory};
 use crate::block::{Block, Untranslatable, Why};
 use crate::code::CodeBytes;
 
-/// Most changes of a block's bytes. Then its first instruction runs natively, because each change takes new memory.
+/// Most changes of a block's bytes. Then its first instruction runs natively, because each change
+/// takes new memory.
 const MAX_CHANGES: u32 = 1_000;
 
 impl<M: CacheMemory> Cache<M> {

@@ -11,7 +11,8 @@ use crate::emit::{Entries, Exit, ExitKind, FALL_THROUGH, JUMP, LOOKUP_REGISTERS}
 use crate::state::{Point, Registers, Rip};
 
 impl<M: CacheMemory> Cache<M> {
-    /// Links the exits that are not linked yet. This may generate the main form of blocks that were landings only.
+    /// Links the exits that are not linked yet. This may generate the main form of blocks that were
+    /// landings only.
     pub(super) fn link_all(&mut self) {
         while let Some(number) = self.unlinked.pop() {
             self.link(number);
@@ -103,8 +104,9 @@ impl<M: CacheMemory> Cache<M> {
         self.lead(space, (exit.displacement, exit.is_last), [target, exit.request], state);
     }
 
-    /// Makes a jump lead to an address. `at`: address of its displacement, and whether its opcode is one byte. `to`: the
-    /// address, and one of the same arena that is right as well. `state` is the state at the jump.
+    /// Makes a jump lead to an address. `at`: address of its displacement, and whether its opcode
+    /// is one byte. `to`: the address, and one of the same arena that is right as well. `state` is
+    /// the state at the jump.
     fn lead(&mut self, index: usize, at: (u64, bool), to: [u64; 2], state: Point) {
         let ((at, is_short), [target, otherwise]) = (at, to);
         let space = &mut self.spaces[index];
@@ -151,7 +153,8 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Makes what leads to a block lead to the code that is entered instead of it now, which exists.
+    /// Makes what leads to a block lead to the code that is entered instead of it now, which
+    /// exists.
     pub(super) fn lead_again(&mut self, block: u32) {
         let record = self.record_mut(block);
         let (entry, is_published) = (record.info.start.0 as u16, record.is_published);

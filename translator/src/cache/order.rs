@@ -1,7 +1,7 @@
 //! Orders the blocks of a batch, so that a block is followed by one to which it falls through.
 //!
-//! A block that is the target of a jump backward is never joined to the one before it: it is entered often, so its code
-//! is aligned, and with a ring its check is in place.
+//! A block that is the target of a jump backward is never joined to the one before it: it is
+//! entered often, so its code is aligned, and with a ring its check is in place.
 
 use std::collections::{HashMap, HashSet};
 

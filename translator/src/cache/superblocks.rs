@@ -1,4 +1,5 @@
-//! Superblocks: code of several blocks one after the other, which is entered instead of the first one.
+//! Superblocks: code of several blocks one after the other, which is entered instead of the first
+//! one.
 
 use std::sync::Arc;
 
@@ -32,11 +33,13 @@ fn leads_to(block: &Block, next: &BlockInfo) -> bool {
 }
 
 impl<M: CacheMemory> Cache<M> {
-    /// Builds a superblock of blocks, by their numbers, and enters it instead of the first one from now on. Returns the
-    /// number of the whole path; the numbers before it are those of its parts, by length.
+    /// Builds a superblock of blocks, by their numbers, and enters it instead of the first one from
+    /// now on. Returns the number of the whole path; the numbers before it are those of its parts,
+    /// by length.
     ///
-    /// Blocks after one that cannot be followed by the next one are left out, and so are those from one on that is too far
-    /// away, or whose code may change without a system call, or that would record too many accesses.
+    /// Blocks after one that cannot be followed by the next one are left out, and so are those from
+    /// one on that is too far away, or whose code may change without a system call, or that would
+    /// record too many accesses.
     ///
     /// # Errors
     /// Fewer than two blocks are left, one is not in use any more, or there is no memory.
@@ -102,8 +105,8 @@ impl<M: CacheMemory> Cache<M> {
         leads_back && path.len() > 1 && Recorded::saved_by_repeating(&path, &choice) > 0
     }
 
-    /// Adds the repeated path of a first one, and enters it from the ends of both. Without memory for it, the first one is entered
-    /// again.
+    /// Adds the repeated path of a first one, and enters it from the ends of both. Without memory
+    /// for it, the first one is entered again.
     fn add_repeated(&mut self, blocks: &Arc<[u32]>, first: u32) {
         let before = self.blocks.len();
         self.push_path(blocks, Turn::Repeated(first));
@@ -137,8 +140,9 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Enters a block that writes nothing instead of one of which no accesses are recorded, unless all blocks are to write their
-    /// numbers. As a superblock of one block it has a number, which it never writes.
+    /// Enters a block that writes nothing instead of one of which no accesses are recorded, unless
+    /// all blocks are to write their numbers. As a superblock of one block it has a number, which
+    /// it never writes.
     ///
     /// # Errors
     /// It has accesses that are recorded, is not in use any more, or there is no memory.
@@ -185,7 +189,8 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Enters the first block of a superblock again instead of it. The number is that of the whole path.
+    /// Enters the first block of a superblock again instead of it. The number is that of the whole
+    /// path.
     pub fn undo_superblock(&mut self, number: u32) {
         let record = self.blocks.get((number as usize).wrapping_sub(1));
         let Some(path) = record.and_then(|record| record.path.as_ref()) else { return };
@@ -203,7 +208,8 @@ impl<M: CacheMemory> Cache<M> {
         path.is_some_and(|path| self.blocks[path.blocks[0] as usize - 1].superblock == Some(number))
     }
 
-    /// Undoes all superblocks with a block, and makes threads that are in one leave it at the end of their block.
+    /// Undoes all superblocks with a block, and makes threads that are in one leave it at the end
+    /// of their block.
     pub(super) fn leave_superblocks_with(&mut self, block: u32) {
         for number in self.record_mut(block).members_of.clone() {
             self.undo_superblock(number);

@@ -10,13 +10,14 @@ use super::{ArenaNumber, Cache, CacheError, CacheMemory};
 use crate::block::End;
 use crate::code::{CodeBytes, Expected};
 
-/// Expected blocks are translated until this part of an arena is in use, one half: they may never be executed.
+/// Expected blocks are translated until this part of an arena is in use, one half: they may never
+/// be executed.
 const AHEAD_PART: u64 = 2;
 
 impl<M: CacheMemory> Cache<M> {
-    /// Translates the block at an address, and those that are expected to be executed after it; without any, up to a
-    /// limit, those that direct transfers reach from it. `is_landing`: the program gets to the address by an indirect
-    /// transfer. Returns the number of the first.
+    /// Translates the block at an address, and those that are expected to be executed after it;
+    /// without any, up to a limit, those that direct transfers reach from it. `is_landing`: the
+    /// program gets to the address by an indirect transfer. Returns the number of the first.
     pub(super) fn translate_batch(
         &mut self,
         code: &dyn CodeBytes,
@@ -65,8 +66,8 @@ impl<M: CacheMemory> Cache<M> {
         space.is_none_or(|space| !space.is_full_by(AHEAD_PART))
     }
 
-    /// Decodes blocks without a translation that direct transfers reach from the first one. Also returns to which
-    /// addresses calls return.
+    /// Decodes blocks without a translation that direct transfers reach from the first one. Also
+    /// returns to which addresses calls return.
     fn decode_reached(&self, code: &dyn CodeBytes, first: Decoded) -> (Vec<Decoded>, Vec<RunAddr>) {
         let at = first.block.start;
         let mut blocks = vec![first];
@@ -99,7 +100,8 @@ impl<M: CacheMemory> Cache<M> {
         (blocks, returns)
     }
 
-    /// Decodes expected blocks without a translation. Also returns to which of them indirect transfers are expected to lead.
+    /// Decodes expected blocks without a translation. Also returns to which of them indirect
+    /// transfers are expected to lead.
     fn decode_expected(
         &self,
         code: &dyn CodeBytes,

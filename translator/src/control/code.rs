@@ -1,7 +1,7 @@
 //! The original code of a process: what may be translated, and which files it comes from.
 //!
-//! Translated is code in mappings that the process can execute. Code in mappings that it can also write, or shares, may
-//! change without a system call of the process.
+//! Translated is code in mappings that the process can execute. Code in mappings that it can also
+//! write, or shares, may change without a system call of the process.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -60,8 +60,9 @@ struct Maps {
 }
 
 impl ProcessCode {
-    /// The code of a process that this one traces. `files`: receives its files. `lists`: what earlier runs have executed.
-    /// `selected`: functions whose accesses are recorded. `extents`: how much is recorded of those.
+    /// The code of a process that this one traces. `files`: receives its files. `lists`: what
+    /// earlier runs have executed. `selected`: functions whose accesses are recorded. `extents`:
+    /// how much is recorded of those.
     ///
     /// # Errors
     /// The error of opening its memory.
@@ -101,7 +102,8 @@ impl ProcessCode {
         &self.files
     }
 
-    /// Writes the lists of what was executed. `forms`: whether direct, and indirect transfers lead to a block.
+    /// Writes the lists of what was executed. `forms`: whether direct, and indirect transfers lead
+    /// to a block.
     pub fn write_lists(&self, executed: &[BlockCount], forms: impl Fn(u32) -> [bool; 2]) {
         self.expected.borrow().write(executed, forms);
     }
@@ -122,7 +124,8 @@ impl ProcessCode {
         self.forget_pages();
     }
 
-    /// A request was answered. New code may appear where nothing was translated, through another mapping of its file.
+    /// A request was answered. New code may appear where nothing was translated, through another
+    /// mapping of its file.
     pub fn forget_pages(&self) {
         self.pages.borrow_mut().clear();
         self.sequences.forget_pages();
@@ -155,7 +158,8 @@ impl ProcessCode {
         self.current().iter().any(|one| one.start < range.end && range.start < one.end)
     }
 
-    /// Code that may be translated at an address, up to the end of its page, and whether it may change.
+    /// Code that may be translated at an address, up to the end of its page, and whether it may
+    /// change.
     fn with_page<T>(&self, at: RunAddr, use_code: impl FnOnce(&[u8], bool) -> T) -> Option<T> {
         let page = RunAddr(at.0 / PAGE_BYTES * PAGE_BYTES);
         let mut pages = self.pages.borrow_mut();

@@ -30,7 +30,8 @@ fn parse(list: &str) -> Cpus {
 /// The CPU on which the first thread of a process has run last (proc(5), `stat`).
 fn last_cpu(pid: Pid) -> Option<usize> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program is in parentheses, and may contain spaces. The state is field 3, the CPU field 39.
+    // The name of the program is in parentheses, and may contain spaces. The state is field 3, the
+    // CPU field 39.
     let (_, fields) = text.rsplit_once(')')?;
     fields.split_whitespace().nth(39 - 3)?.parse().ok()
 }
@@ -41,8 +42,9 @@ fn siblings(cpu: usize) -> Cpus {
     std::fs::read_to_string(path).map_or_else(|_| Cpus::new(), |list| parse(&list))
 }
 
-/// The best of several CPUs. `process`: those of the process. `last`: where it has run last, and what shares its core.
-/// `any`: chooses one of several that are as good, so that not all monitors run on one.
+/// The best of several CPUs. `process`: those of the process. `last`: where it has run last, and
+/// what shares its core. `any`: chooses one of several that are as good, so that not all monitors
+/// run on one.
 fn best(own: &Cpus, process: &Cpus, last: Option<usize>, core: &Cpus, any: usize) -> Option<usize> {
     if own.len() < 2 {
         return None;
@@ -53,8 +55,8 @@ fn best(own: &Cpus, process: &Cpus, last: Option<usize>, core: &Cpus, any: usize
     good.get(any % good.len().max(1)).copied()
 }
 
-/// Chooses a CPU for the monitor of a stopped process: one that the process may not use, or on another core than it has
-/// used last. `None` if there is only one CPU.
+/// Chooses a CPU for the monitor of a stopped process: one that the process may not use, or on
+/// another core than it has used last. `None` if there is only one CPU.
 pub fn choose(pid: Pid) -> Option<usize> {
     let last = last_cpu(pid);
     let core = last.map(siblings).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Describes blocks for a record of accesses: what they access, their code, and their functions.
 //!
-//! Functions are found while the program runs, in the files that it had mapped when a block was translated. So a record
-//! names the functions of its blocks even if its writer is killed.
+//! Functions are found while the program runs, in the files that it had mapped when a block was
+//! translated. So a record names the functions of its blocks even if its writer is killed.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -95,12 +95,14 @@ struct Functions {
     files: CodeFiles,
     /// Build identifiers of files.
     build_ids: HashMap<File, Vec<u8>>,
-    /// Numbers of functions, by their files, and starts and names; `None` for code outside of all known functions.
+    /// Numbers of functions, by their files, and starts and names; `None` for code outside of all
+    /// known functions.
     numbers: HashMap<(File, Option<(RunAddr, String)>), u32>,
 }
 
 impl Functions {
-    /// The number of the function at an address of a mapping; 0 for code in no file. Adds it to others if it is new.
+    /// The number of the function at an address of a mapping; 0 for code in no file. Adds it to
+    /// others if it is new.
     fn number(&mut self, mapping: &Mapping, at: RunAddr, new: &mut Vec<Function>) -> u32 {
         let place = self.names.find(mapping, at);
         let found = place.function.map(|(name, offset)| (RunAddr(at.0.wrapping_sub(offset)), name));

@@ -37,8 +37,9 @@ struct FileBlocks {
     blocks: Vec<ListedBlock>,
     /// Index of each block, by its offset in the file.
     index: HashMap<u64, u32>,
-    /// For each block, and for the end of the list: the block itself if it has not been named, otherwise a later one
-    /// before which all from this one on have been named (a union-find structure).
+    /// For each block, and for the end of the list: the block itself if it has not been named,
+    /// otherwise a later one before which all from this one on have been named (a union-find
+    /// structure).
     next: Vec<u32>,
 }
 
@@ -52,8 +53,8 @@ impl ExpectedBlocks {
         ExpectedBlocks { lists, program: Vec::new(), files: HashMap::new(), listed: 0 }
     }
 
-    /// Names blocks that followed the one at an address of a mapping in an earlier run. `mappings`: executable ones;
-    /// `files`: the files of the process.
+    /// Names blocks that followed the one at an address of a mapping in an earlier run. `mappings`:
+    /// executable ones; `files`: the files of the process.
     pub fn follow(
         &mut self,
         at: RunAddr,
@@ -83,8 +84,8 @@ impl ExpectedBlocks {
         expected.collect()
     }
 
-    /// Writes the lists of files in which other blocks than listed were executed. `forms`: whether direct, and indirect
-    /// transfers lead to a block.
+    /// Writes the lists of files in which other blocks than listed were executed. `forms`: whether
+    /// direct, and indirect transfers lead to a block.
     pub fn write(&self, executed: &[BlockCount], forms: impl Fn(u32) -> [bool; 2]) {
         let Some(lists) = &self.lists else { return };
         let mut files: HashMap<&[u8], (&FileBlocks, Vec<ListedBlock>)> = HashMap::new();
@@ -140,7 +141,8 @@ impl FileBlocks {
         FileBlocks { build_id, blocks, index, next }
     }
 
-    /// Returns the first block from an index on that has not been named; the number of all blocks if there is none.
+    /// Returns the first block from an index on that has not been named; the number of all blocks
+    /// if there is none.
     fn find_next(&mut self, mut at: u32) -> u32 {
         while self.next[at as usize] != at {
             let next = self.next[at as usize];

@@ -1,4 +1,5 @@
-//! How much is recorded of the accesses of each function, as it was set before a block of the function is translated.
+//! How much is recorded of the accesses of each function, as it was set before a block of the
+//! function is translated.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::extent::Extent;
 
-/// A function: the path of its file when that was mapped, and the address of its first instruction in the process, which is 0
-/// for code outside of all functions that are known.
+/// A function: the path of its file when that was mapped, and the address of its first instruction
+/// in the process, which is 0 for code outside of all functions that are known.
 pub type FunctionKey = (String, u64);
 
 /// How much is recorded of functions; by default what is chosen of all blocks.

@@ -1,7 +1,9 @@
-//! Maps more memory in the process when it is needed: areas of threads and arenas of the code cache.
+//! Maps more memory in the process when it is needed: areas of threads and arenas of the code
+//! cache.
 //!
-//! The process itself maps it: a thread that is stopped makes the system calls, while others go on. Little is mapped at the
-//! start, so that the program's limit of address space (`RLIMIT_AS`) and what it locks (`mlockall`) concern its own memory.
+//! The process itself maps it: a thread that is stopped makes the system calls, while others go on.
+//! Little is mapped at the start, so that the program's limit of address space (`RLIMIT_AS`) and
+//! what it locks (`mlockall`) concern its own memory.
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::control::{MappedCopy, Reservation, SharedFile, TagError};
@@ -29,7 +31,8 @@ pub struct MappedAreas {
 }
 
 impl MappedMemory {
-    /// Address ranges that contain all of it and nothing else, but gaps that the kernel gives to nobody.
+    /// Address ranges that contain all of it and nothing else, but gaps that the kernel gives to
+    /// nobody.
     pub fn ranges(&self) -> Vec<(RunAddr, u64)> {
         let mut all = self.code.clone();
         // A part of one more may be mapped.
@@ -70,7 +73,8 @@ impl MappedAreas {
     /// Maps one more area.
     ///
     /// # Errors
-    /// [`ControlError`] if there are no more, the program has mapped something in their place, or the process does not map it.
+    /// [`ControlError`] if there are no more, the program has mapped something in their place, or
+    /// the process does not map it.
     pub fn map_next(&mut self, process: &mut Stopped<'_>) -> Result<(), ControlError> {
         let number = self.count;
         let all: Vec<Part> = if number < THREADS { parts::of_area(number) } else { Vec::new() };

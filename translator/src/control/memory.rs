@@ -1,8 +1,9 @@
-//! Memory of the code cache: the lookup table and the arenas, in one file that the process maps without write permission.
+//! Memory of the code cache: the lookup table and the arenas, in one file that the process maps
+//! without write permission.
 //!
-//! Arenas are mapped when they are needed ([`growth`](super::growth)), each near the code that it translates. The file
-//! contains them one after the other. The last page of each is the first page of the next one, which is mapped from there,
-//! and so belongs to the next one only.
+//! Arenas are mapped when they are needed ([`growth`](super::growth)), each near the code that it
+//! translates. The file contains them one after the other. The last page of each is the first page
+//! of the next one, which is mapped from there, and so belongs to the next one only.
 //!
 //! ```text
 //! file    lookup table | ... | arena 0 ... p | arena 1 ... q | ...        p and q are in two arenas each
@@ -19,7 +20,8 @@ use super::gaps;
 use crate::cache::{Arena, ArenaNumber, CacheMemory};
 use crate::layout::{PAGE_BYTES, lookup};
 
-/// Bytes of the first arenas in the order in which they are mapped near code; others have those of the last one.
+/// Bytes of the first arenas in the order in which they are mapped near code; others have those of
+/// the last one.
 const ARENA_BYTES: [u64; 3] = [16 << 20, 64 << 20, 256 << 20];
 /// Offset of the first arena in the file.
 pub const ARENAS_AT: u64 = 1 << 20;
@@ -78,7 +80,8 @@ impl CodeMemory {
         CodeMemory { memory, arenas: Vec::new(), used: 0, next_page, has_perf_map, wanted: None }
     }
 
-    /// Sets for each value of the low 8 bits of a system call's number whether the controller is asked first.
+    /// Sets for each value of the low 8 bits of a system call's number whether the controller is
+    /// asked first.
     pub fn set_calls(&mut self, asked: [bool; 256]) {
         let bytes = asked.map(|is_asked| if is_asked { lookup::ASKED } else { lookup::AT_ONCE });
         self.memory.copy_from(lookup::CALLS, &bytes);
@@ -98,8 +101,8 @@ impl CodeMemory {
         self.wanted.take()
     }
 
-    /// How the next arena is to be mapped near an address; `None` if there are no addresses for it, or the file is full.
-    /// `mapped`: what the process has mapped.
+    /// How the next arena is to be mapped near an address; `None` if there are no addresses for it,
+    /// or the file is full. `mapped`: what the process has mapped.
     pub fn next(&self, mapped: &[Mapping], near: RunAddr) -> Option<MappedCopy> {
         let others = self.arenas.iter().filter(|one| one.is_near(near)).count();
         let bytes = ARENA_BYTES[others.min(ARENA_BYTES.len() - 1)];

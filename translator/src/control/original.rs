@@ -18,7 +18,8 @@ pub const NO_CALL: u64 = u64::MAX;
 // Whoever removes a cache without its controller reads that.
 const _: () = assert!(SAVED_R15 == area::save(R15) as u64);
 
-/// Values of `rax` after a system call that the kernel will make again (Linux, `include/linux/errno.h`).
+/// Values of `rax` after a system call that the kernel will make again (Linux,
+/// `include/linux/errno.h`).
 const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
 /// Whether the kernel will make the system call again from which a stopped thread returns.

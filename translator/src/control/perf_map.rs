@@ -1,4 +1,5 @@
-//! Symbols of the code cache, as perf(1) reads them from `/tmp/perf-PID.map`: address and size in hexadecimal, and a name.
+//! Symbols of the code cache, as perf(1) reads them from `/tmp/perf-PID.map`: address and size in
+//! hexadecimal, and a name.
 
 use std::fmt::Write as _;
 
@@ -30,7 +31,8 @@ fn block_name(translation: &Translation, names: &mut Names<&Selection>, number: 
     escape::message(&name).to_string()
 }
 
-/// Symbols of all code in the cache of a process. Those of blocks have the names of their original functions.
+/// Symbols of all code in the cache of a process. Those of blocks have the names of their original
+/// functions.
 pub fn text(translation: &Translation) -> String {
     let mut names = Names::new(translation.code_files().clone(), None::<&Selection>);
     let mut text = String::new();

@@ -1,7 +1,8 @@
-//! Follows the first process, and with [`Options::follow`] also its children and the programs that processes execute.
+//! Follows the first process, and with [`Options::follow`] also its children and the programs that
+//! processes execute.
 //!
-//! The kernel lets the thread that traces a process also trace its children, so one loop handles the events of all
-//! processes. It passes each event to the process that the thread belongs to:
+//! The kernel lets the thread that traces a process also trace its children, so one loop handles
+//! the events of all processes. It passes each event to the process that the thread belongs to:
 //!
 //! | process | what happens with its events |
 //! |---|---|
@@ -9,12 +10,13 @@
 //! | executes a program | once it is stopped before the program's first instruction, it is followed |
 //! | shares the memory of another process (`vfork`, `posix_spawn`) | it goes on natively, until it executes a program |
 //!
-//! A new process with memory of its own is followed from its first stop on, which may be reported before or after its
-//! parent's event. It has a copy of its parent's memory without the code cache. A process that is followed alone is
-//! handled in the same way, but its tracer lets children go.
+//! A new process with memory of its own is followed from its first stop on, which may be reported
+//! before or after its parent's event. It has a copy of its parent's memory without the code cache.
+//! A process that is followed alone is handled in the same way, but its tracer lets children go.
 //!
-//! Invariant: while a process that shares another one's memory waits to be resumed, no thread of the other process is
-//! waited for: it may be blocked until that process executes a program or ends.
+//! Invariant: while a process that shares another one's memory waits to be resumed, no thread of
+//! the other process is waited for: it may be blocked until that process executes a program or
+//! ends.
 
 mod images;
 mod leaving;
@@ -51,8 +53,8 @@ const EVENTS: usize = 64;
 /// How often threads are checked when no signal reports an event.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Receives what one program of a process has executed, on another thread than the tracer's. If the program is not
-/// followed after all, it is dropped instead.
+/// Receives what one program of a process has executed, on another thread than the tracer's. If the
+/// program is not followed after all, it is dropped instead.
 pub type Output = Box<dyn FnOnce(Outcome) + Send>;
 
 /// Knows where the results of processes are written.
@@ -79,7 +81,8 @@ pub struct FirstEnd {
     pub ending: Ending,
     /// Whether it goes on natively although the controller was not asked to detach.
     pub goes_on: bool,
-    /// Whether it goes on natively because the time is over for which it was to be followed, or what was to be recorded has been.
+    /// Whether it goes on natively because the time is over for which it was to be followed, or
+    /// what was to be recorded has been.
     pub is_time_over: bool,
     /// When it was left, if it was.
     pub left: Option<Left>,
@@ -113,7 +116,8 @@ enum Tracee {
     Native {
         beside: Pid,
     },
-    /// It was left, but for these threads, which are blocked. Each is let go when it reports something.
+    /// It was left, but for these threads, which are blocked. Each is let go when it reports
+    /// something.
     Released(BTreeSet<Pid>),
 }
 
@@ -126,11 +130,11 @@ struct Processes<'o> {
     pending: VecDeque<Status>,
     /// New processes and threads that have not reported their first stop yet.
     expected: BTreeSet<Pid>,
-    /// First stops, of threads or children of a process, that are handled when it is known whether a thread with deferred
-    /// signals has started the stopped one.
+    /// First stops, of threads or children of a process, that are handled when it is known whether
+    /// a thread with deferred signals has started the stopped one.
     held: Vec<(Pid, Status)>,
-    /// What threads with deferred signals have started: the process of the thread, and the signal mask that it gets at its
-    /// first stop.
+    /// What threads with deferred signals have started: the process of the thread, and the signal
+    /// mask that it gets at its first stop.
     masks: BTreeMap<Pid, (Pid, u64)>,
     risk_policy: RiskPolicy,
     /// Files of the code of followed processes.
@@ -144,12 +148,13 @@ struct Processes<'o> {
     writer: Writer,
 }
 
-/// Runs a process that was just started and has not executed an instruction, until it ends, or all processes end if they
-/// are followed, or a signal to the controller arrives.
+/// Runs a process that was just started and has not executed an instruction, until it ends, or all
+/// processes end if they are followed, or a signal to the controller arrives.
 ///
 /// # Errors
-/// [`ControlError`] if the process cannot be followed, which is killed then: it has not executed an instruction. After
-/// that, errors of following it are reported to the observer, and it goes on natively.
+/// [`ControlError`] if the process cannot be followed, which is killed then: it has not executed an
+/// instruction. After that, errors of following it are reported to the observer, and it goes on
+/// natively.
 pub fn run(
     mut process: Process,
     options: &Options,
@@ -174,7 +179,8 @@ fn without_remains(mut process: Process) -> Result<Process, ControlError> {
     }
 }
 
-/// Follows a process to which this one has attached, and whose threads are stopped, as [`run`] does.
+/// Follows a process to which this one has attached, and whose threads are stopped, as [`run`]
+/// does.
 ///
 /// # Errors
 /// [`ControlError`] if the process cannot be followed. It then runs on natively.
@@ -200,8 +206,8 @@ pub fn processor_time(pid: Pid) -> Duration {
     time.map_or(Duration::ZERO, Duration::from)
 }
 
-/// Allows as many open files as possible: a followed process takes four. Programs that this process starts later would
-/// inherit that, but the first one runs already.
+/// Allows as many open files as possible: a followed process takes four. Programs that this process
+/// starts later would inherit that, but the first one runs already.
 fn raise_file_limit() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
@@ -230,8 +236,8 @@ impl<'o> Processes<'o> {
         }
     }
 
-    /// Follows processes until all have ended, or a signal asks to detach, and waits until their results are written.
-    /// `start`: lets the first one continue.
+    /// Follows processes until all have ended, or a signal asks to detach, and waits until their
+    /// results are written. `start`: lets the first one continue.
     fn follow(
         mut self,
         start: impl FnOnce(&mut Self) -> Result<(), ControlError>,
@@ -249,8 +255,8 @@ impl<'o> Processes<'o> {
         Ok(FirstEnd { ending, goes_on, is_time_over, left })
     }
 
-    /// Handles events until all processes have ended. Returns whether they have; otherwise the controller was asked to
-    /// detach.
+    /// Handles events until all processes have ended. Returns whether they have; otherwise the
+    /// controller was asked to detach.
     fn handle_events(&mut self) -> Result<bool, ControlError> {
         let mut waited = self.options.signals;
         waited.add(Signal::SIGCHLD);
@@ -369,7 +375,8 @@ impl<'o> Processes<'o> {
         }
     }
 
-    /// Records the process or thread that a thread has started, unless its first stop was reported before.
+    /// Records the process or thread that a thread has started, unless its first stop was reported
+    /// before.
     pub fn expect_new(&mut self, thread: Pid, status: Status) {
         let is_start =
             matches!(status, Status::Event(_, _, event) if START_EVENTS.contains(&event));
@@ -441,8 +448,8 @@ impl<'o> Processes<'o> {
         }
     }
 
-    /// A process has executed a program. Its thread is still in `execve`, which sets its registers when it returns, and
-    /// then stops.
+    /// A process has executed a program. Its thread is still in `execve`, which sets its registers
+    /// when it returns, and then stops.
     fn await_program(&mut self, pid: Pid) {
         self.tracees.insert(pid, Tracee::Executing);
         // Both fail if it was killed, which is reported.

@@ -1,6 +1,7 @@
 //! Reports the progress of a program at intervals.
 //!
-//! A thread of its own does this, because finding the functions of blocks takes time, in which the monitor reads on.
+//! A thread of its own does this, because finding the functions of blocks takes time, in which the
+//! monitor reads on.
 
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
@@ -23,8 +24,8 @@ pub struct Progress {
     pub blocks_per_second: f64,
     /// Largest part of a ring that was full, from 0 to 1.
     pub queue_fill: f64,
-    /// The function in which most instructions were executed up to now, and its part of all of them, from 0 to 1; `None`
-    /// if no function is known.
+    /// The function in which most instructions were executed up to now, and its part of all of
+    /// them, from 0 to 1; `None` if no function is known.
     pub hottest: Option<(String, f64)>,
 }
 

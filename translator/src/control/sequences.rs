@@ -1,9 +1,10 @@
 //! Knows which code runs natively because of restartable sequences (rseq(2)).
 //!
-//! The kernel aborts a critical section if the thread's address is within it. So its instructions are executed at their
-//! original addresses, and with them the store before that names its descriptor. Files whose descriptors are made at run
-//! time run natively as a whole, and so does other memory in which code is near a signature.
-//! Without a thread that has registered restartable sequences there are none.
+//! The kernel aborts a critical section if the thread's address is within it. So its instructions
+//! are executed at their original addresses, and with them the store before that names its
+//! descriptor. Files whose descriptors are made at run time run natively as a whole, and so does
+//! other memory in which code is near a signature. Without a thread that has registered restartable
+//! sequences there are none.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -64,7 +65,8 @@ fn of_file(file: &File, signature: u32) -> Option<Arc<RestartableSequences>> {
     Some(found)
 }
 
-/// The address at which a mapping has the byte at an offset of its file; outside of the mapping, where it would be.
+/// The address at which a mapping has the byte at an offset of its file; outside of the mapping,
+/// where it would be.
 fn at(mapping: &Mapping, offset: u64) -> RunAddr {
     mapping.start.wrapping_add(offset.wrapping_sub(mapping.offset))
 }

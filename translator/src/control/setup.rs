@@ -1,4 +1,5 @@
-//! Shares memory with a process whose threads are stopped: what generated code needs from the start.
+//! Shares memory with a process whose threads are stopped: what generated code needs from the
+//! start.
 //!
 //! | memory | place | why there |
 //! |---|---|---|
@@ -37,12 +38,13 @@ pub struct SharedMemory {
     pub mapped: MappedMemory,
 }
 
-/// Makes the process map the memory that it needs at the start: an arena near its code, and an area for each thread.
-/// `near`: an address of its code. `has_perf_map`: whether symbols of the code cache will be in a perf map.
+/// Makes the process map the memory that it needs at the start: an arena near its code, and an area
+/// for each thread. `near`: an address of its code. `has_perf_map`: whether symbols of the code
+/// cache will be in a perf map.
 ///
 /// # Errors
-/// [`ControlError`] if there are no addresses for it, the process does not map it, or may not read the time stamp counter.
-/// Nothing is mapped then.
+/// [`ControlError`] if there are no addresses for it, the process does not map it, or may not read
+/// the time stamp counter. Nothing is mapped then.
 pub fn share(
     process: &mut Stopped<'_>,
     near: RunAddr,
@@ -89,7 +91,8 @@ impl SharedMemory {
     }
 }
 
-/// Makes the process map the lookup table, and behind it the first page of the arenas, which only the controller can write.
+/// Makes the process map the lookup table, and behind it the first page of the arenas, which only
+/// the controller can write.
 fn share_code(
     process: &mut Stopped<'_>,
     table: RunAddr,

@@ -1,7 +1,8 @@
 //! Delivers signals to threads of the process.
 //!
-//! A handler is called with the original registers in its frame: the thread leaves the cache, the kernel writes the frame,
-//! and the thread enters the cache again at the handler's first instruction.
+//! A handler is called with the original registers in its frame: the thread leaves the cache, the
+//! kernel writes the frame, and the thread enters the cache again at the handler's first
+//! instruction.
 
 use std::time::Instant;
 
@@ -17,15 +18,17 @@ use super::calls::CLOCK_FORBIDDEN;
 use super::error::ControlError;
 use super::tracer::Tracer;
 
-/// `si_code` of a fault whose cause is not known (Linux, `uapi/asm-generic/siginfo.h`): what `rdtsc` raises.
+/// `si_code` of a fault whose cause is not known (Linux, `uapi/asm-generic/siginfo.h`): what
+/// `rdtsc` raises.
 const KERNEL: i32 = 0x80;
 /// `rdtsc`, which changes these registers.
 const READ_CLOCK: [u8; 2] = [0x0f, 0x31];
 const CHANGED: [u8; 2] = [0, 2];
 
 impl Tracer {
-    /// Whether generated code has raised a signal, because the thread may not read the time stamp counter. Before an
-    /// instruction of the program that reads it, the registers that it changes are the program's.
+    /// Whether generated code has raised a signal, because the thread may not read the time stamp
+    /// counter. Before an instruction of the program that reads it, the registers that it changes
+    /// are the program's.
     fn is_own_clock_fault(&self, thread: Pid, signal: SignalNumber) -> Result<bool, ControlError> {
         if signal != Signal::SIGSEGV || signal_code(thread).ok() != Some(KERNEL) {
             return Ok(false);

@@ -1,9 +1,10 @@
 //! Finds the original registers of threads that are stopped in the cache.
 //!
-//! Most instructions of the cache have a known original state. If a thread is at another one, the instructions up to the next
-//! are executed in its place ([`emulation`](crate::emulation)). Should that fail, it is stepped there. A signal that is
-//! pending meanwhile is delivered afterwards. All others are blocked, except SIGSTOP: it stops the process, only the stepped
-//! thread goes on, and that stops when it is resumed after the steps.
+//! Most instructions of the cache have a known original state. If a thread is at another one, the
+//! instructions up to the next are executed in its place ([`emulation`](crate::emulation)). Should
+//! that fail, it is stepped there. A signal that is pending meanwhile is delivered afterwards. All
+//! others are blocked, except SIGSTOP: it stops the process, only the stepped thread goes on, and
+//! that stops when it is resumed after the steps.
 
 use std::sync::atomic::Ordering;
 
@@ -79,7 +80,8 @@ impl Fields for ThreadFields<'_> {
 }
 
 impl Tracer {
-    /// Registers of a stopped thread, and its original ones; `None` if it is not in the cache, or has ended.
+    /// Registers of a stopped thread, and its original ones; `None` if it is not in the cache, or
+    /// has ended.
     pub(super) fn original_registers(
         &mut self,
         thread: Pid,
@@ -101,9 +103,9 @@ impl Tracer {
         Ok(Some((now, original(&point, &now, self.shared.rings.areas.area(area)))))
     }
 
-    /// Records that a thread with these registers does not execute the rest of its block in the cache, or has not noted its
-    /// last system call. Writes the number of the blocks of a superblock that it has executed, and sets the ring's pointer
-    /// after that.
+    /// Records that a thread with these registers does not execute the rest of its block in the
+    /// cache, or has not noted its last system call. Writes the number of the blocks of a
+    /// superblock that it has executed, and sets the ring's pointer after that.
     pub(super) fn record_interruption(&mut self, thread: Pid, now: &mut user_regs_struct) {
         let (point, unwritten) = {
             let (translation, at) = (self.shared.translation(), RunAddr(now.rip));
@@ -140,14 +142,16 @@ impl Tracer {
         recorded.slots
     }
 
-    /// Notes how many instructions of the block or path were executed that a thread is in, and how far a string instruction has come.
+    /// Notes how many instructions of the block or path were executed that a thread is in, and how
+    /// far a string instruction has come.
     fn cut_records(&self, point: &Point, now: &mut user_regs_struct, area: Area<'_>) {
         let Some((number, executed)) = point.recorded else { return };
         let slots = self.slots_of(number);
         let mut registers = original(point, now, area);
         let stored = usize::from(point.stored).min(slots.len());
         for (at, slot) in slots.iter().enumerate().skip(stored).filter(|(_, slot)| slot.is_after) {
-            // The instruction may have been executed already, or in part, or its registers before it are not all stored yet.
+            // The instruction may have been executed already, or in part, or its registers before
+            // it are not all stored yet.
             let is_after = |one: &Slot| one.is_after && one.operation == slot.operation;
             let has_begun = slots.iter().position(is_after).is_some_and(|first| stored >= first);
             let value = match slot.content {
@@ -161,8 +165,8 @@ impl Tracer {
         now.r15 = area.write_unit(now.r15, ring::note(ring::CUT, executed.into()).into());
     }
 
-    /// Executes instructions in place of a thread with these registers until its original state is known. Returns whether
-    /// it is.
+    /// Executes instructions in place of a thread with these registers until its original state is
+    /// known. Returns whether it is.
     fn emulate_to_state(
         &mut self,
         thread: Pid,
@@ -199,7 +203,8 @@ impl Tracer {
         Ok(is_known)
     }
 
-    /// Steps a thread until its original state is known. Returns whether it is; otherwise the thread has ended.
+    /// Steps a thread until its original state is known. Returns whether it is; otherwise the
+    /// thread has ended.
     fn step_to_state(&mut self, thread: Pid) -> Result<bool, ControlError> {
         let information = ptrace::getsiginfo(thread).ok();
         let mask = self.process.thread_at_event(thread).signal_mask()?;

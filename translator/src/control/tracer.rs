@@ -1,4 +1,5 @@
-//! The tracer: handles what ptrace reports about the threads of a process, and moves them into the cache and out of it.
+//! The tracer: handles what ptrace reports about the threads of a process, and moves them into the
+//! cache and out of it.
 
 mod attach;
 mod deferral;
@@ -97,7 +98,8 @@ pub(super) struct Tracer {
     pub waiting: VecDeque<Status>,
     /// Threads whose signals are deferred.
     pub deferrals: BTreeMap<Pid, Deferral>,
-    /// Threads and processes that were started while signals were deferred, with the signal mask that they are to have.
+    /// Threads and processes that were started while signals were deferred, with the signal mask
+    /// that they are to have.
     pub started: Vec<(Pid, u64)>,
     /// Events that were received while other threads were handled.
     pub pending: VecDeque<Status>,
@@ -114,8 +116,8 @@ pub(super) struct Tracer {
     pub mapped: MappedMemory,
 }
 
-/// Shares memory with a stopped process, and prepares a cache for it. `near`: an address of its code. `files`: those that
-/// are open for other processes.
+/// Shares memory with a stopped process, and prepares a cache for it. `near`: an address of its
+/// code. `files`: those that are open for other processes.
 pub(super) fn prepare(
     process: &mut Process,
     near: RunAddr,

@@ -1,8 +1,8 @@
 //! The translator thread: answers threads that wait in the cache.
 //!
-//! The kernel marks the header's word when this thread dies: the thread has a list of robust futexes (set_robust_list(2))
-//! whose only entry leads to that word. So threads of the process learn that nobody answers any more, even if the
-//! controller is killed.
+//! The kernel marks the header's word when this thread dies: the thread has a list of robust
+//! futexes (set_robust_list(2)) whose only entry leads to that word. So threads of the process
+//! learn that nobody answers any more, even if the controller is killed.
 
 mod robust;
 
@@ -27,7 +27,8 @@ use crate::shared::{Area, THREADS, wait, wake};
 use crate::state::Point;
 use robust::Robust;
 
-/// How often requests are looked for before the translator sleeps, and how long it sleeps at most. Requests come in series.
+/// How often requests are looked for before the translator sleeps, and how long it sleeps at most.
+/// Requests come in series.
 const SPINS: u32 = 300;
 const SLEEP: Duration = Duration::from_millis(50);
 /// Most addresses that are recorded as native.
@@ -67,12 +68,14 @@ impl Translation {
         self.cache.contents()
     }
 
-    /// Records only which blocks are executed, until [accesses are recorded](Self::record_accesses). No block is translated yet.
+    /// Records only which blocks are executed, until [accesses are
+    /// recorded](Self::record_accesses). No block is translated yet.
     pub fn count_only(&mut self) {
         self.code.set_counts_only(true);
     }
 
-    /// Records accesses from the next block of each thread on. Returns the last number of a block without them.
+    /// Records accesses from the next block of each thread on. Returns the last number of a block
+    /// without them.
     pub fn record_accesses(&mut self) -> u32 {
         self.code.set_counts_only(false);
         self.cache.invalidate(RunAddr(0)..RunAddr(u64::MAX));
@@ -110,7 +113,8 @@ impl Translation {
         Some((self.cache.block(number)?, files))
     }
 
-    /// What is recorded of the accesses of a block or path, and up to which part a number stands. The number is not trusted.
+    /// What is recorded of the accesses of a block or path, and up to which part a number stands.
+    /// The number is not trusted.
     pub fn recorded(&self, number: u32) -> Option<(Recorded, usize)> {
         self.cache.recorded(number)
     }
@@ -212,7 +216,8 @@ impl Translation {
         }
     }
 
-    /// A thread registers restartable sequences with a signature. What was translated before may contain some.
+    /// A thread registers restartable sequences with a signature. What was translated before may
+    /// contain some.
     pub fn add_signature(&mut self, signature: u32) {
         if self.code.add_signature(signature) {
             self.cache.invalidate(RunAddr(0)..RunAddr(u64::MAX));
@@ -250,8 +255,8 @@ impl Translation {
         self.cache.memory().set_calls(asked);
     }
 
-    /// Prepares for a system call, or completes it: blocks whose code it may change are removed. Returns whether code
-    /// is concerned.
+    /// Prepares for a system call, or completes it: blocks whose code it may change are removed.
+    /// Returns whether code is concerned.
     pub fn change(&mut self, need: &Need) -> bool {
         let Need::Mappings { range, adds_code } = need else { return false };
         let is_code = !range.is_empty() && self.code.is_code(range);
@@ -279,7 +284,8 @@ fn call_need(area: Area<'_>) -> Need {
     need(value(RAX), ARGUMENTS.map(value))
 }
 
-/// Answers requests until the process is no longer followed. `started`: called when threads may wait for answers.
+/// Answers requests until the process is no longer followed. `started`: called when threads may
+/// wait for answers.
 pub fn serve(shared: &Shared, started: impl FnOnce()) {
     let areas = &shared.rings.areas;
     let robust = Robust::register(areas.header(header::CONTROLLER));

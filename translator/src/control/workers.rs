@@ -30,7 +30,8 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts the threads. `sink`: where records of accesses go, if blocks record them. Also returns where the tracer sends messages to the monitor.
+    /// Starts the threads. `sink`: where records of accesses go, if blocks record them. Also
+    /// returns where the tracer sends messages to the monitor.
     ///
     /// # Errors
     /// The error of starting a thread: there are too many.

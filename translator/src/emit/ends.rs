@@ -98,8 +98,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Loads `rcx` with the target of an indirect transfer, and pushes the return address of a call. Returns the state
-    /// then.
+    /// Loads `rcx` with the target of an indirect transfer, and pushes the return address of a
+    /// call. Returns the state then.
     pub(super) fn load_target_to_rcx(
         &mut self,
         return_to: Option<RunAddr>,

@@ -1,4 +1,5 @@
-//! Generates the entries of a block: the prefix, the check of the ring, and the writing of its number.
+//! Generates the entries of a block: the prefix, the check of the ring, and the writing of its
+//! number.
 
 use hmtt_format::access_trace::SLOT_BYTES;
 
@@ -99,7 +100,8 @@ impl Emitter<'_> {
         self.full(rcx);
     }
 
-    /// Generates the cold code that continues at the full stub. `rcx`: the state in which `rcx` is saved.
+    /// Generates the cold code that continues at the full stub. `rcx`: the state in which `rcx` is
+    /// saved.
     fn full(&mut self, rcx: Point) {
         self.cold.point(rcx);
         if self.unloaded.contains(R11) {
@@ -118,8 +120,8 @@ impl Emitter<'_> {
         self.jump(Side::Cold, &[0xe9], goal);
     }
 
-    /// Writes the number of the path in its last block. Before that, it is noted that the number up to this block is not
-    /// written.
+    /// Writes the number of the path in its last block. Before that, it is noted that the number up
+    /// to this block is not written.
     pub(super) fn begin_block(&mut self) {
         self.check_source();
         if !self.around.ring || self.is_silent() {
@@ -133,7 +135,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Adds `mov dword [r15], number` and `lea r15, [r15 + 4]`, and leaves space for slots. `state`: the state before both.
+    /// Adds `mov dword [r15], number` and `lea r15, [r15 + 4]`, and leaves space for slots.
+    /// `state`: the state before both.
     pub(super) fn write_number(&mut self, side: Side, number: u32, slots: usize, state: Point) {
         let section = self.section(side);
         section.point(state);

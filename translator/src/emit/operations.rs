@@ -1,8 +1,8 @@
 //! Copies the instructions of a block.
 //!
-//! Most are copied byte by byte. The displacement of an operand relative to `rip` is adapted to the new
-//! address. If `r15` is the ring's pointer, an instruction that uses `r15` gets another register, whose
-//! value is saved before and restored after it.
+//! Most are copied byte by byte. The displacement of an operand relative to `rip` is adapted to the
+//! new address. If `r15` is the ring's pointer, an instruction that uses `r15` gets another
+//! register, whose value is saved before and restored after it.
 
 use hmtt_probe::address::RunAddr;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
@@ -30,7 +30,8 @@ impl Emitter<'_> {
         if self.around.ring && uses_r15 {
             if !self.simple_use(&operation.instruction) {
                 self.keep_flags(operation);
-                // What it overwrites has its new value behind it, where the other register is restored.
+                // What it overwrites has its new value behind it, where the other register is
+                // restored.
                 self.unloaded = self.unloaded.without(operation.uses.overwritten);
                 let after = self.within(index + 1, Registers::NONE);
                 let busy = operation.uses.touched();
@@ -45,8 +46,8 @@ impl Emitter<'_> {
         self.record(index, true)
     }
 
-    /// Loads the registers of a landing that an operation needs. All are loaded before the comparison of a conditional
-    /// jump, which stays close to it.
+    /// Loads the registers of a landing that an operation needs. All are loaded before the
+    /// comparison of a conditional jump, which stays close to it.
     fn load_before(&mut self, index: usize) {
         let uses = &self.block.operations[index].uses;
         let needed = uses.touched().without(uses.overwritten);
@@ -70,8 +71,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Aligns the conditional jump that follows an instruction, before both: processors execute a comparison and the
-    /// jump behind it as one.
+    /// Aligns the conditional jump that follows an instruction, before both: processors execute a
+    /// comparison and the jump behind it as one.
     fn align_branch(&mut self, index: usize) {
         let is_branch = matches!(self.block.end, End::Conditional { .. });
         if !is_branch || index + 1 != self.block.body_len() || self.is_inner() {
@@ -142,8 +143,8 @@ impl Emitter<'_> {
         true
     }
 
-    /// Adds an instruction with another register instead of `r15`. `busy` are the registers that the other must not
-    /// be; `before` and `after` are the states around the instruction.
+    /// Adds an instruction with another register instead of `r15`. `busy` are the registers that
+    /// the other must not be; `before` and `after` are the states around the instruction.
     pub(super) fn substitute(
         &mut self,
         operation: &Operation,

@@ -1,14 +1,16 @@
 //! Generates the transfers between the blocks of a path.
 //!
-//! A transfer along the path costs nothing if it is direct, a conditional jump that is usually not taken if it is
-//! conditional, and a comparison of its target if it is indirect. All others leave the path in cold code, which writes the
-//! number of the blocks that were executed.
+//! A transfer along the path costs nothing if it is direct, a conditional jump that is usually not
+//! taken if it is conditional, and a comparison of its target if it is indirect. All others leave
+//! the path in cold code, which writes the number of the blocks that were executed.
 //!
-//! If code of a path changes, a thread in it must not execute blocks as they were. So before a block of another page there is
-//! an instruction that does nothing, and that one store makes a jump out of the path. Code changes by pages, and a thread that
-//! executes a page while it is changed may execute the rest of the path there as it was.
+//! If code of a path changes, a thread in it must not execute blocks as they were. So before a
+//! block of another page there is an instruction that does nothing, and that one store makes a jump
+//! out of the path. Code changes by pages, and a thread that executes a page while it is changed
+//! may execute the rest of the path there as it was.
 //!
-//! After an indirect transfer the values of `rcx` and `r11` are in the thread area, as in a landing.
+//! After an indirect transfer the values of `rcx` and `r11` are in the thread area, as in a
+//! landing.
 
 use hmtt_probe::address::RunAddr;
 
@@ -92,7 +94,8 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Adds what can be replaced by a jump that leaves the path before the next block, and the cold code to which that leads.
+    /// Adds what can be replaced by a jump that leaves the path before the next block, and the cold
+    /// code to which that leads.
     fn leave(&mut self, next: RunAddr) {
         let before = self.before(next);
         let at = self.hot.jump(&JUMP, Some(before));
@@ -124,7 +127,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Leaves the path unless the target in `rcx` is the next block. `after`: the state before the comparison.
+    /// Leaves the path unless the target in `rcx` is the next block. `after`: the state before the
+    /// comparison.
     fn compare(&mut self, start: RunAddr, after: Point) {
         self.hot.point(Point { borrowed: after.borrowed.with(LOOKUP_REGISTERS), ..after });
         self.hot.add_to_rcx(start.0.wrapping_neg());

@@ -1,9 +1,10 @@
 //! Stores what the accesses of a block follow from, in the slots behind its number in the ring.
 //!
-//! A register is stored as it is. Sums of registers, values of `r15`, and the signs of vectors are computed in another register, whose
-//! value is saved before and restored after that.
+//! A register is stored as it is. Sums of registers, values of `r15`, and the signs of vectors are
+//! computed in another register, whose value is saved before and restored after that.
 //!
-//! What is stored of masks and vectors needs no feature of the processor that the instruction itself does not need.
+//! What is stored of masks and vectors needs no feature of the processor that the instruction
+//! itself does not need.
 
 use hmtt_format::access_trace::SLOT_BYTES;
 use hmtt_probe::address::RunAddr;
@@ -38,7 +39,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether it is a path, of one block or several, and no block by itself: that has its own number.
+    /// Whether it is a path, of one block or several, and no block by itself: that has its own
+    /// number.
     fn is_path(&self) -> bool {
         self.path.blocks.len() > 1 || self.path.numbers.first() != Some(&self.place.number)
     }
@@ -68,8 +70,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Stores the next slot, before the operation at an index. Slots follow the number of the path, behind which the ring's
-    /// pointer is once the number is written.
+    /// Stores the next slot, before the operation at an index. Slots follow the number of the path,
+    /// behind which the ring's pointer is once the number is written.
     fn store_slot(&mut self, index: usize, slot: Slot) -> Result<(), Untranslatable> {
         let stored = i32::from(self.stored);
         let place = match self.unwritten {

@@ -1,8 +1,9 @@
 //! Generates the comparison of a block's original bytes with those that were translated.
 //!
-//! It is at the start of a block whose code may change without a system call, before its number is written, and uses no
-//! flags. Its reads are aligned, because the program may have set the flag AC, with which others fault (Intel SDM, volume 3,
-//! *Alignment Check Exception*). A block that has changed is left for the controller, which translates it again.
+//! It is at the start of a block whose code may change without a system call, before its number is
+//! written, and uses no flags. Its reads are aligned, because the program may have set the flag AC,
+//! with which others fault (Intel SDM, volume 3, *Alignment Check Exception*). A block that has
+//! changed is left for the controller, which translates it again.
 
 use super::register::RCX;
 use super::{Emitter, ExitKind, Goal, Registers, Side};
@@ -57,7 +58,8 @@ impl Emitter<'_> {
         self.jump(Side::Hot, &[0xe9], Goal::Within(Side::Cold, changed));
     }
 
-    /// Adds the cold code that leaves the block for the controller, with the values of `unloaded` registers.
+    /// Adds the cold code that leaves the block for the controller, with the values of `unloaded`
+    /// registers.
     fn leave_changed(&mut self) {
         for register in self.unloaded.iter() {
             self.cold.point(self.before(self.block.start));

@@ -154,8 +154,8 @@ impl Section {
         self.put(&[0; 8][..count as usize]);
     }
 
-    /// Adds one instruction that does nothing, or none, so that bytes that are `ahead` bytes from here do not cross a
-    /// multiple of 8.
+    /// Adds one instruction that does nothing, or none, so that bytes that are `ahead` bytes from
+    /// here do not cross a multiple of 8.
     pub fn keep_together(&mut self, ahead: u64, bytes: u64) {
         let offset = (self.here() + ahead) % 8;
         if offset + bytes > 8 {
@@ -163,9 +163,9 @@ impl Section {
         }
     }
 
-    /// Adds a jump with the opcode given, which can be replaced by one store: its displacement, and with an opcode of
-    /// one byte the whole jump, does not cross a multiple of 8. Returns the offset of the displacement, which is 0 so
-    /// far.
+    /// Adds a jump with the opcode given, which can be replaced by one store: its displacement, and
+    /// with an opcode of one byte the whole jump, does not cross a multiple of 8. Returns the
+    /// offset of the displacement, which is 0 so far.
     pub fn jump(&mut self, opcode: &[u8], point: Option<Point>) -> u32 {
         if let Some(point) = point {
             self.point(point);

@@ -1,4 +1,5 @@
-//! Vector instructions that access elements one by one: under a mask, or at the addresses in a vector.
+//! Vector instructions that access elements one by one: under a mask, or at the addresses in a
+//! vector.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register, TupleType, UsedMemory};
 
@@ -7,10 +8,11 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register, TupleType, UsedMemory};
 pub struct Lanes {
     /// Number of elements, 1 to 64.
     pub elements: u8,
-    /// Number of lanes of the vector, a multiple of the number of elements. The element of lane n is n modulo the number of elements: with
-    /// `{1to16}`, one element is that of 16 lanes.
+    /// Number of lanes of the vector, a multiple of the number of elements. The element of lane n
+    /// is n modulo the number of elements: with `{1to16}`, one element is that of 16 lanes.
     pub lanes: u8,
-    /// Which lanes are active; `None`: all of them. An element is accessed if one of its lanes is active.
+    /// Which lanes are active; `None`: all of them. An element is accessed if one of its lanes is
+    /// active.
     pub mask: Option<Mask>,
     /// Where the elements are.
     pub order: Order,
@@ -49,14 +51,16 @@ pub enum Order {
         /// Bytes of an index: 4, which is extended by its sign, or 8.
         bytes: u8,
     },
-    /// It is a component of the processor's state, behind those before it that the same register of flags chooses.
+    /// It is a component of the processor's state, behind those before it that the same register of
+    /// flags chooses.
     Compacted {
         /// Number of the component.
         component: u8,
     },
 }
 
-/// The lanes of an operand, and the bytes of an element; `None` if the instruction accesses all of it.
+/// The lanes of an operand, and the bytes of an element; `None` if the instruction accesses all of
+/// it.
 pub(super) fn of(instruction: &Instruction, used: &UsedMemory) -> Option<(Lanes, u32)> {
     use Mnemonic::{
         Maskmovdqu, Maskmovq, Vmaskmovdqu, Vmaskmovpd, Vmaskmovps, Vpmaskmovd, Vpmaskmovq,
@@ -112,7 +116,8 @@ fn masked(instruction: &Instruction, used: &UsedMemory) -> Option<(Lanes, u32)> 
         let bytes = size.element_size().max(1);
         (bytes, instruction.op0_register().size() / bytes)
     } else {
-        // The elements of the mask, which are not always those of the data: vpdpbusd has one for four bytes.
+        // The elements of the mask, which are not always those of the data: vpdpbusd has one for
+        // four bytes.
         let bytes = broadcast.map_or(size.element_size(), |(bytes, _)| bytes).max(1);
         (bytes, whole / bytes)
     };
@@ -192,8 +197,8 @@ fn is_broadcast(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Whether an instruction reads its operand whatever the mask is: its lanes may need any element, or it has no faults that a mask could
-/// suppress (classes of exceptions with NF in the Intel SDM).
+/// Whether an instruction reads its operand whatever the mask is: its lanes may need any element,
+/// or it has no faults that a mask could suppress (classes of exceptions with NF in the Intel SDM).
 fn reads_everything(instruction: &Instruction) -> bool {
     use Mnemonic::{
         Valignd, Valignq, Vcvtne2ps2bf16, Vdbpsadbw, Vgf2p8affineinvqb, Vgf2p8affineqb,

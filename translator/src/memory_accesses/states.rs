@@ -1,8 +1,8 @@
-//! Instructions that save and restore the extended state of the processor: `xsave`, `xsavec`, `xsaveopt` and `xrstor` (Intel SDM, volume 1,
-//! chapter 13).
+//! Instructions that save and restore the extended state of the processor: `xsave`, `xsavec`,
+//! `xsaveopt` and `xrstor` (Intel SDM, volume 1, chapter 13).
 //!
-//! A mask in `edx:eax` chooses components. Their sizes and places are those of the processor that runs this, which is the one that
-//! executes the instructions.
+//! A mask in `edx:eax` chooses components. Their sizes and places are those of the processor that
+//! runs this, which is the one that executes the instructions.
 //!
 //! | | x87 and SSE state | header of 64 bytes | other components |
 //! |---|---|---|---|
@@ -11,7 +11,8 @@
 //! | `xsavec` | may be written by mask | 16 bytes written | may be written by mask, one behind the other |
 //! | `xrstor` | may be read by mask | read | may be read, somewhere |
 //!
-//! What *may be* accessed depends on the state, which may be the initial one, and for `xrstor` on the header.
+//! What *may be* accessed depends on the state, which may be the initial one, and for `xrstor` on
+//! the header.
 
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
 use std::sync::OnceLock;
@@ -78,14 +79,16 @@ unsafe fn enabled() -> u64 {
     unsafe { _xgetbv(0) }
 }
 
-/// Which components precede one, if components are one behind the other. `None`: where they are depends on more than their sizes.
+/// Which components precede one, if components are one behind the other. `None`: where they are
+/// depends on more than their sizes.
 pub fn preceding(component: u8) -> Option<impl Iterator<Item = &'static StateComponent>> {
     let up_to = || state_components().iter().take_while(move |one| one.number <= component);
     let is_simple = !up_to().any(|one| one.is_aligned);
     is_simple.then(|| up_to().filter(move |one| one.number < component))
 }
 
-/// Calls a function with the accesses of an instruction; returns whether it is one of these instructions.
+/// Calls a function with the accesses of an instruction; returns whether it is one of these
+/// instructions.
 pub(super) fn for_each(
     instruction: &Instruction,
     memory: &[UsedMemory],

@@ -1,7 +1,8 @@
-//! Passes on what threads record of their accesses, and looks at some of it to decide which superblocks are built.
+//! Passes on what threads record of their accesses, and looks at some of it to decide which
+//! superblocks are built.
 //!
-//! Only hot paths are looked for, so a part of the chunks is enough: all of them at first and after a decision at which there
-//! was new code, and then one of `OTHERS`.
+//! Only hot paths are looked for, so a part of the chunks is enough: all of them at first and after
+//! a decision at which there was new code, and then one of `OTHERS`.
 
 use std::sync::mpsc::Receiver;
 
@@ -29,7 +30,8 @@ const MOST_NUMBERS: u64 = CHUNKS * (ring::CHUNK_BYTES + ring::SLACK_BYTES) / SLO
 /// What threads are to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
-    /// Only the blocks that they execute. A superblock has at most as many instructions as a block may have.
+    /// Only the blocks that they execute. A superblock has at most as many instructions as a block
+    /// may have.
     Blocks,
     /// Accesses, without superblocks.
     Accesses,
@@ -40,8 +42,9 @@ pub enum Demand {
 }
 
 impl Demand {
-    /// By how many instructions a thread that records [blocks](Demand::Blocks), or [accesses](Demand::Accesses) without superblocks,
-    /// may be ahead of the words that were read: those of a ring that is full. A repeated string instruction is one.
+    /// By how many instructions a thread that records [blocks](Demand::Blocks), or
+    /// [accesses](Demand::Accesses) without superblocks, may be ahead of the words that were read:
+    /// those of a ring that is full. A repeated string instruction is one.
     pub const LEAD: u64 = MOST_NUMBERS * MAX_INSTRUCTIONS as u64;
 
     /// Whether hot paths become superblocks.
@@ -102,9 +105,11 @@ pub trait AccessSink: Send {
 
 /// Describes blocks.
 pub trait AccessBlocks {
-    /// Descriptions of all blocks and paths that are new since the last time, and of functions that are new in them.
+    /// Descriptions of all blocks and paths that are new since the last time, and of functions that
+    /// are new in them.
     fn describe_new(&mut self) -> (Vec<Function>, Vec<BlockAccesses>);
-    /// Records accesses from the next block of each thread on. Returns the last number of a block without them.
+    /// Records accesses from the next block of each thread on. Returns the last number of a block
+    /// without them.
     fn record_accesses(&mut self) -> u32 {
         0
     }
@@ -138,8 +143,8 @@ struct Passing<'r> {
 }
 
 impl Passing<'_> {
-    /// Has recorded what the sink wants now. No chunk was freed since the sink has seen the last words: a thread can be ahead of these by
-    /// a ring at most.
+    /// Has recorded what the sink wants now. No chunk was freed since the sink has seen the last
+    /// words: a thread can be ahead of these by a ring at most.
     fn follow_demand(&mut self) {
         let demand = self.sink.demand();
         if demand <= self.demand {
@@ -257,8 +262,8 @@ impl Consumer for Passing<'_> {
     }
 }
 
-/// Reads the rings until the sender of messages is dropped. All blocks are described before their numbers can be in a full
-/// chunk.
+/// Reads the rings until the sender of messages is dropped. All blocks are described before their
+/// numbers can be in a full chunk.
 pub fn record(
     rings: &Rings,
     finished: &Receiver<Finished>,

@@ -1,7 +1,8 @@
 //! Checks that the edges into each block and its starts add up to its executions.
 //!
-//! Executions are counted at each number, edges are derived from where blocks lead to. So the sums agree only if each
-//! number followed one that leads to it. Several blocks at one address, translated at different times, are one here.
+//! Executions are counted at each number, edges are derived from where blocks lead to. So the sums
+//! agree only if each number followed one that leads to it. Several blocks at one address,
+//! translated at different times, are one here.
 
 use std::collections::HashMap;
 

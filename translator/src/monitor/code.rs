@@ -70,7 +70,8 @@ pub struct BlockCode {
 pub enum Numbered {
     /// A block.
     Block(BlockCode),
-    /// The first blocks of the path of a superblock. If it is not the whole path, the thread has left the path then.
+    /// The first blocks of the path of a superblock. If it is not the whole path, the thread has
+    /// left the path then.
     Path {
         /// Numbers of all blocks of the path.
         blocks: Arc<[u32]>,
@@ -89,7 +90,8 @@ pub trait Blocks {
         false
     }
 
-    /// Makes a block write nothing that is not needed to know its accesses: not even its number, if none are recorded.
+    /// Makes a block write nothing that is not needed to know its accesses: not even its number, if
+    /// none are recorded.
     fn silence(&self, _block: u32) {}
 
     /// Does not use a superblock any more. `number`: that of the whole path.

@@ -60,7 +60,8 @@ pub struct Counted {
     pub numbers: u64,
     /// Numbers of no block.
     pub invalid: u64,
-    /// Addresses of blocks whose executions differ from the edges into them and their starts; `None` without edges.
+    /// Addresses of blocks whose executions differ from the edges into them and their starts;
+    /// `None` without edges.
     pub unbalanced: Option<u64>,
     /// Ticks of the time stamp counter that threads have spent in the cache, without pauses.
     pub ticks: u64,

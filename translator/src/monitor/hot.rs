@@ -1,10 +1,12 @@
-//! Decides which superblocks are built: finds hot blocks, and the paths that threads usually take from them.
+//! Decides which superblocks are built: finds hot blocks, and the paths that threads usually take
+//! from them.
 //!
-//! A path begins at a block that was executed often by itself, or that an indirect transfer often led to (CN101593125
-//! gives 3,000 and 5,000 times). It follows the most frequent successors, and ends
+//! A path begins at a block that was executed often by itself, or that an indirect transfer often
+//! led to (CN101593125 gives 3,000 and 5,000 times). It follows the most frequent successors, and
+//! ends
 //!
-//! - before a successor that is on the path already, unless that is its first block and the path is short: such a loop
-//!   is unrolled;
+//! - before a successor that is on the path already, unless that is its first block and the path is
+//!   short: such a loop is unrolled;
 //! - after a system call, and where no successor is frequent enough (`LEAST_SHARE`);
 //! - where it is reached rarely (`LEAST_REACHED`);
 //! - at its greatest length (`MOST_BLOCKS`).
@@ -26,7 +28,8 @@ const MOST_BLOCKS: usize = 48;
 const MOST_UNROLLED: usize = 24;
 /// Least share of an indirect block's most frequent successor in all of its executions.
 const LEAST_SHARE: f64 = 0.6;
-/// Least share of a path's executions that reach its end, as estimated from the shares of successors.
+/// Least share of a path's executions that reach its end, as estimated from the shares of
+/// successors.
 const LEAST_REACHED: f64 = 0.1;
 /// Estimated share of returns that lead to the block after the call.
 const RETURNED: f64 = 0.98;
@@ -37,8 +40,8 @@ const MOST_REBUILT: u32 = 8;
 const MOST_IN_VAIN: u32 = 3;
 /// Most superblocks of a process, whose code is never freed.
 const MOST_SUPERBLOCKS: usize = 8192;
-/// A superblock is cold if, of this many executions, less than this share completes it, and less than this many blocks are
-/// executed on average.
+/// A superblock is cold if, of this many executions, less than this share completes it, and less
+/// than this many blocks are executed on average.
 const COLD_EXECUTIONS: u64 = 3000;
 const COLD_SHARE: f64 = 0.05;
 const COLD_BLOCKS: f64 = 2.0;
@@ -53,7 +56,8 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
-    /// For counts in only some of the chunks, where fewer executions of a hot block are counted between decisions.
+    /// For counts in only some of the chunks, where fewer executions of a hot block are counted
+    /// between decisions.
     pub const OF_SOME_CHUNKS: Thresholds = Thresholds { block: 500, edge: 800 };
 }
 
@@ -173,7 +177,8 @@ impl Before {
     }
 }
 
-/// Adds what was added to counts of edges since the last time. `before`: the counts then, which are replaced.
+/// Adds what was added to counts of edges since the last time. `before`: the counts then, which are
+/// replaced.
 fn add_recent(
     now: Vec<(Edge, u64)>,
     before: &mut HashMap<Edge, u64>,
@@ -275,7 +280,8 @@ impl Hot {
             if *length < blocks.len() {
                 continue;
             }
-            // The repeated path has the numbers behind those of the first one, and is not entered from elsewhere.
+            // The repeated path has the numbers behind those of the first one, and is not entered
+            // from elsewhere.
             let (head, first) = (blocks[0], number - *length as u32);
             let has_first = self.built.get(&first).is_some_and(|first| first.head == head);
             if has_first && !of_program.is_in_use(number) {
@@ -351,7 +357,8 @@ impl Recent<'_> {
         path
     }
 
-    /// The most frequent successor of a block, and its share. `returns`: return addresses of calls on the path.
+    /// The most frequent successor of a block, and its share. `returns`: return addresses of calls
+    /// on the path.
     fn next(&self, number: u32, returns: &mut Vec<RunAddr>) -> Option<(u32, f64)> {
         let block = self.table.block(number)?;
         let tally = &self.blocks[number as usize];

@@ -1,7 +1,7 @@
 //! Counts pairs of blocks: the edges of indirect transfers.
 //!
-//! An open hash table that grows up to a limit of edges. Edges beyond that are refused. The program can choose edges, but
-//! not the slots that they get: these depend on a random number.
+//! An open hash table that grows up to a limit of edges. Edges beyond that are refused. The program
+//! can choose edges, but not the slots that they get: these depend on a random number.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -85,7 +85,8 @@ impl Edges {
         true
     }
 
-    /// Puts an edge that the table does not contain into a free slot. At least half of the slots are free.
+    /// Puts an edge that the table does not contain into a free slot. At least half of the slots
+    /// are free.
     fn put(&mut self, slot: Slot) {
         let mask = self.slots.len() - 1;
         let mut at = place(slot.key, self.multiplier, mask);

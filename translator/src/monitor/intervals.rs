@@ -1,9 +1,10 @@
 //! Counts blocks by intervals of instructions: the basic-block vectors that SimPoint reads.
 //!
-//! A line for each interval: `T`, then `:BLOCK:COUNT ` for each block that was executed in it, where the count is that of
-//! the instructions in it. Each interval has its length exactly: a block that crosses the border counts with its first
-//! instructions in the one, and with the others in the next. So interval `k` of length `N` are the instructions from number `k*N`
-//! on, as `hmtt convert --skip` counts them. A repeated string instruction is one instruction.
+//! A line for each interval: `T`, then `:BLOCK:COUNT ` for each block that was executed in it,
+//! where the count is that of the instructions in it. Each interval has its length exactly: a block
+//! that crosses the border counts with its first instructions in the one, and with the others in
+//! the next. So interval `k` of length `N` are the instructions from number `k*N` on, as `hmtt
+//! convert --skip` counts them. A repeated string instruction is one instruction.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,9 @@
-//! Models parts of a processor on the stream of blocks of each thread: predictors of conditional jumps, and an
-//! instruction cache.
+//! Models parts of a processor on the stream of blocks of each thread: predictors of conditional
+//! jumps, and an instruction cache.
 //!
-//! Each thread has models of its own, as on a core of its own; they begin empty. The sums and the counts of each block
-//! are those of all threads. The models are those of their files, not those of a certain processor.
+//! Each thread has models of its own, as on a core of its own; they begin empty. The sums and the
+//! counts of each block are those of all threads. The models are those of their files, not those of
+//! a certain processor.
 
 pub mod bimodal;
 pub mod icache;
@@ -13,7 +14,8 @@ use bimodal::Bimodal;
 use icache::{Geometry, ICache};
 use tage::Tage;
 
-/// Predictors, in the order in which their counts are reported: name and size of the tables in bytes.
+/// Predictors, in the order in which their counts are reported: name and size of the tables in
+/// bytes.
 pub const PREDICTORS: [(&str, u64); 2] =
     [("bimodal", bimodal::SIZE_BYTES), ("tage", tage::SIZE_BYTES)];
 

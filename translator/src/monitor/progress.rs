@@ -17,7 +17,8 @@ pub struct Snapshot {
     pub blocks: u64,
     /// Most full chunks of a ring that were found at once in this time.
     pub full_chunks: u64,
-    /// Executed instructions of each block, by its number, from the beginning on; the first one is not used.
+    /// Executed instructions of each block, by its number, from the beginning on; the first one is
+    /// not used.
     pub instructions: Vec<u64>,
 }
 

@@ -1,12 +1,14 @@
-//! Counts executions of blocks and the directions of conditional jumps: the part of the monitor that handles each number.
+//! Counts executions of blocks and the directions of conditional jumps: the part of the monitor
+//! that handles each number.
 //!
-//! A block has two counters: transfers to its **expected successor**, and others. The expected successor of a conditional
-//! block is the target of its jump, that of an indirect one the first that it had. Counters are in several lanes, used in
-//! turn, so that a block that follows itself does not wait for its own store. They have 32 bits, so that more blocks fit
-//! into the first-level cache, and are emptied into the totals before they can overflow.
+//! A block has two counters: transfers to its **expected successor**, and others. The expected
+//! successor of a conditional block is the target of its jump, that of an indirect one the first
+//! that it had. Counters are in several lanes, used in turn, so that a block that follows itself
+//! does not wait for its own store. They have 32 bits, so that more blocks fit into the first-level
+//! cache, and are emptied into the totals before they can overflow.
 //!
-//! Everything else is rare, and is put aside by its place in the batch: numbers of no block, what is next to them, and
-//! other successors of indirect blocks. No branch depends on the numbers.
+//! Everything else is rare, and is put aside by its place in the batch: numbers of no block, what
+//! is next to them, and other successors of indirect blocks. No branch depends on the numbers.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -181,8 +183,8 @@ impl Table {
         self.numbered.push(numbered);
     }
 
-    /// Makes a block the expected successor of those that jump to it. If it is not the first one at its address, all
-    /// transfers there are put aside from now on.
+    /// Makes a block the expected successor of those that jump to it. If it is not the first one at
+    /// its address, all transfers there are put aside from now on.
     fn add_start(&mut self, start: u64, number: u32) {
         let is_first = match self.by_start.entry(start) {
             Entry::Vacant(entry) => {
@@ -215,8 +217,9 @@ impl Table {
         Some(self.slots[number as usize].expected & !SPECIAL).filter(|one| *one != NONE)
     }
 
-    /// Counts executions of the number before a batch and of all numbers in it but the last, with the transfers after
-    /// them. Returns the last number of a block, 0 if it is none. `bytes`: at most [`BATCH`] numbers.
+    /// Counts executions of the number before a batch and of all numbers in it but the last, with
+    /// the transfers after them. Returns the last number of a block, 0 if it is none. `bytes`: at
+    /// most [`BATCH`] numbers.
     ///
     /// Put aside are numbers after one of no block, and other successors of indirect blocks.
     pub fn count(&mut self, bytes: &[u8], mut previous: u32, aside: &mut Aside) -> u32 {
@@ -248,8 +251,9 @@ impl Table {
         previous
     }
 
-    /// As [`count`](Self::count), without successors: executions of all numbers in the batch are counted, and only those
-    /// after one of no block are put aside. That is found out afterwards, because it is rare.
+    /// As [`count`](Self::count), without successors: executions of all numbers in the batch are
+    /// counted, and only those after one of no block are put aside. That is found out afterwards,
+    /// because it is rare.
     pub fn count_blocks(&mut self, bytes: &[u8], previous: u32, aside: &mut Aside) -> u32 {
         self.make_room(bytes);
         let known = self.known();

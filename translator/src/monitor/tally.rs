@@ -1,10 +1,12 @@
 //! Follows the numbers of each thread in order: counts blocks, edges, starts and system calls.
 //!
-//! Numbers are handled in batches. `table` counts most of them; what it puts aside is handled here one by one: notes,
-//! numbers of no block, and successors of indirect blocks other than the expected ones.
+//! Numbers are handled in batches. `table` counts most of them; what it puts aside is handled here
+//! one by one: notes, numbers of no block, and successors of indirect blocks other than the
+//! expected ones.
 //!
-//! A **start** of a block is an execution that follows no other block, and a **stop** one that no other block follows. So
-//! executions of a block are its starts and the edges into it, and also its stops and the edges out of it.
+//! A **start** of a block is an execution that follows no other block, and a **stop** one that no
+//! other block follows. So executions of a block are its starts and the edges into it, and also its
+//! stops and the edges out of it.
 
 mod sums;
 mod times;
@@ -33,7 +35,8 @@ pub struct Recording {
     pub models: ModelOptions,
     /// When superblocks are built; `None` if they are not.
     pub superblocks: Option<Thresholds>,
-    /// Length of the intervals in which instructions of the first thread are counted; `None` if they are not.
+    /// Length of the intervals in which instructions of the first thread are counted; `None` if
+    /// they are not.
     pub interval: Option<u64>,
 }
 
@@ -69,7 +72,8 @@ pub struct Stream {
     is_broken: bool,
     /// The system call that was made last, until it has returned.
     call: Option<u32>,
-    /// The models of the thread, once they have seen a block, and the block that leads to the next one.
+    /// The models of the thread, once they have seen a block, and the block that leads to the next
+    /// one.
     models: Option<Box<ThreadModels>>,
     observed: Option<u32>,
 }
@@ -301,7 +305,8 @@ impl Tally {
         }
     }
 
-    /// Counts an edge that the table has not counted. Edges of direct blocks follow from their executions.
+    /// Counts an edge that the table has not counted. Edges of direct blocks follow from their
+    /// executions.
     fn edge(&mut self, from: u32, to: u32) {
         if !self.recording.edges {
             return;

@@ -12,7 +12,8 @@ use super::indirect::Edge;
 use super::*;
 use crate::shared::{Areas, BYTES, parts};
 
-/// A conditional jump to the second block, that block, which returns, and a third one behind the first.
+/// A conditional jump to the second block, that block, which returns, and a third one behind the
+/// first.
 fn blocks(known: u32) -> Vec<Numbered> {
     let block = |start: u64, end| {
         let start = RunAddr(start);

@@ -1,7 +1,8 @@
 //! Finds the functions of a file of code, and which of them rules select.
 //!
-//! A file that is no ELF file, such as one that a JIT compiler maps, has no functions, and is not a library: its code is
-//! that of the program. One that cannot be read is a library still, whose code belongs to no known function.
+//! A file that is no ELF file, such as one that a JIT compiler maps, has no functions, and is not a
+//! library: its code is that of the program. One that cannot be read is a library still, whose code
+//! belongs to no known function.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -34,15 +35,17 @@ pub struct CodeImage {
     is_unread: bool,
     /// Its file name if it is a library.
     library: Option<String>,
-    /// Separate parts of functions, such as `.cold` parts, by address, with the starts of their functions; `None` until
-    /// they are needed, because all instructions are decoded to find the functions.
+    /// Separate parts of functions, such as `.cold` parts, by address, with the starts of their
+    /// functions; `None` until they are needed, because all instructions are decoded to find the
+    /// functions.
     parts: Option<Vec<(Range<u64>, u64)>>,
     /// Whether functions are selected, by their starts; `None` for code of no known function.
     selected: HashMap<Option<u64>, bool>,
 }
 
 impl CodeImage {
-    /// Reads a file. `library`: its name, `None` for the program. The reason is why its functions are not known.
+    /// Reads a file. `library`: its name, `None` for the program. The reason is why its functions
+    /// are not known.
     pub fn read(opened: &Opened, path: &Path, library: Option<String>) -> (Self, Option<Reason>) {
         let opened = opened.as_ref().map_err(Reason::clone);
         let read = opened.and_then(|file| file.as_ref().map(|file| read(file, path)).transpose());
@@ -57,7 +60,8 @@ impl CodeImage {
         (CodeImage { image, library, ..CodeImage::default() }, None)
     }
 
-    /// Prepares for rules: finds source files if rules for this file need them, and records which rules match a function.
+    /// Prepares for rules: finds source files if rules for this file need them, and records which
+    /// rules match a function.
     pub fn prepare(&mut self, rules: &Selection) {
         let library = self.library.as_deref();
         let Some(image) = &mut self.image else {
@@ -87,8 +91,8 @@ impl CodeImage {
         self.image.as_ref()?.function_at(address)
     }
 
-    /// The start of the function to which the code at an address belongs: the one that contains it, or from which it was
-    /// moved out.
+    /// The start of the function to which the code at an address belongs: the one that contains it,
+    /// or from which it was moved out.
     fn owner(&mut self, address: u64) -> Option<u64> {
         let image = self.image.as_ref()?;
         if let Some(function) = image.function_at(address) {
@@ -104,8 +108,8 @@ impl CodeImage {
         part.contains(&address).then_some(*function)
     }
 
-    /// Whether rules select the code at an address; `None` for an address that is not known. Separate parts of a function
-    /// follow its rules.
+    /// Whether rules select the code at an address; `None` for an address that is not known.
+    /// Separate parts of a function follow its rules.
     pub fn is_selected(&mut self, address: Option<u64>, rules: &Selection) -> bool {
         let start = address.and_then(|at| self.owner(at));
         if let Some(known) = self.selected.get(&start) {

@@ -1,4 +1,5 @@
-//! Turns what was counted into the profile that is written to a file: with functions, files and names.
+//! Turns what was counted into the profile that is written to a file: with functions, files and
+//! names.
 
 use hmtt_format::profile::{
     Block, BlockEnd, Cache, Ending, IndirectEdge, KIND, Models, Native, Predictor, Profile,
@@ -23,14 +24,14 @@ const NANOSECONDS: u128 = 1_000_000_000;
 pub struct Written {
     /// The profile.
     pub profile: Profile,
-    /// Files in which code was executed, and whose functions are not known. If the program is one of them, and rules
-    /// depend on its functions, the profile has all blocks and no selection.
+    /// Files in which code was executed, and whose functions are not known. If the program is one
+    /// of them, and rules depend on its functions, the profile has all blocks and no selection.
     pub unread: Vec<Unread>,
 }
 
 impl Counted {
-    /// The profile of a program that is no longer followed. `left`: why it was followed no longer, if not to its end.
-    /// `selection`: functions whose blocks are in it; all by default.
+    /// The profile of a program that is no longer followed. `left`: why it was followed no longer,
+    /// if not to its end. `selection`: functions whose blocks are in it; all by default.
     pub fn to_file(
         &self,
         ending: control::Ending,

@@ -1,10 +1,13 @@
-//! Keeps the files of a process's code open, so that functions are found in the files that were executed.
+//! Keeps the files of a process's code open, so that functions are found in the files that were
+//! executed.
 //!
-//! A file is opened while the process has it mapped: later, its path may lead to another file, or to none. Processes that
-//! have mapped one file share a descriptor. The program is the file with the device and inode of `/proc/PID/exe`.
+//! A file is opened while the process has it mapped: later, its path may lead to another file, or
+//! to none. Processes that have mapped one file share a descriptor. The program is the file with
+//! the device and inode of `/proc/PID/exe`.
 //!
-//! Files that are no ELF files are not kept: a JIT compiler may write and map many, one after the other.
-//! Memory that is shared but belongs to no file has a name in the memory map like that of a file, and is left out.
+//! Files that are no ELF files are not kept: a JIT compiler may write and map many, one after the
+//! other. Memory that is shared but belongs to no file has a name in the memory map like that of a
+//! file, and is left out.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -19,8 +22,8 @@ use hmtt_probe::ptrace::{
 };
 use nix::unistd::Pid;
 
-/// How the kernel's names of shared memory begin: memfd_create(2), shared anonymous memory, System V shared memory, and
-/// huge pages of these. They end like the path of a file that was removed.
+/// How the kernel's names of shared memory begin: memfd_create(2), shared anonymous memory, System
+/// V shared memory, and huge pages of these. They end like the path of a file that was removed.
 const MEMORY: [&[u8]; 4] = [b"/memfd:", b"/dev/zero (", b"/SYSV", b"/anon_hugepage ("];
 
 /// Why a file cannot be opened or read.

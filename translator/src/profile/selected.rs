@@ -1,8 +1,9 @@
 //! Leaves only the blocks of selected functions in a profile.
 //!
-//! Invariant: the executions of the blocks at an address are still their starts, the edges into them and `from_omitted`;
-//! and what an indirect block leads to is still its edges and `to_omitted`, besides edges beyond the monitor's limit, which
-//! are in `other_edges` of their targets.
+//! Invariant: the executions of the blocks at an address are still their starts, the edges into
+//! them and `from_omitted`; and what an indirect block leads to is still its edges and
+//! `to_omitted`, besides edges beyond the monitor's limit, which are in `other_edges` of their
+//! targets.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +23,8 @@ struct Crossings {
     to: HashMap<u32, u64>,
 }
 
-/// The profile without blocks that are not selected, and with what they do to the others. `is_selected`: of each block.
+/// The profile without blocks that are not selected, and with what they do to the others.
+/// `is_selected`: of each block.
 ///
 /// Blocks at the address of a selected one are kept too, because edges lead to addresses.
 pub fn select(mut profile: Profile, is_selected: &[bool], rules: &Selection) -> Profile {

@@ -17,8 +17,8 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// Chooses among the accesses of a scope: of blocks that are executed one after the other, of all of which as much is recorded as
-    /// of the first one.
+    /// Chooses among the accesses of a scope: of blocks that are executed one after the other, of
+    /// all of which as much is recorded as of the first one.
     pub fn of(scope: &[Block], accesses: &[Access], choice: &Choice) -> Self {
         let extent = scope.first().map_or(Extent::Nothing, |block| block.extent);
         let selector = match extent {
@@ -46,8 +46,8 @@ impl Chosen {
         self.selection.chosen.iter().map(|one| self.meant[*one])
     }
 
-    /// Places of the accesses that were not chosen, in program order, and what is known of them by chosen ones, by their place among
-    /// these.
+    /// Places of the accesses that were not chosen, in program order, and what is known of them by
+    /// chosen ones, by their place among these.
     pub(super) fn others(&self) -> impl Iterator<Item = (usize, Known)> {
         let Selection { chosen, representatives, represented_by, .. } = &self.selection;
         let chosen_place = |class: usize| {

@@ -1,12 +1,14 @@
-//! Decides which registers are stored in slots, and how the addresses of accesses are derived of them.
+//! Decides which registers are stored in slots, and how the addresses of accesses are derived of
+//! them.
 //!
-//! The address of an access is a [node](super::registers) plus a constant. A node is *known* if it is in a slot or derived of
-//! slots. Otherwise it becomes known before the access. If it is computed of one value that a register holds, that is stored, or of two
-//! values that accesses with other addresses of the path are computed of, too. Otherwise the sum of the access's own registers is
-//! stored.
+//! The address of an access is a [node](super::registers) plus a constant. A node is *known* if it
+//! is in a slot or derived of slots. Otherwise it becomes known before the access. If it is
+//! computed of one value that a register holds, that is stored, or of two values that accesses with
+//! other addresses of the path are computed of, too. Otherwise the sum of the access's own
+//! registers is stored.
 //!
-//! Of a path that is repeated, the registers that its addresses are computed of are known from its start on: they are in
-//! slots, or [taken](Source::Taken) from the execution before it.
+//! Of a path that is repeated, the registers that its addresses are computed of are known from its
+//! start on: they are in slots, or [taken](Source::Taken) from the execution before it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,7 +36,8 @@ pub struct Addressed {
 }
 
 impl Addressed {
-    /// The address that an instruction names, before it. `None` if it is not known how that is computed.
+    /// The address that an instruction names, before it. `None` if it is not known how that is
+    /// computed.
     pub fn new(operation: usize, operand: Operand, state: &mut State) -> Option<Self> {
         let operand = match operand.index.is_vector_register() {
             true => Operand { index: Register::None, scale: 1, ..operand },
@@ -165,7 +168,8 @@ impl<'n> Places<'n> {
         Some(Keeping(Known { plus: known.plus.wrapping_add(value.plus), ..known }))
     }
 
-    /// Finds the nodes that must be derived so that one is known, in order. Returns whether that is possible.
+    /// Finds the nodes that must be derived so that one is known, in order. Returns whether that is
+    /// possible.
     fn can_derive(&self, node: Node, derived: &mut Vec<Node>) -> bool {
         if self.known.contains_key(&node) || derived.contains(&node) {
             return true;
@@ -184,7 +188,8 @@ impl<'n> Places<'n> {
         Kept { value: self.index(known.source), plus: known.plus }
     }
 
-    /// Makes an address known that has a node, and returns where it is. Accesses come in program order.
+    /// Makes an address known that has a node, and returns where it is. Accesses come in program
+    /// order.
     pub fn locate(&mut self, addressed: &Addressed, node: Node) -> Located {
         let Value { plus, .. } = addressed.value;
         let known = match self.known.get(&node) {
@@ -199,7 +204,8 @@ impl<'n> Places<'n> {
         self.push(Slot { operation, is_after, content: Content::Sum(sum) })
     }
 
-    /// Adds a slot with the mask of lanes, unless there is one, and returns also the number of the bit of the first lane.
+    /// Adds a slot with the mask of lanes, unless there is one, and returns also the number of the
+    /// bit of the first lane.
     pub fn mask(&mut self, operation: usize, lanes: &Lanes) -> (Option<u16>, u8) {
         let (content, first_bit) = match lanes.mask {
             None => return (None, 0),
@@ -215,7 +221,8 @@ impl<'n> Places<'n> {
         (Some(slot), first_bit)
     }
 
-    /// The place of a component of the processor's state behind those before it that flags in a slot choose. `None`: it is not known.
+    /// The place of a component of the processor's state behind those before it that flags in a
+    /// slot choose. `None`: it is not known.
     pub fn compacted(
         &mut self,
         operation: usize,
@@ -291,7 +298,8 @@ impl<'n> Places<'n> {
         known
     }
 
-    /// Finds the nodes that must be stored and derived so that one is known, in order. Returns whether that is possible.
+    /// Finds the nodes that must be stored and derived so that one is known, in order. Returns
+    /// whether that is possible.
     fn needs(
         &self,
         addressed: &Addressed,
@@ -361,7 +369,8 @@ impl<'n> Places<'n> {
         }
     }
 
-    /// The index of the value that an address follows from, and what is added to it, when all slots are known.
+    /// The index of the value that an address follows from, and what is added to it, when all slots
+    /// are known.
     pub fn place(&self, located: Located) -> (u16, i64) {
         (self.index(located.0.source), located.0.plus)
     }

@@ -1,12 +1,13 @@
 //! What registers hold before an instruction of a path: values that are computed of older ones.
 //!
-//! A value is a *node* plus a constant, modulo 2^64. A node is a value that is not known, as that of a register at the start
-//! of the path or one that was loaded from memory, or is computed of other nodes. Nodes that are computed in the same way are one
-//! node.
+//! A value is a *node* plus a constant, modulo 2^64. A node is a value that is not known, as that
+//! of a register at the start of the path or one that was loaded from memory, or is computed of
+//! other nodes. Nodes that are computed in the same way are one node.
 //!
-//! Known are the results of `mov`, `movzx`, `movsx`, `movsxd`, `cwde` and `cdqe` between registers, of `lea`, of `add`, `sub`,
-//! `inc`, `dec` and `neg`, of `imul`, `and` and shifts by constants, of `xor` of a register with itself, and of `push`, `pop`, `call`, `ret`, `enter` and `leave` as
-//! to `rsp` and `rbp`: with operands of 64 bits, or of 32, which are extended by zeros.
+//! Known are the results of `mov`, `movzx`, `movsx`, `movsxd`, `cwde` and `cdqe` between registers,
+//! of `lea`, of `add`, `sub`, `inc`, `dec` and `neg`, of `imul`, `and` and shifts by constants, of
+//! `xor` of a register with itself, and of `push`, `pop`, `call`, `ret`, `enter` and `leave` as to
+//! `rsp` and `rbp`: with operands of 64 bits, or of 32, which are extended by zeros.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,8 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use crate::block::Operation;
 use crate::selection::{Moved, stack_effect};
 
-/// Most computations one of the other that lead to the value of a register. One that more lead to is a new unknown value.
+/// Most computations one of the other that lead to the value of a register. One that more lead to
+/// is a new unknown value.
 const MOST_STEPS: u8 = 6;
 
 /// Index of a node.
@@ -231,8 +233,8 @@ impl State {
         }
     }
 
-    /// The value of a general register of 64 bits, or of a part of it that begins with its lowest bit and is extended by zeros;
-    /// 0 for none.
+    /// The value of a general register of 64 bits, or of a part of it that begins with its lowest
+    /// bit and is extended by zeros; 0 for none.
     fn register(&mut self, register: Register) -> Option<Value> {
         if register == Register::None {
             return Some(Value::constant(0));

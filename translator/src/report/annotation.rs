@@ -36,7 +36,8 @@ impl<'p> Analysis<'p> {
         self.profile.blocks.iter().filter(is_in).collect()
     }
 
-    /// Executed instructions of some blocks. An instruction that several blocks contain is there once.
+    /// Executed instructions of some blocks. An instruction that several blocks contain is there
+    /// once.
     pub fn annotate(&self, blocks: &[&'p Block]) -> Annotations<'p> {
         let mut targets = BTreeMap::new();
         for site in self.indirect_sites() {

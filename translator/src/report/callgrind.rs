@@ -1,8 +1,9 @@
-//! Writes a profile in callgrind's format, for each instruction, for `callgrind_annotate` and KCachegrind.
+//! Writes a profile in callgrind's format, for each instruction, for `callgrind_annotate` and
+//! KCachegrind.
 //!
-//! The costs are executed instructions (`Ir`). Calls have their number, but no inclusive cost, which a profile of blocks
-//! does not have. Addresses are those of the file. The sums are those of the blocks in the profile; a `desc` line states what
-//! the selection has omitted.
+//! The costs are executed instructions (`Ir`). Calls have their number, but no inclusive cost,
+//! which a profile of blocks does not have. Addresses are those of the file. The sums are those of
+//! the blocks in the profile; a `desc` line states what the selection has omitted.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -95,8 +96,8 @@ fn functions<'p>(analysis: &Analysis<'p>) -> BTreeMap<Key<'p>, Function<'p>> {
     all
 }
 
-/// Executions of each instruction of a block. Those that a signal prevented are taken from the end of the block, so that
-/// the sum is right; which ones they were is not known.
+/// Executions of each instruction of a block. Those that a signal prevented are taken from the end
+/// of the block, so that the sum is right; which ones they were is not known.
 fn costs(block: &Block) -> Vec<(u64, u64)> {
     let mut missing = block.unexecuted;
     let mut costs: Vec<(u64, u64)> =

@@ -1,4 +1,5 @@
-//! Writes the control flow of a function as a graph for Graphviz, with blocks coloured by their executions.
+//! Writes the control flow of a function as a graph for Graphviz, with blocks coloured by their
+//! executions.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +15,9 @@ const OMITTED: &str = "omitted";
 type Lines = BTreeMap<(u32, String, &'static str), u64>;
 
 impl Analysis<'_> {
-    /// The graph of all executed functions with a name; `None` if there is none. Edges to other functions lead to a node
-    /// of that function, and those from and to code that the selection omits to one node.
+    /// The graph of all executed functions with a name; `None` if there is none. Edges to other
+    /// functions lead to a node of that function, and those from and to code that the selection
+    /// omits to one node.
     pub fn dot(&self, function: &str) -> Option<String> {
         let blocks = self.blocks_of(function);
         let most = blocks.iter().map(|block| block.entries).max()?;
@@ -42,7 +44,8 @@ impl Analysis<'_> {
         Some(text + "}\n")
     }
 
-    /// The edges from some blocks, those of a function, and the numbers of the nodes of other functions, by name.
+    /// The edges from some blocks, those of a function, and the numbers of the nodes of other
+    /// functions, by name.
     fn lines(&self, blocks: &[&Block], function: &str) -> (Lines, BTreeMap<String, usize>) {
         let (mut lines, mut others) = (Lines::new(), BTreeMap::new());
         let mut add = |from: &Block, to: String, kind: EdgeKind, times: u64| {
@@ -137,7 +140,8 @@ mod tests {
         profile.selection = Some(Selected::default());
         let callee = profile.blocks.pop().unwrap();
         profile.edges.clear();
-        // The call leads to `g`, which returns; and the last block to another function by a direct jump.
+        // The call leads to `g`, which returns; and the last block to another function by a direct
+        // jump.
         profile.blocks[1].to_omitted = callee.entries;
         profile.blocks[2].from_omitted = callee.entries;
         let jump = &mut profile.blocks[3];

@@ -17,8 +17,8 @@ pub struct Function<'p> {
     pub instructions: u64,
     /// Executions of the block at its first instruction.
     pub entries: u64,
-    /// Edges to its first instruction that are calls, or that come from other functions. `None` if edges were not
-    /// recorded.
+    /// Edges to its first instruction that are calls, or that come from other functions. `None` if
+    /// edges were not recorded.
     pub calls: Option<u64>,
     /// Returns that were executed in it.
     pub returns: u64,
@@ -54,7 +54,8 @@ impl<'p> Analysis<'p> {
             add(&mut function.entries, if is_first { block.entries } else { 0 });
             add(&mut function.returns, if is_return { block.entries } else { 0 });
             function.blocks += 1;
-            // Rules select whole functions, so omitted blocks are in others, or in code without a known function.
+            // Rules select whole functions, so omitted blocks are in others, or in code without a
+            // known function.
             if let Some(calls) = function.calls.as_mut().filter(|_| is_first) {
                 add(calls, block.from_omitted);
             }

@@ -1,4 +1,5 @@
-//! Finds source lines of instructions in the files that a profile names, if these still have the same code.
+//! Finds source lines of instructions in the files that a profile names, if these still have the
+//! same code.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -11,7 +12,8 @@ use hmtt_probe::elf::Image;
 pub struct SourceLines<'p>(HashMap<&'p str, BTreeMap<u64, String>>);
 
 impl<'p> SourceLines<'p> {
-    /// Finds the lines of all instructions of some blocks. Blocks whose file has changed, or has no line table, have none.
+    /// Finds the lines of all instructions of some blocks. Blocks whose file has changed, or has no
+    /// line table, have none.
     pub fn find(blocks: impl IntoIterator<Item = &'p Block>) -> Self {
         let mut by_object: HashMap<&str, Vec<&Block>> = HashMap::new();
         for block in blocks {

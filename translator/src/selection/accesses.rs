@@ -19,27 +19,32 @@ pub struct Access {
     pub address: Address,
     /// What the instruction names.
     pub operand: Operand,
-    /// Whether the access is where `operand` says, with the base of `fs` from the start of the blocks.
+    /// Whether the access is where `operand` says, with the base of `fs` from the start of the
+    /// blocks.
     pub is_located: bool,
-    /// Number of bytes; of one element if there are several, and 0 if the instruction does not determine it.
+    /// Number of bytes; of one element if there are several, and 0 if the instruction does not
+    /// determine it.
     pub size: u32,
-    /// If it has several elements, of which some are accessed: which, and where they are from the address on.
+    /// If it has several elements, of which some are accessed: which, and where they are from the
+    /// address on.
     pub lanes: Option<Lanes>,
     /// Whether it reads or writes.
     pub direction: Direction,
-    /// Whether it depends on values other than the address and masks if memory is accessed: the store of a `cmpxchg`, or parts of
-    /// `xsavec`.
+    /// Whether it depends on values other than the address and masks if memory is accessed: the
+    /// store of a `cmpxchg`, or parts of `xsavec`.
     pub conditional: bool,
 }
 
-/// Returns the accesses of blocks that are executed one after the other, in program order. Operations are numbered through.
+/// Returns the accesses of blocks that are executed one after the other, in program order.
+/// Operations are numbered through.
 ///
-/// An instruction that reads and writes the same memory has two accesses with the same expression: the read, then the
-/// write. Within an instruction reads come before writes, except in `enter`, which pushes what it reads one by one.
+/// An instruction that reads and writes the same memory has two accesses with the same expression:
+/// the read, then the write. Within an instruction reads come before writes, except in `enter`,
+/// which pushes what it reads one by one.
 ///
-/// Addresses are [sets](Address::Set) in vector gathers and scatters, loads and stores under a mask, strings with a repeat prefix, `bt`, `bts`, `btr`
-/// and `btc` with the bit's number in a register, tile loads and stores, `clzero`, and extended states of the processor
-/// (`xsave`).
+/// Addresses are [sets](Address::Set) in vector gathers and scatters, loads and stores under a
+/// mask, strings with a repeat prefix, `bt`, `bts`, `btr` and `btc` with the bit's number in a
+/// register, tile loads and stores, `clzero`, and extended states of the processor (`xsave`).
 pub fn path_accesses(blocks: &[Block], equality: Equality) -> Vec<Access> {
     let mut factory = InstructionInfoFactory::new();
     let mut state = State::new(equality);

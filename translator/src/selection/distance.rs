@@ -1,6 +1,7 @@
 //! Distances between expressions: how likely two accesses are in different chunks of memory.
 //!
-//! The values, and the decision tree of each template, are those of the paper (see [`selection`](super)).
+//! The values, and the decision tree of each template, are those of the paper (see
+//! [`selection`](super)).
 
 use std::cmp::Ordering;
 
@@ -10,12 +11,13 @@ use crate::extent::Chunk;
 /// A distance: 0, 1, 3, 4 or 5. Zero: the two are probably in the same chunk.
 pub type Distance = u32;
 
-/// The distance of expressions that are certainly in different chunks, and the average of one that has no other to be
-/// compared with.
+/// The distance of expressions that are certainly in different chunks, and the average of one that
+/// has no other to be compared with.
 const FAR: Distance = 5;
 
 impl Expression {
-    /// Returns the distance to another expression of the same template. `None`: the templates differ.
+    /// Returns the distance to another expression of the same template. `None`: the templates
+    /// differ.
     pub fn distance(&self, other: &Expression, chunk: Chunk) -> Option<Distance> {
         let same_segment = self.segment == other.segment;
         let penalty = |differs: bool, points: Distance| if differs { points } else { 0 };
@@ -57,7 +59,8 @@ pub struct Average {
 }
 
 impl Average {
-    /// Returns the average of distances. Without any it is 5, since nothing else represents the expression.
+    /// Returns the average of distances. Without any it is 5, since nothing else represents the
+    /// expression.
     pub fn of(distances: impl Iterator<Item = Distance>) -> Self {
         let add = |(sum, count), distance| (sum + u64::from(distance), count + 1);
         match distances.fold((0, 0), add) {

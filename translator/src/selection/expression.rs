@@ -7,7 +7,8 @@ use iced_x86::Register;
 /// The value of a register between two writes to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Versioned {
-    /// The register as the address names it: `RAX`, `EAX`, or `AL` as the index of `xlat`; `FS` for its base address.
+    /// The register as the address names it: `RAX`, `EAX`, or `AL` as the index of `xlat`; `FS` for
+    /// its base address.
     pub register: Register,
     /// Number of writes to the full register since the start of the block.
     pub version: u32,
@@ -25,7 +26,8 @@ pub struct Index {
 /// The three parts of an expression, of which the first decides the template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Template {
-    /// RRI: a register, an index and an immediate value. Dynamic memory and the stack are addressed in this way.
+    /// RRI: a register, an index and an immediate value. Dynamic memory and the stack are addressed
+    /// in this way.
     Rri {
         /// The base.
         base: Versioned,
@@ -34,15 +36,17 @@ pub enum Template {
         /// The displacement, in bytes.
         displacement: i64,
     },
-    /// IRR: an immediate address, an index and a register. Static memory is addressed in this way: by addresses
-    /// relative to `rip`, by absolute addresses, and by an index without a base register.
+    /// IRR: an immediate address, an index and a register. Static memory is addressed in this way:
+    /// by addresses relative to `rip`, by absolute addresses, and by an index without a base
+    /// register.
     Irr {
         /// The base, as an absolute address; relative to the segment's base if there is a segment.
         base: u64,
         /// The index, if there is one.
         index: Option<Index>,
-        /// A register that is added. An instruction with a base register counts as [`Rri`](Self::Rri), so there is one
-        /// only if values are compared and another register is known to hold a static address.
+        /// A register that is added. An instruction with a base register counts as
+        /// [`Rri`](Self::Rri), so there is one only if values are compared and another register is
+        /// known to hold a static address.
         displacement: Option<Versioned>,
     },
 }
@@ -50,8 +54,8 @@ pub enum Template {
 /// The expression of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Expression {
-    /// `FS`, if the address is relative to its base. The bases of the other segments are 0 (`gs` does not occur in
-    /// blocks).
+    /// `FS`, if the address is relative to its base. The bases of the other segments are 0 (`gs`
+    /// does not occur in blocks).
     pub segment: Option<Versioned>,
     /// Base, index and displacement.
     pub template: Template,
@@ -70,7 +74,8 @@ impl Expression {
 pub enum Address {
     /// It is the value of an expression.
     Expression(Expression),
-    /// No expression describes which addresses the instruction accesses. Such an access equals no other one.
+    /// No expression describes which addresses the instruction accesses. Such an access equals no
+    /// other one.
     Set,
 }
 

@@ -1,4 +1,5 @@
-//! What is known of registers at an instruction of a block: their versions, and values that follow from older ones.
+//! What is known of registers at an instruction of a block: their versions, and values that follow
+//! from older ones.
 //!
 //! State of the start of a block: every register has version 0 and its own value.
 
@@ -10,13 +11,15 @@ use crate::block::Operation;
 /// Which accesses are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Equality {
-    /// Those that name the same registers, of the same versions, and the same displacement. This is the published
-    /// method.
+    /// Those that name the same registers, of the same versions, and the same displacement. This is
+    /// the published method.
     #[default]
     Versions,
-    /// In addition, a register whose value is that of an older version of some register plus a constant is replaced by
-    /// these two. So the accesses of `push` and `pop` have the same base. Known are the results of
-    /// - `mov` between 64-bit registers, and `lea` of a 64-bit register from one register or relative to `rip`;
+    /// In addition, a register whose value is that of an older version of some register plus a
+    /// constant is replaced by these two. So the accesses of `push` and `pop` have the same base.
+    /// Known are the results of
+    /// - `mov` between 64-bit registers, and `lea` of a 64-bit register from one register or
+    ///   relative to `rip`;
     /// - `add` and `sub` of a constant to a 64-bit register, `inc` and `dec`;
     /// - `push`, `pop`, `call`, `ret`, `enter` and `leave`, as to `rsp` and `rbp`.
     Values,
@@ -115,7 +118,8 @@ impl State {
         }
     }
 
-    /// The destination, by number, and its value, of an instruction that sets it to another register plus a constant.
+    /// The destination, by number, and its value, of an instruction that sets it to another
+    /// register plus a constant.
     fn sum(&self, instruction: &Instruction) -> Option<(usize, Value)> {
         let is_register = instruction.op0_kind() == OpKind::Register;
         let to = instruction.op0_register();

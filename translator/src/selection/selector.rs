@@ -1,7 +1,7 @@
 //! Chooses which accesses of a block, or of blocks one after the other, are traced.
 //!
-//! Equal accesses form a class, which its first access represents. Classes are chosen by score, as items of a knapsack
-//! problem that all have the same weight: as many as the setting allows.
+//! Equal accesses form a class, which its first access represents. Classes are chosen by score, as
+//! items of a knapsack problem that all have the same weight: as many as the setting allows.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,8 +13,8 @@ use super::distance::Average;
 use super::expression::Expression;
 use crate::extent::{Chunk, Omega, Selector};
 
-/// The rank of a class: its number of accesses, then its average distance to the others of its template. Ties are
-/// broken by program order.
+/// The rank of a class: its number of accesses, then its average distance to the others of its
+/// template. Ties are broken by program order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Score {
     /// Number of accesses of the class.
@@ -28,8 +28,8 @@ pub struct Score {
 pub enum Coverage {
     /// Its representative is traced: the addresses of its accesses are known.
     Traced,
-    /// It is at distance zero from a traced representative, of which this is the index of the first one: its chunk is probably
-    /// known.
+    /// It is at distance zero from a traced representative, of which this is the index of the first
+    /// one: its chunk is probably known.
     Near(usize),
     /// Nothing is known of it.
     Missed,
@@ -55,8 +55,8 @@ pub struct Selection {
     pub chosen: Vec<usize>,
     /// All representatives in program order. Empty if every access is traced.
     pub representatives: Vec<Representative>,
-    /// Indices of the traced representatives in [`representatives`](Self::representatives), in the order in which they
-    /// were chosen.
+    /// Indices of the traced representatives in [`representatives`](Self::representatives), in the
+    /// order in which they were chosen.
     pub order: Vec<usize>,
     /// For each access the index of its representative. `None`: it is traced for itself.
     pub represented_by: Vec<Option<usize>>,
@@ -185,8 +185,8 @@ fn scored(classes: &[Class], chunk: Chunk) -> Vec<Representative> {
     classes.iter().enumerate().map(score).collect()
 }
 
-/// Chooses as many representatives as the capacity allows, the best first. Those at distance zero from a chosen one are
-/// frozen: they are passed over as long as there are others.
+/// Chooses as many representatives as the capacity allows, the best first. Those at distance zero
+/// from a chosen one are frozen: they are passed over as long as there are others.
 fn order(representatives: &[Representative], near: &[Vec<usize>], capacity: usize) -> Vec<usize> {
     let mut waiting: Vec<usize> = (0..representatives.len()).collect();
     waiting.sort_by_key(|one| Reverse(representatives[*one].score));

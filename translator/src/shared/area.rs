@@ -7,8 +7,8 @@
 //!
 //! Those are addresses, most of which are not mapped; [`parts`] has the places in the file.
 //!
-//! Invariant: everything that is read from here may have been written by the program. Offsets are those of the layout
-//! and of area numbers, never values that were read.
+//! Invariant: everything that is read from here may have been written by the program. Offsets are
+//! those of the layout and of area numbers, never values that were read.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -31,7 +31,8 @@ pub struct Areas {
 }
 
 impl Areas {
-    /// Header and areas that the process has at an address. `when_full`: [`area::WAIT`] or [`area::DROP`].
+    /// Header and areas that the process has at an address. `when_full`: [`area::WAIT`] or
+    /// [`area::DROP`].
     pub fn new(memory: Memory, base: RunAddr, when_full: u32) -> Self {
         Areas { memory, base, when_full }
     }
@@ -104,8 +105,8 @@ impl<'m> Area<'m> {
         self.memory.long(self.fields + u64::from(offset)).store(value, Ordering::SeqCst);
     }
 
-    /// Bytes of a chunk from its start to an address that the thread has stored, which may be in its slack; `None` if
-    /// that is no address of the chunk.
+    /// Bytes of a chunk from its start to an address that the thread has stored, which may be in
+    /// its slack; `None` if that is no address of the chunk.
     pub fn bytes_until(self, chunk: u64, end: u64) -> Option<u64> {
         let length = end.checked_sub(self.address.0 + ring::chunk_at(chunk))?;
         (length <= ring::CHUNK_BYTES + ring::SLACK_BYTES && length.is_multiple_of(4))
@@ -117,11 +118,12 @@ impl<'m> Area<'m> {
         self.memory.copy_to(parts::chunk(self.number, chunk) + from, bytes);
     }
 
-    /// Writes to the ring of a stopped thread that its next block does not follow its last one, unless that is the last
-    /// thing in the chunk. Returns the new pointer; the same one if it is no address of the ring.
+    /// Writes to the ring of a stopped thread that its next block does not follow its last one,
+    /// unless that is the last thing in the chunk. Returns the new pointer; the same one if it is
+    /// no address of the ring.
     ///
-    /// Blocks are entered where the ring is checked, so there is at most one such note after each series of unchecked
-    /// blocks in the slack.
+    /// Blocks are entered where the ring is checked, so there is at most one such note after each
+    /// series of unchecked blocks in the slack.
     pub fn mark_start(self, pointer: u64) -> u64 {
         let Some((at, length)) = self.place(pointer) else { return pointer };
         let start = ring::note(ring::START, 0);
@@ -137,8 +139,8 @@ impl<'m> Area<'m> {
         if is_marked { pointer } else { self.write_unit(pointer, start.into()) }
     }
 
-    /// Writes a number to the ring of a stopped thread. Returns the new pointer; the same one if it is no address of the
-    /// ring, or if the chunk is full to the end of its slack.
+    /// Writes a number to the ring of a stopped thread. Returns the new pointer; the same one if it
+    /// is no address of the ring, or if the chunk is full to the end of its slack.
     pub fn write_number(self, pointer: u64, number: u32) -> u64 {
         match self.place(pointer) {
             Some((at, length)) if length < ring::CHUNK_BYTES + ring::SLACK_BYTES => {
@@ -161,8 +163,8 @@ impl<'m> Area<'m> {
         words.into_iter().fold(pointer, |pointer, word| self.write_number(pointer, word))
     }
 
-    /// Writes a number to the ring of a stopped thread that has stored the slots behind it already. Returns the pointer
-    /// behind them; the same one if that is no address of the ring.
+    /// Writes a number to the ring of a stopped thread that has stored the slots behind it already.
+    /// Returns the pointer behind them; the same one if that is no address of the ring.
     pub fn write_number_before_slots(self, pointer: u64, number: u32, slots: usize) -> u64 {
         let after = pointer.checked_add(8 * (1 + slots as u64));
         match after.filter(|after| self.place(*after).is_some()) {

@@ -1,7 +1,8 @@
 //! Where the parts of the areas are in memory and in its file.
 //!
-//! Addresses of chunks are far apart, because their ends are multiples of [`CHUNK_STRIDE`](ring::CHUNK_STRIDE). The file contains
-//! them one after the other, and only they are mapped:
+//! Addresses of chunks are far apart, because their ends are multiples of
+//! [`CHUNK_STRIDE`](ring::CHUNK_STRIDE). The file contains them one after the other, and only they
+//! are mapped:
 //!
 //! ```text
 //! file     header | fields of area 0 | fields of area 1 | ... | page | chunk 0, slack | chunk 1, slack | ... of area 0 | of area 1 | ...
@@ -9,8 +10,8 @@
 //! memory   the file up to CHUNKS_AT, at 0; then of each area the fields, and each chunk with the page before it
 //! ```
 //!
-//! The page before a chunk is the last page of slack of the chunk before, which is mapped already ([`Part::from`]). In its second
-//! place nobody accesses it.
+//! The page before a chunk is the last page of slack of the chunk before, which is mapped already
+//! ([`Part::from`]). In its second place nobody accesses it.
 
 use crate::layout::{PAGE_BYTES, area, ring};
 

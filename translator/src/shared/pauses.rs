@@ -1,7 +1,8 @@
-//! Measures how long threads execute code of the cache: pauses move the begin of the chunk on that a thread fills.
+//! Measures how long threads execute code of the cache: pauses move the begin of the chunk on that
+//! a thread fills.
 //!
-//! Times are those of the time stamp counter. Invariant: the fields are written by the program too. Whatever they contain,
-//! nothing else than the measured times depends on them.
+//! Times are those of the time stamp counter. Invariant: the fields are written by the program too.
+//! Whatever they contain, nothing else than the measured times depends on them.
 
 use super::Area;
 use crate::layout::area;
@@ -12,7 +13,8 @@ impl Area<'_> {
         self.set(area::SINCE, now);
     }
 
-    /// When a stopped thread in the cache paused: at its system call, or at its request; now if it is in neither.
+    /// When a stopped thread in the cache paused: at its system call, or at its request; now if it
+    /// is in neither.
     pub fn paused_at(self, now: u64) -> u64 {
         let called_at = self.get(area::CALLED_AT).any();
         let at = match called_at {

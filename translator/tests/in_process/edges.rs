@@ -61,7 +61,8 @@ fn edges(counted: &Counted, blocks: &[Numbered]) -> Edges {
     all
 }
 
-/// Checks the edges of a program. `executed`: addresses of all executed instructions. `numbers`: those in the ring.
+/// Checks the edges of a program. `executed`: addresses of all executed instructions. `numbers`:
+/// those in the ring.
 pub fn check(seed: u64, cache: &Cache<Direct>, executed: &[u64], numbers: &[u32]) {
     let blocks = described(cache, 0);
     let mut expected = Edges::new();

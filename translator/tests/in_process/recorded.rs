@@ -189,7 +189,8 @@ fn differing(at: u64) -> Extent {
     [Extent::Chosen, Extent::By(half()), Extent::Nothing, Extent::Chosen][(at / 4 % 4) as usize]
 }
 
-/// Checks that blocks record as much as is said of their addresses. Returns how many record less than all.
+/// Checks that blocks record as much as is said of their addresses. Returns how many record less
+/// than all.
 fn check_extents(cache: &Cache<Direct>, numbers: &[u32]) -> usize {
     let of_blocks = numbers.iter().filter_map(|number| Some((*number, cache.block(*number)?)));
     let mut less = 0;
@@ -265,7 +266,8 @@ fn recorded_accesses_are_those_of_plain_execution() {
                 check(&machine, (seed, round), &found, &expected);
                 accesses += found.len();
             } else {
-                // Executions of an instruction may follow each other, if nothing in between is chosen.
+                // Executions of an instruction may follow each other, if nothing in between is
+                // chosen.
                 assert_eq!(foreign(&found, &expected), None, "seed {seed}, round {round}");
                 chosen += found.len();
                 let at = |one: &Made| (one.0, one.2);

@@ -38,10 +38,12 @@ fn write_loop(machine: &Machine) {
     machine.code.write(0, &asm.assemble(machine.code.start).unwrap());
 }
 
-/// What a monitor has read: the number of block numbers, how many of them were 0, and the ticks of chunks.
+/// What a monitor has read: the number of block numbers, how many of them were 0, and the ticks of
+/// chunks.
 type Read = (u64, u64, u64);
 
-/// Reads full chunks in order until the program has ended. `pause`: how long it waits before it frees a chunk.
+/// Reads full chunks in order until the program has ended. `pause`: how long it waits before it
+/// frees a chunk.
 fn monitor(shared: &Shared, ends: &AtomicBool, pause: Duration) -> Read {
     let (mut numbers, mut zeros, mut ticks, mut chunk) = (0, 0, 0, 0u32);
     loop {
@@ -70,7 +72,8 @@ fn monitor(shared: &Shared, ends: &AtomicBool, pause: Duration) -> Read {
     }
 }
 
-/// Runs the loop. Returns how many numbers the monitor read, were left in the ring and were dropped.
+/// Runs the loop. Returns how many numbers the monitor read, were left in the ring and were
+/// dropped.
 fn run(controller: Controller, when_full: u32, has_monitor: bool) -> (u64, u64, u64) {
     let (read, left, dropped) = run_slowed(controller, when_full, has_monitor, Duration::ZERO);
     (read.0, left, dropped)

@@ -165,7 +165,8 @@ impl Fields for StepFields<'_> {
     }
 }
 
-/// Checks that the emulation of the instruction at a step has the result that the processor's execution has.
+/// Checks that the emulation of the instruction at a step has the result that the processor's
+/// execution has.
 fn check_emulated(seed: u64, step: &Step, next: &Step) {
     // SAFETY: an arena, in which code is followed by more, or by memory that is not used yet.
     let code = unsafe { std::slice::from_raw_parts(step.rip as *const u8, MOST_BYTES) };
@@ -225,7 +226,8 @@ pub fn is_system_call(machine: &Machine, address: u64) -> bool {
     offset.and_then(|at| machine.code.bytes().get(at..at + 2)) == Some(&[0x0f, 0x05])
 }
 
-/// Checks that the blocks whose numbers were written are those that were executed, and that system calls are noted.
+/// Checks that the blocks whose numbers were written are those that were executed, and that system
+/// calls are noted.
 fn check_blocks(
     seed: u64,
     machine: &Machine,
@@ -263,8 +265,8 @@ fn executed(machine: &Machine, plain: &[Step]) -> Vec<u64> {
     executed
 }
 
-/// Checks at each step within a block that the numbers in the ring, and the one that is not written yet, are those of the
-/// blocks up to there.
+/// Checks at each step within a block that the numbers in the ring, and the one that is not written
+/// yet, are those of the blocks up to there.
 fn check_unwritten(
     seed: u64,
     machine: &Machine,

@@ -28,8 +28,8 @@ pub struct Changed {
     pub silent: usize,
 }
 
-/// Undoes some superblocks, and builds others of blocks that were executed one after the other. Makes blocks silent of which
-/// nothing is recorded.
+/// Undoes some superblocks, and builds others of blocks that were executed one after the other.
+/// Makes blocks silent of which nothing is recorded.
 pub fn change(cache: &mut Cache<Direct>, random: &mut Random, numbers: &[u32]) -> Changed {
     for number in 1..=cache.last_number() {
         if cache.is_superblock_in_use(number) && random.below(4) == 0 {

@@ -1,4 +1,5 @@
-//! Which memory instructions access, for all instructions: written as a table, and compared with what the processor does.
+//! Which memory instructions access, for all instructions: written as a table, and compared with
+//! what the processor does.
 
 mod forms;
 mod model;

@@ -121,7 +121,8 @@ fn exception(form: &Form, accesses: &[MemoryAccess]) -> Option<&'static str> {
     }
 }
 
-/// Whether the processor checks an operand as a whole before it writes the elements that a mask chooses.
+/// Whether the processor checks an operand as a whole before it writes the elements that a mask
+/// chooses.
 fn is_checked_as_whole(form: &Form) -> bool {
     use Mnemonic::{
         Maskmovdqu, Maskmovq, Vextractf32x4, Vextractf32x8, Vextractf64x2, Vextractf64x4,
@@ -187,7 +188,8 @@ struct Findings {
     difference: Option<String>,
 }
 
-/// Values of registers of a trial, with the address in a register near a border. The first ones are at a border with all lanes active.
+/// Values of registers of a trial, with the address in a register near a border. The first ones are
+/// at a border with all lanes active.
 pub fn trial(
     number: u64,
     accesses: &[MemoryAccess],

@@ -1,4 +1,5 @@
-//! A process that executes one instruction at a time with chosen values of registers, among pages of all kinds.
+//! A process that executes one instruction at a time with chosen values of registers, among pages
+//! of all kinds.
 
 use std::arch::is_x86_feature_detected;
 use std::ffi::c_void;
@@ -58,7 +59,8 @@ pub fn is_allowed(address: u64, is_write: bool) -> bool {
 /// The process. It shares its memory with the test, which may access all of it.
 pub struct Process {
     pid: Pid,
-    /// The memory of the pages, and where the first page of values and that of code are behind them.
+    /// The memory of the pages, and where the first page of values and that of code are behind
+    /// them.
     memory: *mut u8,
 }
 
@@ -119,7 +121,8 @@ impl Process {
         self.write(PAGES_BYTES + at - VALUES, bytes);
     }
 
-    /// Writes code that loads vectors and masks, and then executes the instruction. Returns where it starts.
+    /// Writes code that loads vectors and masks, and then executes the instruction. Returns where
+    /// it starts.
     pub fn set_code(&self, instruction: &[u8], uses_mmx: bool) -> u64 {
         let mut before = loads(uses_mmx).assemble(0).expect("encodable");
         before.extend_from_slice(&[0x90; 16]);

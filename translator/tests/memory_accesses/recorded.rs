@@ -1,4 +1,5 @@
-//! What blocks record of each form: the bytes that follow from the slots are those of the description.
+//! What blocks record of each form: the bytes that follow from the slots are those of the
+//! description.
 
 use std::collections::BTreeSet;
 

@@ -60,7 +60,8 @@ fn description(accesses: &[MemoryAccess]) -> String {
     if accesses.iter().any(has_mask) { text + ", other components by bits of eax" } else { text }
 }
 
-/// A line for each instruction: what it does with memory, and what it does so under a mask if that differs.
+/// A line for each instruction: what it does with memory, and what it does so under a mask if that
+/// differs.
 fn table() -> String {
     let mut rows: Vec<(String, Vec<String>)> = Vec::new();
     for form in forms::all() {

@@ -277,8 +277,8 @@ fn together(found: &Found, owners: Option<&Resolution>) -> Vec<Part> {
     parts
 }
 
-/// What is shown of files. They have the names of the memories, what is known of them, and who owns their pages.
-/// `split`: the groups of accesses.
+/// What is shown of files. They have the names of the memories, what is known of them, and who owns
+/// their pages. `split`: the groups of accesses.
 pub fn parts(found: &Found, files: &Files, split: Option<&OwnGroups>) -> Parts {
     let memories = |of: &Read| {
         of.ending.memories.iter().map(|known| (of.name.clone(), *known)).collect::<Vec<_>>()

@@ -1,4 +1,5 @@
-//! The row outcomes that cards have counted themselves, beside those that are derived from the accesses.
+//! The row outcomes that cards have counted themselves, beside those that are derived from the
+//! accesses.
 
 use hmtt::analysis::card_rows::{CardBank, CardOutcomes, CardRows};
 use hmtt::analysis::source::Part as SourcePart;

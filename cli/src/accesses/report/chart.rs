@@ -1,7 +1,8 @@
 //! What is shown of results: charts, tables, and sentences in place of what is not known.
 //!
-//! These parts are made once. The page's script draws them with zoom and values under the pointer, and [`svg`](super::svg)
-//! draws the same charts without a browser. So no chart exists in one of the two only, and both have the same words.
+//! These parts are made once. The page's script draws them with zoom and values under the pointer,
+//! and [`svg`](super::svg) draws the same charts without a browser. So no chart exists in one of
+//! the two only, and both have the same words.
 
 use serde::Serialize;
 
@@ -191,7 +192,8 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// A chart with a title and what it shows. Charts over time are as wide as the page, and zoomed together.
+    /// A chart with a title and what it shows. Charts over time are as wide as the page, and zoomed
+    /// together.
     pub fn new(
         [title, about]: [&str; 2],
         extent: (f64, f64),
@@ -252,7 +254,8 @@ impl Part {
 pub struct Parts {
     /// What is first: the sums.
     pub first: Vec<Part>,
-    /// The name of each memory, and its parts. The screen shows one of them at a time, and paper all.
+    /// The name of each memory, and its parts. The screen shows one of them at a time, and paper
+    /// all.
     pub memories: Vec<(String, Vec<Part>)>,
     /// What is of all memories.
     pub last: Vec<Part>,

@@ -186,7 +186,8 @@ fn numbers<const COUNT: usize>(output: &mut impl io::Read) -> Result<Option<[u64
     Ok(Some(all))
 }
 
-/// Reads the rows of the next state, which must be that of a piece; `None` if the output ends early.
+/// Reads the rows of the next state, which must be that of a piece; `None` if the output ends
+/// early.
 fn state(output: &mut impl io::Read, piece: u64) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     loop {

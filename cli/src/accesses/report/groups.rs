@@ -1,4 +1,5 @@
-//! Groups of accesses, by kernel, mark, function or thread: a chart and a table, and the same as JSON and CSV.
+//! Groups of accesses, by kernel, mark, function or thread: a chart and a table, and the same as
+//! JSON and CSV.
 
 use hmtt::analysis::split::GroupResult;
 use hmtt::analysis::summary::Sums;

@@ -1,8 +1,8 @@
 //! Writes charts as files into a directory: as SVG, or as PNG.
 //!
-//! All files are made beforehand under other names, so that an error leaves none of them, and none is replaced unless
-//! asked for. PNG is drawn from the SVG. Its texts need a font of the system; without one it is refused, because charts
-//! without numbers are of no use.
+//! All files are made beforehand under other names, so that an error leaves none of them, and none
+//! is replaced unless asked for. PNG is drawn from the SVG. Its texts need a font of the system;
+//! without one it is refused, because charts without numbers are of no use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Who owns the physical pages that were accessed, as tables: the shares that are resolved and that are not, and accesses by
-//! process and by mapping.
+//! Who owns the physical pages that were accessed, as tables: the shares that are resolved and that
+//! are not, and accesses by process and by mapping.
 
 use super::chart::{Part, Table};
 use super::numbers::{exact, share};

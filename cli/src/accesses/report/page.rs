@@ -1,9 +1,9 @@
 //! Makes the HTML page: the verdict and the parts as HTML, the charts as JSON, and the script that
 //! draws them.
 //!
-//! Names of files and messages come from outside. In the text they are escaped, and in the data `<` is, so that neither can
-//! end its element. The page's policy forbids all requests, and every script and style but those of HMTT, which it names by their
-//! hashes.
+//! Names of files and messages come from outside. In the text they are escaped, and in the data `<`
+//! is, so that neither can end its element. The page's policy forbids all requests, and every
+//! script and style but those of HMTT, which it names by their hashes.
 
 mod parts;
 
@@ -25,8 +25,8 @@ const SCRIPT: [&str; 8] = [
     include_str!("page.js"),
 ];
 
-/// Hashes of the script and the style with the line ends around them, as a content security policy states them: base64 of
-/// SHA-256. A test computes them.
+/// Hashes of the script and the style with the line ends around them, as a content security policy
+/// states them: base64 of SHA-256. A test computes them.
 const SCRIPT_HASH: &str = "sha256-5Fbtzc5k+m/MbmRNLsJi70BXmLx+fqZW85gf6a0i1Xw=";
 const STYLE_HASH: &str = "sha256-ClNth5qBD0Wf1XIJ6j98UcKOzGJmh/v2oVPLQFuXBSw=";
 
@@ -81,8 +81,8 @@ fn note_left_out(data: &mut Value, left_out: usize) {
     }
 }
 
-/// The page. `left_out`: how many memories have no charts over time. `names`: those of the files. `data`: what `--json`
-/// prints.
+/// The page. `left_out`: how many memories have no charts over time. `names`: those of the files.
+/// `data`: what `--json` prints.
 pub fn html(left_out: usize, names: &str, mut data: Value, parts: &Parts) -> String {
     note_left_out(&mut data, left_out);
     let title = text(&format!("Memory accesses of {names}"));

@@ -1,9 +1,11 @@
-//! Draws a chart as a standalone SVG file, for papers: with title, axes, units and legend, in light colours.
+//! Draws a chart as a standalone SVG file, for papers: with title, axes, units and legend, in light
+//! colours.
 //!
-//! It draws the charts of [`chart`](super::chart), which the page's script draws, too. The script needs a browser, because
-//! its charts follow the size of the window, and are zoomed; an engine that runs it would be by far the largest dependency
-//! of the command. So the five kinds of charts are drawn in two places, but what is drawn is made once. Names come from
-//! outside and are escaped; the file refers to no other one.
+//! It draws the charts of [`chart`](super::chart), which the page's script draws, too. The script
+//! needs a browser, because its charts follow the size of the window, and are zoomed; an engine
+//! that runs it would be by far the largest dependency of the command. So the five kinds of charts
+//! are drawn in two places, but what is drawn is made once. Names come from outside and are
+//! escaped; the file refers to no other one.
 
 mod content;
 mod labels;
@@ -18,7 +20,8 @@ use self::labels::{LETTER, Label, spaced};
 use super::chart::{Chart, Content, Style};
 use super::numbers::{powers, text, ticks};
 
-/// Size of a chart in pixels of CSS, which are 1/96 inch: 7.5 inches wide, as a page without its margins.
+/// Size of a chart in pixels of CSS, which are 1/96 inch: 7.5 inches wide, as a page without its
+/// margins.
 pub const WIDTH: f64 = 720.0;
 const PLOT_HEIGHT: f64 = 220.0;
 const LEFT: f64 = 84.0;

@@ -66,7 +66,8 @@ impl Described {
         format!("{address:>14}  {process:<PROCESS_WIDTH$}  {mapping}")
     }
 
-    /// Process, mapping and virtual address in words. A page without known owners has the reason in place of the process.
+    /// Process, mapping and virtual address in words. A page without known owners has the reason in
+    /// place of the process.
     pub fn names(&self) -> [String; 3] {
         let none = || "-".to_owned();
         let address = self.virtual_address.map_or_else(none, |at| format!("{at:#x}"));

@@ -1,4 +1,5 @@
-//! Prints groups: as a table of text, as an object of JSON, and as rows of CSV with the group's name before each.
+//! Prints groups: as a table of text, as an object of JSON, and as rows of CSV with the group's
+//! name before each.
 
 use std::io::{self, Write};
 

@@ -14,10 +14,12 @@ use crate::usage::ensure_usage;
 /// How results are split.
 #[derive(clap::Args)]
 pub struct SplitOptions {
-    /// Print the results of groups, too: by kernel and user, by two marks (mark=1,2), by function, or by thread
+    /// Print the results of groups, too: by kernel and user, by two marks (mark=1,2), by function,
+    /// or by thread
     #[arg(long, value_name = "kernel[=A,B]|mark=A,B|function|thread", value_parser = parse)]
     by: Option<Choice>,
-    /// Names of the functions of a capture's tags, for --by function: FILE.json of `hmtt tag --sink card`
+    /// Names of the functions of a capture's tags, for --by function: FILE.json of `hmtt tag --sink
+    /// card`
     #[cfg(feature = "tag")]
     #[arg(long, value_name = "MAP.json", requires = "by")]
     map: Option<PathBuf>,

@@ -1,5 +1,5 @@
-//! Writes the accesses of functions as a flame graph, as folded stacks, or as a profile in callgrind's format, and those of
-//! any groups over time for ui.perfetto.dev.
+//! Writes the accesses of functions as a flame graph, as folded stacks, or as a profile in
+//! callgrind's format, and those of any groups over time for ui.perfetto.dev.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -25,13 +25,15 @@ pub struct ProfileOptions {
     #[cfg(feature = "tag")]
     #[arg(long, value_name = "FILE.svg", requires = "by")]
     flame: Option<PathBuf>,
-    /// Write the accesses of functions as folded stacks, the input of programs that draw flame graphs
+    /// Write the accesses of functions as folded stacks, the input of programs that draw flame
+    /// graphs
     #[arg(long, value_name = "FILE", requires = "by")]
     folded: Option<PathBuf>,
     /// Write the accesses of functions as a profile for callgrind_annotate and KCachegrind
     #[arg(long, value_name = "FILE", requires = "by")]
     callgrind: Option<PathBuf>,
-    /// Write the accesses of each group and thread over time as counters, in Chrome's trace format, for ui.perfetto.dev
+    /// Write the accesses of each group and thread over time as counters, in Chrome's trace format,
+    /// for ui.perfetto.dev
     #[arg(long, value_name = "FILE.json", requires = "by")]
     perfetto: Option<PathBuf>,
     /// Overwrite files
@@ -60,13 +62,15 @@ impl ProfileOptions {
     /// Checks all that can be checked before files are read. Nothing is created.
     ///
     /// # Errors
-    /// A file exists, is an input, or is named twice; or accesses are not split by function, or are inclusive.
+    /// A file exists, is an input, or is named twice; or accesses are not split by function, or are
+    /// inclusive.
     pub fn check(&self, options: &Options, split: &SplitOptions) -> Result<()> {
         let mut paths = self.paths_of_functions();
         for path in &paths {
             let name = path.display();
             ensure_usage(split.is_by_function(), || format!("{name}: is for --by function"))?;
-            // Inclusive accesses are in several groups, of which none is known to be the caller of another one.
+            // Inclusive accesses are in several groups, of which none is known to be the caller of
+            // another one.
             ensure_usage(!split.is_inclusive(), || {
                 format!(
                     "{name}: has accesses of the functions themselves, which --inclusive does not count"

@@ -1,4 +1,5 @@
-//! Defines the arguments of `hmtt dataset push`: `hmtt-push` parses them, `hmtt` completes and describes them.
+//! Defines the arguments of `hmtt dataset push`: `hmtt-push` parses them, `hmtt` completes and
+//! describes them.
 
 use std::path::PathBuf;
 
@@ -21,10 +22,12 @@ pub struct Arguments {
     /// s3://BUCKET/FOLDER, gs://BUCKET/FOLDER or az://CONTAINER/FOLDER
     #[arg(value_name = "URL")]
     pub url: String,
-    /// Read all parts from the object store, and compare their BLAKE3 hashes with those of the files
+    /// Read all parts from the object store, and compare their BLAKE3 hashes with those of the
+    /// files
     #[arg(long)]
     pub verify: bool,
-    /// Where parts were merged after they had been copied, remove those that the data set does not have any more
+    /// Where parts were merged after they had been copied, remove those that the data set does not
+    /// have any more
     #[arg(long)]
     pub replace: bool,
 }

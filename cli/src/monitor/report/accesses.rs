@@ -1,7 +1,8 @@
-//! Joins a profile with the accesses that `hmtt tag report --json` attributes to blocks and loops, by file and address.
+//! Joins a profile with the accesses that `hmtt tag report --json` attributes to blocks and loops,
+//! by file and address.
 //!
-//! Profile and report are of two runs. A tagged block may contain calls, and then consists of several blocks of the profile,
-//! of which the first one is joined. Neither file is trusted.
+//! Profile and report are of two runs. A tagged block may contain calls, and then consists of
+//! several blocks of the profile, of which the first one is joined. Neither file is trusted.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -24,7 +25,8 @@ struct Region {
     accesses: Value,
 }
 
-/// A block or loop of a report, with how often its first instruction was executed in the run of the profile.
+/// A block or loop of a report, with how often its first instruction was executed in the run of the
+/// profile.
 struct Joined {
     region: Region,
     executions: u64,
@@ -41,7 +43,8 @@ impl Accesses {
     /// Reads a report, and joins it with a profile.
     ///
     /// # Errors
-    /// It cannot be read, is not the JSON of `hmtt tag report`, or has no accesses of code in the profile.
+    /// It cannot be read, is not the JSON of `hmtt tag report`, or has no accesses of code in the
+    /// profile.
     pub fn read(report: &Path, profile: &Profile) -> Result<Self> {
         let path = shown(report);
         let text = std::fs::read(report).with_context(|| format!("cannot read {path}"))?;
@@ -138,8 +141,9 @@ fn join(regions: Vec<Region>, files: &HashMap<&str, Vec<(u64, u64)>>) -> Vec<Joi
     joined
 }
 
-/// For each file, addresses at which the executions of instructions change, ascending, and those from there on. Blocks may
-/// overlap: an instruction is executed as often as all blocks that contain it together.
+/// For each file, addresses at which the executions of instructions change, ascending, and those
+/// from there on. Blocks may overlap: an instruction is executed as often as all blocks that
+/// contain it together.
 fn files(profile: &Profile) -> HashMap<&str, Vec<(u64, u64)>> {
     let mut changes = HashMap::<&str, Vec<(u64, i128)>>::new();
     for block in &profile.blocks {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::accesses::Accesses;
 
-/// The profile with the hottest blocks only, and the tables of the report. `accesses`: those of another run.
+/// The profile with the hottest blocks only, and the tables of the report. `accesses`: those of
+/// another run.
 pub fn object(analysis: &Analysis<'_>, top: usize, accesses: Option<&Accesses>) -> String {
     let profile = analysis.profile;
     let functions = analysis.functions().into_iter().take(top).map(|one| {

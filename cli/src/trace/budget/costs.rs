@@ -1,7 +1,9 @@
-//! Counts what recording a program costs, and what each function would cost with less of its accesses recorded.
+//! Counts what recording a program costs, and what each function would cost with less of its
+//! accesses recorded.
 //!
-//! Counted are the units that threads write, and in some of their chunks the executions of each block. A block is decoded from
-//! its code, and accesses are chosen by the code that does so when a program is recorded.
+//! Counted are the units that threads write, and in some of their chunks the executions of each
+//! block. A block is decoded from its code, and accesses are chosen by the code that does so when a
+//! program is recorded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +35,8 @@ pub struct Costs {
     pub seen_units: u64,
     /// Numbers of blocks and paths among these.
     pub seen_numbers: u64,
-    /// What each function would write and record in those chunks, at each level: see [`Counter::levels`].
+    /// What each function would write and record in those chunks, at each level: see
+    /// [`Counter::levels`].
     pub functions: HashMap<FunctionKey, Vec<Level>>,
 }
 

@@ -1,8 +1,10 @@
-//! Chooses how much is recorded of each function: the most accesses for a number of units that may be written.
+//! Chooses how much is recorded of each function: the most accesses for a number of units that may
+//! be written.
 //!
-//! Each function has several levels, of which one is chosen (a knapsack problem with multiple choice). The steps from one
-//! level to the next are taken in the order of what they gain for each unit that they cost, which is optimal up to one step
-//! (H. Kellerer, U. Pferschy, D. Pisinger, *Knapsack Problems*, 2004, 11.2).
+//! Each function has several levels, of which one is chosen (a knapsack problem with multiple
+//! choice). The steps from one level to the next are taken in the order of what they gain for each
+//! unit that they cost, which is optimal up to one step (H. Kellerer, U. Pferschy, D. Pisinger,
+//! *Knapsack Problems*, 2004, 11.2).
 
 use std::cmp::Ordering;
 
@@ -25,8 +27,8 @@ struct Step {
     worth: f64,
 }
 
-/// The steps of a function on the upper convex hull of its levels, of which none is worth more than the one before it. The first
-/// level is what is chosen without a step.
+/// The steps of a function on the upper convex hull of its levels, of which none is worth more than
+/// the one before it. The first level is what is chosen without a step.
 fn steps(function: usize, levels: &[Level]) -> Vec<Step> {
     let mut all: Vec<Step> = Vec::new();
     for (to, level) in levels.iter().enumerate().skip(1) {
@@ -49,8 +51,8 @@ fn steps(function: usize, levels: &[Level]) -> Vec<Step> {
     all
 }
 
-/// Chooses a level of each function, so that all together cost at most so many units besides those of the first levels. Returns
-/// the indices of the levels.
+/// Chooses a level of each function, so that all together cost at most so many units besides those
+/// of the first levels. Returns the indices of the levels.
 pub fn choose(functions: &[Vec<Level>], most_units: f64) -> Vec<usize> {
     let mut all: Vec<Step> =
         functions.iter().enumerate().flat_map(|(at, levels)| steps(at, levels)).collect();

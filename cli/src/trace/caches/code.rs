@@ -11,7 +11,8 @@ use super::model::Misses;
 #[derive(Default)]
 pub struct Code {
     functions: Vec<Described>,
-    /// Functions of instructions with accesses, by number from 1 on. A later block may have replaced an earlier one.
+    /// Functions of instructions with accesses, by number from 1 on. A later block may have
+    /// replaced an earlier one.
     function_of: HashMap<u64, u32>,
     instructions: Vec<Instruction>,
 }

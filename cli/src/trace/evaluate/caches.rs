@@ -1,6 +1,7 @@
 //! Makes the accesses that each setting records in caches of its own, and all accesses in others.
 //!
-//! Only the first level is compared. Levels behind it are simulated if one of them removes lines from those before it.
+//! Only the first level is compared. Levels behind it are simulated if one of them removes lines
+//! from those before it.
 
 use hmtt::access_trace::{ElementBudget, Elements, Refused};
 use hmtt::cache::{AccessKind, CacheConfiguration, CacheError, Counters, Hierarchy};
@@ -63,7 +64,8 @@ impl Caches {
         first(&self.chosen[setting])
     }
 
-    /// Makes the accesses of an execution of a block. `recorded_by`: the settings that record each access, by its place.
+    /// Makes the accesses of an execution of a block. `recorded_by`: the settings that record each
+    /// access, by its place.
     pub fn execute(&mut self, mut made: &[(u16, Made)], recorded_by: &[Vec<u16>]) {
         while let [(place, first), ..] = made {
             if first.elements == 1 {
@@ -72,7 +74,8 @@ impl Caches {
                 made = &made[1..];
                 continue;
             }
-            // All operands of a repeated instruction are recorded in all settings; their elements are accessed in turn.
+            // All operands of a repeated instruction are recorded in all settings; their elements
+            // are accessed in turn.
             let count = made.iter().take_while(|(_, one)| one.pc == first.pc).count();
             let place = usize::from(*place);
             let mut instruction = std::mem::take(&mut self.instruction);

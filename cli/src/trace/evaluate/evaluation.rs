@@ -1,6 +1,8 @@
-//! Weights what settings record of each block by its executions, and compares addresses of the full trace.
+//! Weights what settings record of each block by its executions, and compares addresses of the full
+//! trace.
 //!
-//! Accuracies are counted as `hmtt info` counts them: an execution counts as a whole, even if it ended early.
+//! Accuracies are counted as `hmtt info` counts them: an execution counts as a whole, even if it
+//! ended early.
 
 use hmtt::access_trace::{Executed, ThreadAccess, Visitor};
 use hmtt_format::access_trace::{Accuracy, BlockAccesses, Made, Place};
@@ -61,7 +63,8 @@ pub struct Results {
     pub executions: u64,
     /// All accesses of these blocks.
     pub accesses: u128,
-    /// Executions that are left out, because the code of the block is not that of its accesses, or there are too many blocks.
+    /// Executions that are left out, because the code of the block is not that of its accesses, or
+    /// there are too many blocks.
     pub unplanned: u64,
 }
 
@@ -159,8 +162,8 @@ impl Check {
     }
 }
 
-/// The place of an access that was made: the next one of its instruction, or the last one again if that has several elements.
-/// Instructions without accesses are passed over.
+/// The place of an access that was made: the next one of its instruction, or the last one again if
+/// that has several elements. Instructions without accesses are passed over.
 fn place(block: &BlockAccesses, next: usize, made: &Made) -> Option<usize> {
     let last = next.checked_sub(1).and_then(|last| Some((last, block.accesses.get(last)?)));
     if let Some((last, access)) = last
@@ -193,7 +196,8 @@ impl Visitor for Evaluation {
         counted.executions += 1;
         let is_planned = counted.plan.is_some();
         self.unplanned += u64::from(!is_planned);
-        // A forged block may have many accesses, and only those of a plan are few enough to be searched.
+        // A forged block may have many accesses, and only those of a plan are few enough to be
+        // searched.
         self.next = if is_planned { 0 } else { usize::MAX };
     }
 

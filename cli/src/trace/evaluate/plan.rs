@@ -1,7 +1,7 @@
 //! Finds what each setting records of a block.
 //!
-//! The block is decoded from the code in the file. Its accesses must be those that the file describes, which a full trace has in
-//! program order; otherwise there is no plan.
+//! The block is decoded from the code in the file. Its accesses must be those that the file
+//! describes, which a full trace has in program order; otherwise there is no plan.
 
 use std::collections::HashMap;
 
@@ -47,7 +47,8 @@ pub struct Plan {
 type Known = HashMap<(Chunk, u16, Vec<u16>), usize>;
 
 impl Plan {
-    /// Decodes a block, and finds what is recorded of it. `None`: the code is not that of the described accesses.
+    /// Decodes a block, and finds what is recorded of it. `None`: the code is not that of the
+    /// described accesses.
     pub fn new(described: &BlockAccesses, settings: &Settings) -> Option<Self> {
         let block = decoded(described)?;
         let accesses = selection::accesses(&block, Equality::Values);

@@ -31,7 +31,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// All pairs of a share and a size of chunks. All accesses are recorded in one way only, and nothing is compared twice.
+    /// All pairs of a share and a size of chunks. All accesses are recorded in one way only, and
+    /// nothing is compared twice.
     pub fn new(shares: &[Share], chunks: &[Chunk], equality: Equality) -> Self {
         let mut selectors = Vec::new();
         for share in shares {

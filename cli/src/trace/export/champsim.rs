@@ -10,13 +10,16 @@
 //! | 16 | 16 | two addresses that it writes |
 //! | 32 | 32 | four addresses that it reads |
 //!
-//! A register or address of 0 is none. Register 6 is the stack pointer, 25 the flags and 26 the instruction pointer: ChampSim
-//! infers the kind of a branch from which of these are read and written, and whether another register is read. So a branch has
-//! those that its kind must have, before others; an indirect one that reads no other register has [`FROM_MEMORY`].
+//! A register or address of 0 is none. Register 6 is the stack pointer, 25 the flags and 26 the
+//! instruction pointer: ChampSim infers the kind of a branch from which of these are read and
+//! written, and whether another register is read. So a branch has those that its kind must have,
+//! before others; an indirect one that reads no other register has [`FROM_MEMORY`].
 //!
-//! What does not fit in a record is left out: of registers general ones are kept before flags, and these before others; accesses
-//! are counted. A repeated string instruction is one instruction, as processors and `hmtt monitor` count it, and accesses the first element in
-//! each cache line for which there is a place. Or, if that is asked for, it has a record for each element, as in the traces of Pin.
+//! What does not fit in a record is left out: of registers general ones are kept before flags, and
+//! these before others; accesses are counted. A repeated string instruction is one instruction, as
+//! processors and `hmtt monitor` count it, and accesses the first element in each cache line for
+//! which there is a place. Or, if that is asked for, it has a record for each element, as in the
+//! traces of Pin.
 
 use std::io::{self, Write};
 
@@ -36,7 +39,8 @@ const READ: usize = 12;
 const WRITTEN_ADDRESSES: usize = 16;
 const READ_ADDRESSES: usize = 32;
 
-/// Numbers of general registers, in the order of encodings: `rax`, `rcx`, `rdx`, `rbx`, `rsp`, `rbp`, `rsi`, `rdi`, `r8`...
+/// Numbers of general registers, in the order of encodings: `rax`, `rcx`, `rdx`, `rbx`, `rsp`,
+/// `rbp`, `rsi`, `rdi`, `r8`...
 const GENERAL: [u8; 16] = [10, 9, 8, 7, STACK_POINTER, 5, 4, 3, 11, 12, 13, 14, 15, 16, 17, 18];
 const STACK_POINTER: u8 = 6;
 const SEGMENT: u8 = 23;
@@ -76,7 +80,8 @@ const PLACES: [usize; 2] =
     [(RECORD_BYTES - READ_ADDRESSES) / 8, (READ_ADDRESSES - WRITTEN_ADDRESSES) / 8];
 
 impl<W: Write> ChampSim<W> {
-    /// Starts a file. `has_elements`: whether each element of a repeated string instruction has a record.
+    /// Starts a file. `has_elements`: whether each element of a repeated string instruction has a
+    /// record.
     pub fn new(output: W, has_elements: bool) -> Self {
         let (thread, waiting) = (None, None);
         ChampSim {
@@ -146,13 +151,15 @@ fn number(state: State) -> u8 {
     }
 }
 
-/// Numbers of the registers that an instruction reads and writes, with those first that state the kind of a branch.
+/// Numbers of the registers that an instruction reads and writes, with those first that state the
+/// kind of a branch.
 fn registers(instruction: &Instruction) -> (Vec<u8>, Vec<u8>) {
     let numbers = |set: StateSet| set.iter().map(number);
     let (reads, writes) = (instruction.reads, instruction.writes);
     let is_special = |number: &u8| matches!(*number, STACK_POINTER | FLAGS);
     let others = |set: StateSet| numbers(set).filter(move |number| !is_special(number));
-    // Registers from which a target is computed. One of them is there if the target is not in the instruction.
+    // Registers from which a target is computed. One of them is there if the target is not in the
+    // instruction.
     let computed = || {
         let all: Vec<u8> = others(reads).collect();
         if all.is_empty() { vec![FROM_MEMORY] } else { all }

@@ -1,7 +1,8 @@
 //! Writes regions of the instructions of a thread, each in a file of its own.
 //!
-//! Instructions are counted from the beginning of the trace on. A repeated string instruction is one. One that was interrupted counts when it
-//! is executed to its end; what it has accessed before that is in the region in which it would have been the next instruction.
+//! Instructions are counted from the beginning of the trace on. A repeated string instruction is
+//! one. One that was interrupted counts when it is executed to its end; what it has accessed before
+//! that is in the region in which it would have been the next instruction.
 
 use std::collections::VecDeque;
 use std::io;

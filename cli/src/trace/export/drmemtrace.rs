@@ -1,8 +1,10 @@
-//! Writes instructions and accesses as the view tool of DynamoRIO's drmemtrace prints a trace without encodings.
+//! Writes instructions and accesses as the view tool of DynamoRIO's drmemtrace prints a trace
+//! without encodings.
 //!
-//! Each line has the number of the record, the number of the instruction, the thread, and the record: `ifetch`, `read` or
-//! `write`. There are no markers: their contents (times, processors, versions) are not in the trace. Where a string
-//! instruction is repeated, it is not fetched again, as drmemtrace has it.
+//! Each line has the number of the record, the number of the instruction, the thread, and the
+//! record: `ifetch`, `read` or `write`. There are no markers: their contents (times, processors,
+//! versions) are not in the trace. Where a string instruction is repeated, it is not fetched again,
+//! as drmemtrace has it.
 
 use std::io::{self, Write};
 

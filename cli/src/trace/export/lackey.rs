@@ -1,7 +1,8 @@
 //! Writes instructions and accesses as Valgrind's lackey prints them with `--trace-mem=yes`.
 //!
-//! `I  ADDRESS,SIZE` is an instruction, ` L ADDRESS,SIZE` a load, ` S ADDRESS,SIZE` a store and ` M ADDRESS,SIZE` a load and a
-//! store of the same bytes by one instruction. Addresses are hexadecimal, with eight digits at least.
+//! `I  ADDRESS,SIZE` is an instruction, ` L ADDRESS,SIZE` a load, ` S ADDRESS,SIZE` a store and ` M
+//! ADDRESS,SIZE` a load and a store of the same bytes by one instruction. Addresses are
+//! hexadecimal, with eight digits at least.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,5 @@
-//! Writes a request for each cache line that an access touches, as simulators of memories read them.
+//! Writes a request for each cache line that an access touches, as simulators of memories read
+//! them.
 //!
 //! ```text
 //! accesses -> caches, if they are asked for: lines that are read and written back -> RequestOutput
@@ -28,7 +29,8 @@ pub struct Requests<W: Write> {
 }
 
 impl<W: Write> Requests<W> {
-    /// Starts a file. `caches`: those whose misses and write-backs are requests, in place of accesses.
+    /// Starts a file. `caches`: those whose misses and write-backs are requests, in place of
+    /// accesses.
     pub fn new(output: W, simulator: Simulator, caches: Option<Hierarchy>) -> Self {
         let (output, lines) = (RequestOutput::new(output, simulator), LineRequests::default());
         Requests { output, caches, lines, executed: 0 }

@@ -1,6 +1,7 @@
 //! Splits the accesses of string instructions into those of their elements.
 //!
-//! A forged file can have string instructions with more elements than anyone can write, so their number is limited.
+//! A forged file can have string instructions with more elements than anyone can write, so their
+//! number is limited.
 
 use std::io;
 
@@ -9,7 +10,8 @@ use hmtt::table::requests::LINE_BYTES;
 use hmtt_format::Direction;
 use hmtt_format::access_trace::Made;
 
-/// Most bytes of an access, or of an element. Instructions have no larger ones: a forged one would be millions of requests.
+/// Most bytes of an access, or of an element. Instructions have no larger ones: a forged one would
+/// be millions of requests.
 const MOST_BYTES: u32 = 1 << 16;
 
 /// An access to memory at a known address.
@@ -45,8 +47,8 @@ impl Rounds {
         self.budget.refused()
     }
 
-    /// Passes the accesses of an instruction on: of a string instruction those to one element of each operand in turn, of
-    /// another one all at once, and nothing if there are none.
+    /// Passes the accesses of an instruction on: of a string instruction those to one element of
+    /// each operand in turn, of another one all at once, and nothing if there are none.
     ///
     /// # Errors
     /// The error of the function that receives them.
@@ -70,15 +72,16 @@ impl Rounds {
     }
 }
 
-/// The address of an access, if it is known and the access has as few bytes as one of an instruction.
+/// The address of an access, if it is known and the access has as few bytes as one of an
+/// instruction.
 fn address(made: &Made) -> Option<u64> {
     made.address.filter(|_| made.size <= MOST_BYTES)
 }
 
 impl Rounds {
-    /// Passes the accesses of an instruction on, all at once: of a string instruction the first of its elements in each cache
-    /// line. Returns for how many elements there was no place. `places`: most accesses that are passed on, those that read and
-    /// those that write.
+    /// Passes the accesses of an instruction on, all at once: of a string instruction the first of
+    /// its elements in each cache line. Returns for how many elements there was no place. `places`:
+    /// most accesses that are passed on, those that read and those that write.
     ///
     /// # Errors
     /// The error of the function that receives them.

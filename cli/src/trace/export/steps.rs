@@ -1,7 +1,7 @@
 //! Passes each executed instruction on, with its accesses.
 //!
-//! Blocks are decoded from the code that the trace has of them. Memory is limited: decoded blocks are forgotten when there are
-//! too many.
+//! Blocks are decoded from the code that the trace has of them. Memory is limited: decoded blocks
+//! are forgotten when there are too many.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,7 +27,8 @@ pub struct Step<'s> {
     pub instruction: &'s Instruction,
     /// Its accesses, in program order.
     pub accesses: &'s [Made],
-    /// Whether it was executed to its end. What a signal or fault has interrupted is executed again.
+    /// Whether it was executed to its end. What a signal or fault has interrupted is executed
+    /// again.
     pub is_complete: bool,
 }
 
@@ -39,7 +40,8 @@ pub trait Exporter {
     /// The error of writing.
     fn step(&mut self, step: &Step<'_>, rounds: &mut Rounds) -> io::Result<()>;
 
-    /// Writes what is left. `next`: address of the instruction that the thread executes next, if that is known.
+    /// Writes what is left. `next`: address of the instruction that the thread executes next, if
+    /// that is known.
     ///
     /// # Errors
     /// The error of writing.
@@ -108,7 +110,8 @@ impl<'e> Steps<'e> {
         }
     }
 
-    /// Passes the last block on. `next`: address of the instruction behind it, if that is known. Returns what could not be written.
+    /// Passes the last block on. `next`: address of the instruction behind it, if that is known.
+    /// Returns what could not be written.
     ///
     /// # Errors
     /// The error of writing.

@@ -1,5 +1,5 @@
-//! Tests the plugin's expert infos: none for a complete capture, and one for everything that is missing, reordered or
-//! damaged, whether the file is dissected in one pass or in two.
+//! Tests the plugin's expert infos: none for a complete capture, and one for everything that is
+//! missing, reordered or damaged, whether the file is dissected in one pass or in two.
 
 use hmtt_format::FORMAT_VERSION;
 use hmtt_format::frame::Heartbeat;
@@ -8,8 +8,8 @@ use super::{MAC_BYTES, tshark};
 use crate::capture_file;
 use crate::card::Card;
 
-/// Returns the numbers and texts of expert infos: once from one pass, and once from a second pass after all frames are
-/// known.
+/// Returns the numbers and texts of expert infos: once from one pass, and once from a second pass
+/// after all frames are known.
 fn experts(name: &str, frames: &[Vec<u8>]) -> Option<[Vec<String>; 2]> {
     let file = capture_file(&format!("expert-{name}.pcapng"), frames);
     let fields = ["-T", "fields", "-E", "separator=:", "-E", "aggregator=|"];

@@ -63,7 +63,8 @@ fn no_payload_raises_a_lua_error() {
         assert_eq!(wrong, None, "{passes:?}");
         assert!(!printed.contains("Dissector bug"));
     }
-    // A filter on a field of records makes tshark build their tree. The output does not depend on it.
+    // A filter on a field of records makes tshark build their tree. The output does not depend on
+    // it.
     let info = ["-T", "fields", "-e", "_ws.col.Info"];
     let without = tshark(&info, &file);
     let with = tshark(&[&["-Y", "frame || hmtt.record.kind"], &info[..]].concat(), &file);

@@ -1,4 +1,5 @@
-//! Tests that time and memory do not depend on how many elements of string instructions an input states.
+//! Tests that time and memory do not depend on how many elements of string instructions an input
+//! states.
 
 use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
@@ -139,7 +140,8 @@ fn are_linear(
     commands: &[&'static str],
 ) {
     for command in commands {
-        // What one access may have of elements, 4 KiB, is 64 lines: a reuse distance has up to 74 bytes for each.
+        // What one access may have of elements, 4 KiB, is 64 lines: a reuse distance has up to 74
+        // bytes for each.
         let memory = 32;
         is_linear(&Shape { name, command, extension, input, size: SIZE, memory, beside: None });
     }

@@ -1,4 +1,5 @@
-//! Attaches to a running program and detaches from it, many times: it continues with unchanged output.
+//! Attaches to a running program and detaches from it, many times: it continues with unchanged
+//! output.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,7 +22,8 @@ fn start(program: &std::path::Path) -> Child {
     Command::new(program).args(["signals", ROUNDS]).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// Attaches to a process. Returns the command once the process is traced by it, or `None` if the process has ended.
+/// Attaches to a process. Returns the command once the process is traced by it, or `None` if the
+/// process has ended.
 fn attach(program: &mut Child, file: &std::path::Path) -> Option<Child> {
     let mut command = hmtt_monitor(&["attach", "--overwrite", "-o"]);
     command.arg(file).arg(program.id().to_string()).stderr(Stdio::piped());

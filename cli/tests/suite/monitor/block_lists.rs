@@ -1,4 +1,5 @@
-//! Tests the lists of executed blocks by which the next run starts faster: they change nothing but time.
+//! Tests the lists of executed blocks by which the next run starts faster: they change nothing but
+//! time.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! Detaches from a program whose thread is blocked in the kernel, where it cannot be stopped: the program goes on.
+//! Detaches from a program whose thread is blocked in the kernel, where it cannot be stopped: the
+//! program goes on.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -51,8 +52,8 @@ pub fn child_of(process: i32) -> Option<i32> {
     children.unwrap_or_default().split_whitespace().next()?.parse().ok()
 }
 
-/// The process that a command has started, once its first thread is blocked; `None` if it has ended. While it has tags, it
-/// is not in vfork(2), but stopped before.
+/// The process that a command has started, once its first thread is blocked; `None` if it has
+/// ended. While it has tags, it is not in vfork(2), but stopped before.
 fn blocked_child(command: &mut Child) -> Option<Pid> {
     let begin = Instant::now();
     while command.try_wait().unwrap().is_none() {

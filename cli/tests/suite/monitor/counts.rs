@@ -9,7 +9,8 @@ use super::{MACHINE, UNWINDS, run_monitored};
 use crate::callgrind;
 use crate::tag::{FIB, build};
 
-/// Nested loops, a `switch` through a table, calls through pointers, recursion, and a library's sort.
+/// Nested loops, a `switch` through a table, calls through pointers, recursion, and a library's
+/// sort.
 pub const LOOPS: &str = include_str!("../tag_real/programs/loops.c");
 
 fn hexadecimal(value: &Value) -> u64 {
@@ -91,8 +92,8 @@ fn calls_of_functions_equal_those_of_callgrind() {
         let expected = callgrind::by_name(&image, &expected);
         let found =
             callgrind::by_name(&image, &arrivals(&run_monitored(&name, &program, &[]), &program));
-        // Callgrind counts each jump to the first instruction of a function as a call. It does not see how the program
-        // is started.
+        // Callgrind counts each jump to the first instruction of a function as a call. It does not
+        // see how the program is started.
         let is_own = |name: &str| {
             !name.starts_with('_') && !name.contains("_tm_clones") && name != "frame_dummy"
         };

@@ -14,7 +14,8 @@ fn allowed(task: &Path) -> String {
     found.unwrap_or_default().trim().to_owned()
 }
 
-/// CPUs of the monitor thread of a command, once it has one; `None` if there is none before the command ends.
+/// CPUs of the monitor thread of a command, once it has one; `None` if there is none before the
+/// command ends.
 fn monitor_cpus(options: &[&str], program: &Path) -> Option<String> {
     let mut command = hmtt_monitor(&[&["run"], options, &["-o", "/dev/null", "--"]].concat());
     let mut running = command.arg(program).stderr(Stdio::null()).spawn().unwrap();
@@ -25,7 +26,8 @@ fn monitor_cpus(options: &[&str], program: &Path) -> Option<String> {
         let is_monitor = |task: &Path| {
             std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "monitor\n")
         };
-        // The thread is pinned when it starts, which is before the program has worked for some time.
+        // The thread is pinned when it starts, which is before the program has worked for some
+        // time.
         let children = format!("/proc/{0}/task/{0}/children", running.id());
         let child = std::fs::read_to_string(children).unwrap_or_default();
         let child = Path::new("/proc").join(child.trim()).join("stat");

@@ -1,4 +1,5 @@
-//! Threads that start and end quickly are all counted, and those that are not, because too many are alive, are a loss.
+//! Threads that start and end quickly are all counted, and those that are not, because too many are
+//! alive, are a loss.
 
 use std::path::Path;
 use std::process::{Command, Output};

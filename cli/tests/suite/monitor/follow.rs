@@ -1,4 +1,5 @@
-//! Tests `hmtt monitor -f`: children and executed programs behave as without monitoring, and each has counts of its own.
+//! Tests `hmtt monitor -f`: children and executed programs behave as without monitoring, and each
+//! has counts of its own.
 
 mod leaving;
 
@@ -72,8 +73,8 @@ fn sorted((status, text): (Option<i32>, String)) -> (Option<i32>, Vec<String>) {
     (status, lines)
 }
 
-/// Runs a program with all its processes monitored, and checks that it behaves as it does alone. Returns the counts, those
-/// of the first process first.
+/// Runs a program with all its processes monitored, and checks that it behaves as it does alone.
+/// Returns the counts, those of the first process first.
 fn run_followed(name: &str, words: &[&str]) -> Vec<Image> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profile");
@@ -92,9 +93,9 @@ fn run_followed(name: &str, words: &[&str]) -> Vec<Image> {
 fn processes_that_are_started_in_any_way_are_counted() {
     let Some(program) = build("monitor-follows", FOLLOWS, &["-w"]) else { return };
     let images = run_followed("follows", &[program.to_str().unwrap()]);
-    // The threads start 12, and 4 of these are executed programs without a child before; then the child, grandchild,
-    // the spawned one and what replaces it, the program after `vfork`, three that signals end, and two programs that
-    // replace the first.
+    // The threads start 12, and 4 of these are executed programs without a child before; then the
+    // child, grandchild, the spawned one and what replaces it, the program after `vfork`, three
+    // that signals end, and two programs that replace the first.
     assert_eq!(images.len(), 1 + 12 + 4 + 1 + 3 + 2);
     let natives: Vec<u64> =
         images.iter().map(|one| one.counts["native_children"].as_u64().unwrap()).collect();
@@ -130,8 +131,8 @@ fn counts_of_each_process_equal_those_of_callgrind() {
     let Some(all) = callgrind::instructions_of_all(name, &program, &words) else { return };
     let mut all = all.into_iter();
     let first = all.next().unwrap().1;
-    // By exit status. The children that execute no program end with 1, 2 and 3. Of these only what the first process does
-    // not execute is known.
+    // By exit status. The children that execute no program end with 1, 2 and 3. Of these only what
+    // the first process does not execute is known.
     let mut expected = BTreeMap::from([(0, first.clone())]);
     let mut last_child = 0;
     for (command, mut counts) in all {
@@ -278,7 +279,8 @@ fn existing_files_are_replaced_only_if_asked() {
     assert_eq!(std::fs::read_to_string(other).unwrap(), "kept\n");
 }
 
-/// Runs a command of bash with all its processes monitored. Returns its status and what `hmtt` says.
+/// Runs a command of bash with all its processes monitored. Returns its status and what `hmtt`
+/// says.
 fn run_bash(script: &str) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("profile");

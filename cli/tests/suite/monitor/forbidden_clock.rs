@@ -1,4 +1,5 @@
-//! Programs that forbid themselves to read the time stamp counter, which generated code does, behave as without monitoring.
+//! Programs that forbid themselves to read the time stamp counter, which generated code does,
+//! behave as without monitoring.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! Kills or ends `hmtt monitor run`, or stops the program, at many moments: the program continues, with unchanged
-//! output.
+//! Kills or ends `hmtt monitor run`, or stops the program, at many moments: the program continues,
+//! with unchanged output.
 
 use std::io::Read;
 use std::path::Path;
@@ -45,8 +45,8 @@ fn wait_for_start(monitor: &mut Child, program: &Path) -> Pid {
     Pid::from_raw(child.parse().unwrap())
 }
 
-/// Sends a signal to the controller some time after it has started the program. Returns what the program has written,
-/// to its end.
+/// Sends a signal to the controller some time after it has started the program. Returns what the
+/// program has written, to its end.
 fn output_after(
     (program, words): (&Path, &[&str]),
     name: &str,
@@ -76,7 +76,8 @@ fn goes_on(signal: Signal, name: &str, source: &str, words: &[&str]) {
     let given = from_environment(MORE_TIMES);
     let times = given.map_or(TIMES, |times| times as u32);
     for number in 0..times {
-        // A fraction of the time that a whole run takes: from before the program starts until it ends.
+        // A fraction of the time that a whole run takes: from before the program starts until it
+        // ends.
         let after = time * (number * 7 % times) / times;
         let output = output_after((&program, words), &file, signal, after);
         assert_eq!(output, expected, "{name}: {signal} after {after:?}");
@@ -92,8 +93,9 @@ fn a_program_continues_whenever_the_controller_is_killed() {
     goes_on(Signal::SIGKILL, "busy", BUSY, &["signals"]);
 }
 
-/// Signals are deferred half of the time. If the controller is killed while a thread with deferred signals starts another one,
-/// or a process, they stay blocked (docs/monitor.md, *Limits*), so the program does not.
+/// Signals are deferred half of the time. If the controller is killed while a thread with deferred
+/// signals starts another one, or a process, they stay blocked (docs/monitor.md, *Limits*), so the
+/// program does not.
 #[test]
 fn deferred_signals_arrive_whenever_the_controller_is_killed() {
     goes_on(Signal::SIGKILL, "timers", TIMERS, &["20", "100", "alone"]);

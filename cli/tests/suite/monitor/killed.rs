@@ -1,5 +1,5 @@
-//! Kills `hmtt monitor` and `hmtt trace` while they follow a running program: the next attach or detach finds what is left,
-//! removes it and goes on.
+//! Kills `hmtt monitor` and `hmtt trace` while they follow a running program: the next attach or
+//! detach finds what is left, removes it and goes on.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Programs behave as without monitoring, and nothing is lost: our own, and installed ones, with and without JIT compilers.
+//! Programs behave as without monitoring, and nothing is lost: our own, and installed ones, with
+//! and without JIT compilers.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;

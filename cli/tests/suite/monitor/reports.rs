@@ -60,7 +60,8 @@ fn a_graph_is_read_by_dot() {
     }
 }
 
-/// What callgrind_annotate prints of a profile, without commas, and the sum of its instructions; `None` without the program.
+/// What callgrind_annotate prints of a profile, without commas, and the sum of its instructions;
+/// `None` without the program.
 fn callgrind_annotated(name: &str, profile: &Path) -> Option<(String, u64)> {
     let print = |form| hmtt(&["monitor", "report", form, profile.to_str().unwrap()]).stdout;
     let file = scratch(&format!("monitor-reports-{name}.callgrind"));

@@ -55,8 +55,8 @@ fn executions(profile: &Value, program: &Path) -> BTreeMap<(String, u64), u64> {
     all
 }
 
-/// Checks that the blocks at each address are executed as often as they start, follow others in the profile, and follow
-/// omitted ones. Returns how many addresses there are.
+/// Checks that the blocks at each address are executed as often as they start, follow others in the
+/// profile, and follow omitted ones. Returns how many addresses there are.
 fn assert_balanced(profile: &Value) -> usize {
     let at = |block: &Value| address(&block["code_address"]).unwrap();
     let by_number: BTreeMap<u64, u64> =
@@ -147,7 +147,8 @@ fn rules_that_match_nothing_or_are_wrong_are_reported() {
     assert!(table.contains(" % omitted functions\n"), "{table}");
 }
 
-/// Copies a program or library. `is_damaged`: the copy has wrong section headers, which only readers of its functions need.
+/// Copies a program or library. `is_damaged`: the copy has wrong section headers, which only
+/// readers of its functions need.
 fn copy(from: &Path, to: &Path, is_damaged: bool) {
     /// Offset of `e_shoff` in the header (ELF, *ELF Header*).
     const SECTIONS: usize = 0x28;
@@ -160,7 +161,8 @@ fn copy(from: &Path, to: &Path, is_damaged: bool) {
     std::fs::set_permissions(to, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// Runs a program that removes its library `libgone-NAME.so` and replaces itself. Returns its profile, and the messages.
+/// Runs a program that removes its library `libgone-NAME.so` and replaces itself. Returns its
+/// profile, and the messages.
 fn replaced(name: &str, rules: &[&str], is_damaged: bool) -> Option<(Value, String)> {
     let built = build("monitor-removes-files", REMOVES_FILES, &[])?;
     let source = "int step(int i) { return i & 1; }";

@@ -1,4 +1,5 @@
-//! Follows a program whose first thread has ended while others go on: the kernel shows that thread without memory.
+//! Follows a program whose first thread has ended while others go on: the kernel shows that thread
+//! without memory.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -8,7 +8,8 @@ use super::{MACHINE, hmtt_monitor, run_monitored};
 use crate::tag::build;
 use crate::{scratch, skipped};
 
-/// Calls of each system call of a program and its threads, as strace lists them, without that which starts the program.
+/// Calls of each system call of a program and its threads, as strace lists them, without that which
+/// starts the program.
 fn listed(program: &Path, words: &[&str]) -> Option<BTreeMap<String, u64>> {
     let list = scratch("monitor-calls.strace");
     let mut command = Command::new("strace");
@@ -24,7 +25,8 @@ fn listed(program: &Path, words: &[&str]) -> Option<BTreeMap<String, u64>> {
     }
     let mut calls = BTreeMap::new();
     for line in text.lines() {
-        // A number, then the call; not its end after that of another thread, nor a signal or an end.
+        // A number, then the call; not its end after that of another thread, nor a signal or an
+        // end.
         let call = line.split_once(' ').map(|(_, call)| call.trim_start()).unwrap_or_default();
         let name = call.split('(').next().unwrap_or_default();
         if call.contains('(') && name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_') {

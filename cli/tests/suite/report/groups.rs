@@ -1,4 +1,5 @@
-//! Tests the groups of a report: their numbers against those of `hmtt stats --by`, and how they are drawn.
+//! Tests the groups of a report: their numbers against those of `hmtt stats --by`, and how they are
+//! drawn.
 
 use super::*;
 use crate::accesses_split::marked;

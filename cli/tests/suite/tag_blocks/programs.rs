@@ -1,6 +1,7 @@
 //! Sources of programs whose blocks are tagged.
 
-/// Blocks of every kind: jump tables, nested loops, blocks of a few bytes, tail calls, jumps across frames, gotos.
+/// Blocks of every kind: jump tables, nested loops, blocks of a few bytes, tail calls, jumps across
+/// frames, gotos.
 pub const SHAPES: &str = r#"
 #include <setjmp.h>
 #include <stdio.h>

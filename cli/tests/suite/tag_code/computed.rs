@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::run_tagged;
 use crate::tag::{build, hmtt_tag};
 
-/// An unrolled loop that is entered at a computed place, as Go's `duffzero` and old copying routines are. `ENTER` computes
-/// the place in `rcx` from the number of instructions in `rdx` that are skipped, and calls it.
+/// An unrolled loop that is entered at a computed place, as Go's `duffzero` and old copying
+/// routines are. `ENTER` computes the place in `rcx` from the number of instructions in `rdx` that
+/// are skipped, and calls it.
 const UNROLLED: &str = r#"
 #include <stdio.h>
 #include <string.h>
@@ -90,7 +91,8 @@ fn a_function_is_refused_only_if_an_address_within_it_is_computed() {
     assert_eq!((counts.get("unrolled"), counts.get("zero8")), (None, Some(&1000)), "{counts:?}");
 }
 
-/// Tables of distances from a label within the function, and from the function itself. `TYPE`: of an entry.
+/// Tables of distances from a label within the function, and from the function itself. `TYPE`: of
+/// an entry.
 const TABLE: &str = r#"
 #include <stdio.h>
 long run(long n, long v);

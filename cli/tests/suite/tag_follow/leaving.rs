@@ -25,7 +25,8 @@ impl ProcessTree {
     }
 }
 
-/// Returns the executable mappings of a process's own program, and whether any of our memory is mapped.
+/// Returns the executable mappings of a process's own program, and whether any of our memory is
+/// mapped.
 fn text_of(pid: i32, program: &Path) -> (Vec<u8>, bool) {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let line = maps.lines().find(|line| {
@@ -136,7 +137,8 @@ fn children_of_a_running_program_are_followed() {
         assert!(child.wait().unwrap().success());
         if turn > 0 {
             let of = Counts::read(&counts).calls_of("step");
-            // Each of three threads starts 20 children of each kind; two kinds have two processes, and further threads.
+            // Each of three threads starts 20 children of each kind; two kinds have two processes,
+            // and further threads.
             let whole = of[1..].iter().filter(|calls| **calls == 100).count();
             assert_eq!((of[0], whole), (3 * 20 * 100, 3 * 20 * 5), "{of:?}");
         }

@@ -290,7 +290,8 @@ int main(void) {
 }
 "#;
 
-/// A process, two children and a thread of each make steps until the input ends; each prints which it is.
+/// A process, two children and a thread of each make steps until the input ends; each prints which
+/// it is.
 pub const WAITS: &str = r#"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -319,7 +320,8 @@ int main(void) {
 }
 "#;
 
-/// Threads that start processes in all ways, with threads and children of their own, some of which they kill.
+/// Threads that start processes in all ways, with threads and children of their own, some of which
+/// they kill.
 pub const STORM: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,5 +1,5 @@
-//! Tests libraries that are loaded while a program forbids system calls, blocks signals or receives many, and whose
-//! controller may have been killed.
+//! Tests libraries that are loaded while a program forbids system calls, blocks signals or receives
+//! many, and whose controller may have been killed.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -117,7 +117,8 @@ const RELOADS: &str = r#"
 int main(int count, char **words) {
     long sum = 0;
     for (int round = 0; round < 30; round++) {
-        // Every third time the library stays loaded for a while, so that the next one has another address.
+        // Every third time the library stays loaded for a while, so that the next one has another
+        // address.
         void *first = dlopen(words[1 + round % (count - 1)], RTLD_NOW), *second = 0;
         if (round % 3 == 2) second = dlopen(words[1 + (round + 1) % (count - 1)], RTLD_NOW);
         void *all[] = { first, second };

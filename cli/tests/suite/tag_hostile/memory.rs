@@ -1,4 +1,5 @@
-//! Tests programs with so much or such unusual memory that reading all of it would take minutes or cause damage.
+//! Tests programs with so much or such unusual memory that reading all of it would take minutes or
+//! cause damage.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -179,7 +180,8 @@ fn a_signal_ends_a_long_search_and_leaves_the_program_as_it_was() {
     if companion.line() != "ready" {
         return crate::skipped("so many threads cannot be started here");
     }
-    // The signal has arrived before the search begins, and stays blocked when the shell becomes hmtt.
+    // The signal has arrived before the search begins, and stays blocked when the shell becomes
+    // hmtt.
     let mut command = Command::new("env");
     command.args(["--block-signal=TERM", "sh", "-c", "kill -TERM $$; exec \"$@\"", "sh"]);
     command.args([env!("CARGO_BIN_EXE_hmtt"), "tag", "attach", "--overwrite", "-o"]);

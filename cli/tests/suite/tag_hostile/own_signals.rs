@@ -1,4 +1,5 @@
-//! Programs that forbid themselves what the tags of a log do: tags raise signals then, of which the program gets none.
+//! Programs that forbid themselves what the tags of a log do: tags raise signals then, of which the
+//! program gets none.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -7,8 +8,9 @@ use super::{Companion, errors, program, run_restrained};
 use crate::scratch;
 use crate::tag::hmtt_tag;
 
-/// Forbids reading the time stamp counter: to its process, to each of some threads, to a child. None of them gets a
-/// signal of that. With two arguments only one thread forbids it to itself or the first one, and then it waits.
+/// Forbids reading the time stamp counter: to its process, to each of some threads, to a child.
+/// None of them gets a signal of that. With two arguments only one thread forbids it to itself or
+/// the first one, and then it waits.
 const TIMES: &str = r#"
 #include <pthread.h>
 static volatile int faults;
@@ -110,8 +112,8 @@ fn a_log_with_times_of_a_process_that_may_not_read_the_time_is_refused() {
     }
 }
 
-/// Sends system calls to itself as signals, by user dispatch or by a filter, and counts those that it gets: none while
-/// it calls, and one that it makes itself.
+/// Sends system calls to itself as signals, by user dispatch or by a filter, and counts those that
+/// it gets: none while it calls, and one that it makes itself.
 const DISPATCHES: &str = r#"
 static volatile char selector;
 static volatile int got;

@@ -36,8 +36,8 @@ static void say(const char *text) { if (write(1, text, strlen(text)) < 0) _exit(
 static void pause_ms(long ms) { struct timespec time = { ms / 1000, ms % 1000 * 1000000 }; nanosleep(&time, 0); }
 "#;
 
-/// Restricts itself as its argument says, prints that, and continues until its input ends. With two arguments it first
-/// waits for a line.
+/// Restricts itself as its argument says, prints that, and continues until its input ends. With two
+/// arguments it first waits for a line.
 pub const RESTRAINED: &str = r#"
 int main(int count, char **words) {
     char byte;
@@ -80,7 +80,8 @@ int main(int count, char **words) {
 }
 "#;
 
-/// Lets another process answer `memfd_create` with a descriptor of the file that its argument names.
+/// Lets another process answer `memfd_create` with a descriptor of the file that its argument
+/// names.
 pub const LIES: &str = r#"
 static void send_number(int to, int number) {
     char byte = 0, control[CMSG_SPACE(sizeof number)];
@@ -161,8 +162,8 @@ int main(void) {
 }
 "#;
 
-/// Sets `gs` in a way that is visible in its code, or not. Then sends itself a signal and checks whether its memory was
-/// changed.
+/// Sets `gs` in a way that is visible in its code, or not. Then sends itself a signal and checks
+/// whether its memory was changed.
 pub const TAKES_GS: &str = r#"
 static volatile int handled;
 static void handler(int number) { handled += number; }
@@ -199,7 +200,8 @@ int main(void) {
 }
 "#;
 
-/// Has memory that looks like that of tags and lists millions of patch records, and an area of its own code.
+/// Has memory that looks like that of tags and lists millions of patch records, and an area of its
+/// own code.
 pub const FORGES: &str = r#"
 #define RECORDS (1ul << 22)
 int main(void) {
@@ -234,8 +236,9 @@ int main(void) {
 }
 "#;
 
-/// Sets `gs` without showing it in its code, calls, and ends without another stop as its argument says: by a return, in
-/// a thread that ends alone, by a signal that is not seen before, or while a thread continues.
+/// Sets `gs` without showing it in its code, calls, and ends without another stop as its argument
+/// says: by a return, in a thread that ends alone, by a signal that is not seen before, or while a
+/// thread continues.
 pub const ENDS_WITH_GS: &str = r#"
 #include <pthread.h>
 static uint64_t mine[512];

@@ -1,15 +1,16 @@
-//! Runs a program that damages its own state at random, with each kind of tagging: `hmtt tag` ends, states why, stays
-//! small, and changes no other process.
+//! Runs a program that damages its own state at random, with each kind of tagging: `hmtt tag` ends,
+//! states why, stays small, and changes no other process.
 //!
-//! `HMTT_FUZZ_SECONDS` sets the duration and `HMTT_FUZZ_SEED` the first seed. A failure names its seed.
+//! `HMTT_FUZZ_SECONDS` sets the duration and `HMTT_FUZZ_SEED` the first seed. A failure names its
+//! seed.
 
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{from_environment, scratch};
 use crate::tag::{build, hmtt_tag};
+use crate::{from_environment, scratch};
 
 /// Number of seeds if no duration is given.
 const SEEDS: u64 = 12;
@@ -29,7 +30,8 @@ const WAYS: [&[&str]; 5] = [
     &["--sink", "none"],
 ];
 
-/// Waits for a child that ends by itself. Returns its status as `wait4` does, and its maximum memory in KiB.
+/// Waits for a child that ends by itself. Returns its status as `wait4` does, and its maximum
+/// memory in KiB.
 fn wait(child: &Child, setting: &str) -> (i32, i64) {
     let (start, pid) = (Instant::now(), child.id() as i32);
     loop {

@@ -28,8 +28,8 @@ fn files(program: &str, library: &str) -> Option<(PathBuf, PathBuf)> {
     Some((program.canonicalize().unwrap(), Path::new(path).canonicalize().unwrap()))
 }
 
-/// Checks that the library's named functions have the counts of callgrind, and that the program behaves as without
-/// tags.
+/// Checks that the library's named functions have the counts of callgrind, and that the program
+/// behaves as without tags.
 fn check(program: &str, library: &str, words: &[&str], least: usize) {
     let Some((path, file)) = files(program, library) else { return };
     let counts = scratch(&format!("real-{program}.json"));

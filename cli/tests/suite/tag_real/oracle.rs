@@ -108,8 +108,9 @@ impl Real {
         Logged { output, calls, abandoned }
     }
 
-    /// Checks that counts and logs agree with each other and with callgrind, and that the program behaves the same.
-    /// Returns the number of calls that ended without an exit; `None` if the test is skipped.
+    /// Checks that counts and logs agree with each other and with callgrind, and that the program
+    /// behaves the same. Returns the number of calls that ended without an exit; `None` if the test
+    /// is skipped.
     pub fn check(&self) -> Option<u64> {
         let seen = |output: &Output| (output.status.code(), output.stdout.clone());
         let (counted, counts) = self.counted();

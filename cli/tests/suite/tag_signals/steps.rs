@@ -10,7 +10,8 @@ const STEPS: &str = include_str!("steps.c");
 /// Buffers that are full several times while the program executes steps.
 const SMALL: &[&str] = &["--sink", "log", "--buffer-kb", "8", "--buffers", "2"];
 
-/// Number of the first line in which two texts differ, and the lines around it; `None` if they are equal.
+/// Number of the first line in which two texts differ, and the lines around it; `None` if they are
+/// equal.
 fn first_difference(one: &str, other: &str) -> Option<(usize, [String; 2])> {
     let equal = one.lines().zip(other.lines()).take_while(|(one, other)| one == other).count();
     let around = |text: &str| -> String {

@@ -49,7 +49,8 @@ impl Record {
         }
     }
 
-    /// What ChampSim infers from the stack pointer (6), the flags (25) and the instruction pointer (26).
+    /// What ChampSim infers from the stack pointer (6), the flags (25) and the instruction pointer
+    /// (26).
     fn branch(&self) -> Option<Branch> {
         let [writes_sp, writes_ip] = [6, 26].map(|one| self.written.contains(&one));
         let [reads_sp, reads_flags, reads_ip] = [6, 25, 26].map(|one| self.read.contains(&one));

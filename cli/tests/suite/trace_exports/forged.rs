@@ -6,8 +6,8 @@ use hmtt_format::access_trace::{Access, BlockAccesses, CUT, Function, Place, not
 
 use super::*;
 
-/// A trace of a block with bytes that are no instructions behind the first one, and of an empty one, in a function whose name has
-/// a line end. More instructions than there are were executed.
+/// A trace of a block with bytes that are no instructions behind the first one, and of an empty
+/// one, in a function whose name has a line end. More instructions than there are were executed.
 fn forged() -> Vec<u8> {
     let start = u64::MAX - 1;
     let one = |operation: u16, offset| Access {

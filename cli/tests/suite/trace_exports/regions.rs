@@ -1,4 +1,5 @@
-//! Intervals of basic-block vectors are regions of exported instructions: both count the same instructions.
+//! Intervals of basic-block vectors are regions of exported instructions: both count the same
+//! instructions.
 
 use std::collections::BTreeMap;
 
@@ -98,7 +99,8 @@ fn intervals_of_vectors_are_regions_of_records() {
         records(&file, "trace-phases-cut.cs", &["--skip", &skip, "--count", "11"]);
     assert_eq!((cut.len(), status), (10 * RECORD_BYTES, Some(3)), "{error}");
     assert!(error.contains("1 instructions of regions behind the end of the trace"), "{error}");
-    // A record for each element, as Pin writes them: six fills of 5000 bytes and six copies of 200 words.
+    // A record for each element, as Pin writes them: six fills of 5000 bytes and six copies of 200
+    // words.
     let (elements, status, _) = records(&file, "trace-phases-elements.cs", &["--elements"]);
     let more = 6 * (4999 + 199) * RECORD_BYTES;
     assert_eq!((elements.len(), status), (whole.len() + more, Some(0)));

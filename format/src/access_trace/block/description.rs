@@ -76,7 +76,8 @@ impl BlockAccesses {
         self.others.iter().for_each(|other| other.write(bytes));
     }
 
-    /// The block that is described at the start of bytes, and the bytes after it. `None` if they do not describe one.
+    /// The block that is described at the start of bytes, and the bytes after it. `None` if they do
+    /// not describe one.
     pub fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
@@ -143,7 +144,8 @@ impl BlockAccesses {
         (block.is_possible() && block.has_valid_others()).then_some((block, rest))
     }
 
-    /// Whether the others are in program order, and the recorded accesses exist from which something follows for them.
+    /// Whether the others are in program order, and the recorded accesses exist from which
+    /// something follows for them.
     fn has_valid_others(&self) -> bool {
         let is_valid = |other: &Other| {
             let recorded = |index: u16| self.accesses.get(usize::from(index));

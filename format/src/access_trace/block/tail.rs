@@ -5,8 +5,9 @@
 //! tail   slots c, b                                   mov [c] | mov [b + 4]
 //! ```
 //!
-//! The values that its accesses need become its slots, also those that were derived of slots of instructions before it. So only what is
-//! known of the one execution is needed, and nothing of the instructions that are left out.
+//! The values that its accesses need become its slots, also those that were derived of slots of
+//! instructions before it. So only what is known of the one execution is needed, and nothing of the
+//! instructions that are left out.
 
 use std::vec::Vec;
 
@@ -23,7 +24,8 @@ impl KeptValues {
         self.0.binary_search(&value).unwrap_or(0) as u16
     }
 
-    /// A place, whose values are slots now. Slots one behind the other stay so, because all of them are kept.
+    /// A place, whose values are slots now. Slots one behind the other stay so, because all of them
+    /// are kept.
     fn place(&self, place: Place) -> Place {
         let index = |value| self.index(value);
         match place {
@@ -49,10 +51,11 @@ impl KeptValues {
 }
 
 impl BlockAccesses {
-    /// The block of its instructions from `first` on, whose code begins at byte `offset` of its code, and the slots of that block in an
-    /// execution in which this one has these slots.
+    /// The block of its instructions from `first` on, whose code begins at byte `offset` of its
+    /// code, and the slots of that block in an execution in which this one has these slots.
     ///
-    /// Slots that are missing count as 0. `None` for paths, for what takes values of another execution, and if there is no such code.
+    /// Slots that are missing count as 0. `None` for paths, for what takes values of another
+    /// execution, and if there is no such code.
     pub fn tail(&self, first: u16, offset: usize, slots: &[u64]) -> Option<(Self, Vec<u64>)> {
         if !self.parts.is_empty() || self.repeated.taken > 0 || first > self.instructions {
             return None;

@@ -85,7 +85,8 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
     })
 }
 
-/// Others of a block with so many instructions, of which at least two accesses are recorded, the first one at its start.
+/// Others of a block with so many instructions, of which at least two accesses are recorded, the
+/// first one at its start.
 fn others() -> impl Strategy<Value = Vec<Other>> {
     let known = prop_oneof![
         Just(Known::Address(0)),

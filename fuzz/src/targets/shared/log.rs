@@ -1,4 +1,5 @@
-//! Compares the log that the controller writes from overwritten chunks with a model of the same bytes.
+//! Compares the log that the controller writes from overwritten chunks with a model of the same
+//! bytes.
 
 use std::collections::HashMap;
 use std::io::{Read, Seek};

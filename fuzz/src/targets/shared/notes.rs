@@ -1,7 +1,8 @@
-//! Compares the patch records that the controller accepts with a model. A process that no controller traces may have
-//! forged them.
+//! Compares the patch records that the controller accepts with a model. A process that no
+//! controller traces may have forged them.
 //!
-//! The process is the fuzzer itself. Its pages serve as shared memory of tags, as code of a file, and as an area.
+//! The process is the fuzzer itself. Its pages serve as shared memory of tags, as code of a file,
+//! and as an area.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -222,7 +223,8 @@ impl Bench {
         places.map_while(note).collect()
     }
 
-    /// Whether the code agrees with a record: each byte is the old or the new one, and not all are old.
+    /// Whether the code agrees with a record: each byte is the old or the new one, and not all are
+    /// old.
     fn is_place(&self, [address, length, old, new]: &[u64; WORDS]) -> bool {
         let at = address.checked_sub(self.text.start());
         let Some(at) = at.filter(|_| (1..=OVERWRITTEN).contains(length)) else { return false };

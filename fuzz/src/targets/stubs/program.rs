@@ -1,4 +1,5 @@
-//! Parses a script into a program of a few functions with the information that its file would contain.
+//! Parses a script into a program of a few functions with the information that its file would
+//! contain.
 //!
 //! | bytes | |
 //! |---|---|
@@ -24,7 +25,8 @@ use iced_x86::{Decoder, DecoderOptions, Instruction};
 
 use crate::script::Bytes;
 
-/// Base addresses of programs, in their own address space. The last is as close to the end of it as a file can claim.
+/// Base addresses of programs, in their own address space. The last is as close to the end of it as
+/// a file can claim.
 const BASES: [u64; 4] = [0x40_1000, 0x1000, 0x7fff_fff0_0000, 0xffff_ffff_ffff_0000];
 /// Distance from the code to data.
 pub(crate) const DATA: u64 = 0x8000;
@@ -114,7 +116,8 @@ impl Program {
         self.unreadable.iter().any(|range| range.contains(&address))
     }
 
-    /// Whether an instruction has a memory operand in a range of addresses that is relative to the instruction.
+    /// Whether an instruction has a memory operand in a range of addresses that is relative to the
+    /// instruction.
     pub fn refers_to(&self, range: Range<u64>) -> bool {
         let relative = |one: &&Instruction| one.is_ip_rel_memory_operand();
         let mut operands = self.instructions.values().filter(relative);

@@ -30,8 +30,8 @@ pub(super) struct Tags {
 }
 
 impl Tags {
-    /// Decodes the tags. Panics if a tag is not whole instructions, or branches to anything but its own cold
-    /// instructions.
+    /// Decodes the tags. Panics if a tag is not whole instructions, or branches to anything but its
+    /// own cold instructions.
     pub fn new(program: &Program, code: &[u8], tagged: &[Tagged]) -> Tags {
         let mut of = HashMap::new();
         for one in tagged {
@@ -74,7 +74,8 @@ impl Tags {
     }
 }
 
-/// Checks that cold instructions load the address at which the tag continues, and jump to shared code.
+/// Checks that cold instructions load the address at which the tag continues, and jump to shared
+/// code.
 fn check_cold(program: &Program, code: &[u8], branch: &Instruction, tag: std::ops::Range<u64>) {
     assert_eq!(branch.mnemonic(), Mnemonic::Je, "{:x}", tag.start);
     let cold = branch.near_branch_target();

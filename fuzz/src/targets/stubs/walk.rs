@@ -1,9 +1,11 @@
-//! Runs the original and the tagged program in parallel, one instruction at a time, along all paths.
+//! Runs the original and the tagged program in parallel, one instruction at a time, along all
+//! paths.
 //!
-//! A pair is an address of the original program and an address of the tagged program at which the same state must have
-//! the same effect. The instructions at both addresses must do the same and lead to pairs again. Direct jumps are
-//! followed in both programs, and tags are skipped in the tagged one, since they change only the address. The walk also
-//! checks that each tagged entry and block is reported exactly once, on every path.
+//! A pair is an address of the original program and an address of the tagged program at which the
+//! same state must have the same effect. The instructions at both addresses must do the same and
+//! lead to pairs again. Direct jumps are followed in both programs, and tags are skipped in the
+//! tagged one, since they change only the address. The walk also checks that each tagged entry and
+//! block is reported exactly once, on every path.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +20,8 @@ use super::text::Text;
 use super::unwound::Rows;
 use super::{Tagged, same};
 
-/// An address of the original program, an address of the tagged program, and whether all tags from there on are known.
+/// An address of the original program, an address of the tagged program, and whether all tags from
+/// there on are known.
 type Pair = (u64, u64, bool);
 
 pub(super) struct Walk<'a> {
@@ -61,7 +64,8 @@ impl<'a> Walk<'a> {
         for address in image.indirect_targets.iter().chain(&image.landing_pads) {
             self.arrives(*address);
         }
-        // Instructions that were not overwritten do the same, even if nothing is known to lead there.
+        // Instructions that were not overwritten do the same, even if nothing is known to lead
+        // there.
         let all = self.program.instructions.keys().copied();
         let stay = all.filter(|address| !self.text.is_inside(*address));
         self.open.extend(stay.map(|address| (address, address, false)));

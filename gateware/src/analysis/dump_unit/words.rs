@@ -1,7 +1,8 @@
 //! The words of the record that is sent.
 //!
-//! `KeepWords` puts the first word into registers, because its source may change while the record waits. The second
-//! word of a hot page stays in the table's output registers until the next entry is read.
+//! `KeepWords` puts the first word into registers, because its source may change while the record
+//! waits. The second word of a hot page stays in the table's output registers until the next entry
+//! is read.
 
 use rust_hdl::prelude::*;
 
@@ -20,7 +21,8 @@ impl Part<Words> for DumpUnit {
         self.value.next = bit_cast::<32, 28>(self.tally.val());
         self.head.next =
             self.count_head.val() | (bit_cast::<32, 8>(self.number.q.val()) << self.dump_at.val());
-        // The place of a count: its group, and the bank (6 bits) or reuse bucket (4 bits) as its index.
+        // The place of a count: its group, and the bank (6 bits) or reuse bucket (4 bits) as its
+        // index.
         self.place.next = (bit_cast::<32, 2>(self.table_state.val()) << self.group_at.val())
             | bit_cast::<32, 6>(self.table_index.q.val().get_bits::<6>(0));
         self.used.next = self.first_low.q.val() != 0;

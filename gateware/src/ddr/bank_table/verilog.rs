@@ -1,4 +1,5 @@
-//! Writes the Verilog of a bank table: the state and the timers of the banks and ranks that the memory has.
+//! Writes the Verilog of a bank table: the state and the timers of the banks and ranks that the
+//! memory has.
 
 use std::fmt::Write as _;
 
@@ -45,7 +46,8 @@ fn of_ranks(shape: &Shape, operator: &str, expression: impl Fn(usize) -> String)
 /// Registers of the first edge for each rank.
 const RANK_LINES: [&str; 7] = ["chosen", "closes", "refresh", "entry", "mode", "cke_rises", "all"];
 
-/// Returns the registers of the first edge: the command, a select line for each bank, and the lines of each rank.
+/// Returns the registers of the first edge: the command, a select line for each bank, and the lines
+/// of each rank.
 fn spread(shape: &Shape) -> String {
     let pins = shape.banks.trailing_zeros();
     let mut text = String::from(
@@ -138,7 +140,8 @@ fn bank_state(shape: &Shape, rank: usize, bank: usize) -> String {
     text + &registers(&named(&["left"], &n), &edge)
 }
 
-/// Returns the timer of a rank: tRFC, tXS, tMRD. `busy` is a separate register, because the path to ACTIVATE is long.
+/// Returns the timer of a rank: tRFC, tXS, tMRD. `busy` is a separate register, because the path to
+/// ACTIVATE is long.
 fn rank_window(shape: &Shape, rank: usize) -> String {
     let windows = [Window::Rfc, Window::Xs, Window::Mrd];
     let [rfc, xs, mrd] = windows.map(|window| left(shape.clocks(window)));
@@ -174,7 +177,8 @@ fn rank_window(shape: &Shape, rank: usize) -> String {
     text + &registers(&named(&["cke_falls", "busy", "window", "wait"], rank), &edge)
 }
 
-/// Returns the time since the last REFRESH of a rank. It is compared a clock ahead, so the result is a register.
+/// Returns the time since the last REFRESH of a rank. It is compared a clock ahead, so the result
+/// is a register.
 fn rank_refresh(shape: &Shape, rank: usize) -> String {
     let limit = shape.refresh_limit;
     if limit == 0 {

@@ -1,7 +1,8 @@
 //! The burst length in force, and the column at which a burst begins.
 //!
-//! MODE REGISTER SET names the length in A2..A0 (JESD79: 1, 2, 3 for 2, 4, 8; JESD79-2: 2, 3) or in A1..A0 (JESD79-3
-//! and -4: 0 for 8, 1 for on the fly, 2 for 4). On the fly, A12 of each READ and WRITE is low for 4 (burst chop).
+//! MODE REGISTER SET names the length in A2..A0 (JESD79: 1, 2, 3 for 2, 4, 8; JESD79-2: 2, 3) or in
+//! A1..A0 (JESD79-3 and -4: 0 for 8, 1 for on the fly, 2 for 4). On the fly, A12 of each READ and
+//! WRITE is low for 4 (burst chop).
 
 use rust_hdl::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Judges what a command finds in the bank table: an access, a fault, or neither.
 //!
-//! A later assignment of the fault overrides an earlier one: tRFC, tXS and tMRD take precedence over the state of the
-//! bank.
+//! A later assignment of the fault overrides an earlier one: tRFC, tXS and tMRD take precedence
+//! over the state of the bank.
 
 use rust_hdl::prelude::*;
 

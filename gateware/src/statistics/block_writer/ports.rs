@@ -1,4 +1,5 @@
-//! Connects the units of the block writer to each other and to its ports, and chooses the unit that syncs state.
+//! Connects the units of the block writer to each other and to its ports, and chooses the unit that
+//! syncs state.
 
 use rust_hdl::prelude::*;
 

@@ -131,7 +131,8 @@ fn parts_alternate_and_each_has_its_own_interval() {
     }
 }
 
-/// Makes a dump with an access at every fourth clock. Returns the dump and the pages accessed meanwhile.
+/// Makes a dump with an access at every fourth clock. Returns the dump and the pages accessed
+/// meanwhile.
 fn dump_beside(bench: &mut Bench, rng: &mut Rng, all: bool, pages: &[u32]) -> (Dump, Vec<u32>) {
     bench.ask(all);
     let mut accessed = Vec::new();
@@ -254,7 +255,8 @@ fn turning_the_analysis_off_dumps_everything() {
     assert_eq!((dump.part, dump.hot), (ALL_PARTS, vec![(7, 10, 10)]));
 }
 
-/// Turns the analysis off. Returns part and number of accesses, counted or skipped, of each dump until nothing is left.
+/// Turns the analysis off. Returns part and number of accesses, counted or skipped, of each dump
+/// until nothing is left.
 fn turned_off(bench: &mut Bench) -> Vec<(u8, u32)> {
     bench.analysis.settings.next = Settings::default();
     bench.idle(2);

@@ -69,7 +69,8 @@ fn the_event_queue_never_wraps_and_counts_what_it_leaves_out() {
     // Accesses without a capture are counted; a count comes before the start that it waits for.
     nearly_full.refutes("& run & ~keeps_command", "& ~keeps_command");
     nearly_full.refutes("space & pending & ~starts", "space & pending");
-    // Some clocks before the end of a lap. An event that leaves without the lap before it has a wrong clock.
+    // Some clocks before the end of a lap. An event that leaves without the lap before it has a
+    // wrong clock.
     let lap = proof(0, LAP_CLOCKS - 9, Reach::Steps(14));
     lap.holds();
     lap.refutes("has_laps$d = 1'b1", "has_laps$d = 1'b0");

@@ -38,8 +38,8 @@ fn a_larger_fifo_does_neither_for_more_than_a_lap() {
     proof.refutes("space_below = 3'b101", "space_below = 3'b110");
 }
 
-/// A crossing samples a value of many bits only where it cannot be changing: the words below go into
-/// the Verilog of both crossings, where its inner signals are in reach.
+/// A crossing samples a value of many bits only where it cannot be changing: the words below go
+/// into the Verilog of both crossings, where its inner signals are in reach.
 const STANDS_STILL: &str = "
     reg moved = 0;
     wire moves = from_clock && hold$d != hold$q;

@@ -37,8 +37,8 @@ fn faulty_gmacs_are_noticed() {
     // Two frames and the gap between them.
     let proof = proof("FIXED", Reach::Steps(180));
     proof.holds();
-    // Gap, preamble, padding and FCS one octet less; the FCS goes on from the frame before; padding left out of
-    // it.
+    // Gap, preamble, padding and FCS one octet less; the FCS goes on from the frame before; padding
+    // left out of it.
     proof.refutes("gap_left = 4'ha", "gap_left = 4'h9");
     proof.refutes("preamble_left = 4'h7", "preamble_left = 4'h6");
     proof.refutes("last_needed_but_one = 6'b111010", "last_needed_but_one = 6'b111001");

@@ -1,5 +1,5 @@
-//! When a heartbeat is due and what it says, and the frame counter, for ever; the Tx thread's part is in
-//! [`super::thread`].
+//! When a heartbeat is due and what it says, and the frame counter, for ever; the Tx thread's part
+//! is in [`super::thread`].
 
 use gateware::ethernet::heartbeat::Heartbeat;
 use gateware::ethernet::tx_thread::FrameCounter;
@@ -24,7 +24,8 @@ fn begins(verilog: &str, part: &str, bits: u64) -> String {
     before.to_string() + &rest.replacen(zero, &format!("q = 16'h{bits:x}"), 1)
 }
 
-/// A heartbeat whose ticks have `1 << tick_log2` clocks: the low part of its clock has its last values only.
+/// A heartbeat whose ticks have `1 << tick_log2` clocks: the low part of its clock has its last
+/// values only.
 fn with_short_ticks(tick_log2: u32) -> String {
     let verilog = stepped("heartbeat", Heartbeat::after(SILENCE_TICKS));
     let (counts, high) = ("low$d = low$q + 32'h1;", 0xffff << tick_log2 & 0xffff);
@@ -49,8 +50,8 @@ fn a_heartbeat_is_due_when_it_must_be_and_at_no_other_time() {
     };
     proof.holds();
     let bounded = Proof { reach: Reach::Steps(60), ..proof };
-    // No heartbeat after silence; a second one at once; a frame does not end the silence; only a loss of the clock is
-    // reported, not its return.
+    // No heartbeat after silence; a second one at once; a frame does not end the silence; only a
+    // loss of the clock is reported, not its return.
     bounded.refutes("silence_full$d = silent_ticks$q == silence_limit", "silence_full$d = 1'b0");
     bounded.refutes("(silence_full$q & ~beat$taken) & ~take_low$q", "silence_full$q & ~beat$taken");
     bounded.refutes("& ~take_low$q) & ~take_mid$q", "& ~take_low$q)");
@@ -103,8 +104,8 @@ fn a_heartbeat_says_what_was_true_when_it_was_taken() {
     contents(0, true, Reach::Inductive).holds();
     let proof = contents(BEFORE_CARRY, false, SENT);
     proof.holds();
-    // A part of the clock read too early; a carry too many; losses counted as clocks; a wrong state; words in
-    // another order.
+    // A part of the clock read too early; a carry too many; losses counted as clocks; a wrong
+    // state; words in another order.
     proof.refutes("if (take_mid$q) begin", "if (take_low$q) begin");
     let low = contents(BEFORE_CARRY & 0xffff, false, SENT);
     low.refutes("high_step$d = mid_step$q & mid_full$q", "high_step$d = mid_step$q");

@@ -1,9 +1,10 @@
 //! Emitted Verilog and a checker to a verdict, by yosys and ABC.
 //!
-//! A clock of the Verilog becomes an enable of one global clock: an edge is a step, and edges of two
-//! clocks come in any order. An asynchronous reset becomes another enable: it takes effect a step later. Checkers hold
-//! resets inactive, as what a reset brings back is the power-on state, from which each search begins. ABC looks for a counterexample in every state reachable within some steps
-//! (`bmc3`) or in every reachable state at all (`pdr`).
+//! A clock of the Verilog becomes an enable of one global clock: an edge is a step, and edges of
+//! two clocks come in any order. An asynchronous reset becomes another enable: it takes effect a
+//! step later. Checkers hold resets inactive, as what a reset brings back is the power-on state,
+//! from which each search begins. ABC looks for a counterexample in every state reachable within
+//! some steps (`bmc3`) or in every reachable state at all (`pdr`).
 
 use std::fs;
 use std::process::Command;
@@ -82,8 +83,8 @@ pub fn stepped<B: Block>(name: &str, block: B) -> String {
     text.collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// Adds an output `inner` to a module: registers, or wires with their full names, that lemmas speak of. The
-/// first is highest.
+/// Adds an output `inner` to a module: registers, or wires with their full names, that lemmas speak
+/// of. The first is highest.
 pub fn exposed(verilog: &str, module: &str, bits: usize, registers: &[&str]) -> String {
     let start = verilog.find(&format!("module {module}(")).expect("the module");
     let ports = start + verilog[start..].find(");").expect("its ports");
@@ -100,7 +101,8 @@ pub fn exposed(verilog: &str, module: &str, bits: usize, registers: &[&str]) -> 
     )
 }
 
-/// Registers without a reset begin with any value, and so do those of the modules in `also`, which lose theirs.
+/// Registers without a reset begin with any value, and so do those of the modules in `also`, which
+/// lose theirs.
 pub fn without_initial_values(verilog: &str, also: &[&str]) -> String {
     let modules = verilog.split_inclusive("endmodule").map(|module| {
         let resets = module.contains("if (clock[1])") || module.contains("if (clock[2])");
@@ -197,8 +199,8 @@ fn commands(reach: Reach) -> String {
     let search = match reach {
         Reach::Steps(steps) => format!("bmc3 -F {steps} -T {SECONDS}"),
         Reach::Ever => format!("scorr; pdr -T {SECONDS}"),
-        // `ind` proves the step from the first clock to the second; the search before it, that assertions
-        // hold at first.
+        // `ind` proves the step from the first clock to the second; the search before it, that
+        // assertions hold at first.
         Reach::Inductive => format!("orpos; bmc3 -F 3 -T {SECONDS}; ind -F 2"),
     };
     format!("read_aiger check.aig; fold; strash; {search}")

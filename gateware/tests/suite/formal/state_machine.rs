@@ -56,7 +56,8 @@ fn proof(name: &'static str, memory: &MemoryDescription) -> Proof {
         ("TRFC", memory.trfc_clocks.into()),
         ("TXS", memory.txs_clocks.into()),
         ("TMRD", memory.tmrd_clocks.into()),
-        // Where the mode register sets the length of bursts, their start is looked at by the bits above it.
+        // Where the mode register sets the length of bursts, their start is looked at by the bits
+        // above it.
         ("BURST_BITS", if memory.burst_from_mode_register { 3 } else { 0 }),
     ];
     let named = [

@@ -9,7 +9,8 @@ use super::prover::{Proof, Reach, stepped, without_initial_values};
 /// Three frames and the gaps between them: 8 + 66 + 4 + 12 clocks each at most.
 const REACH: Reach = Reach::Steps(280);
 
-/// The first block's words, all others', clocks the memory takes, clock from which there are others.
+/// The first block's words, all others', clocks the memory takes, clock from which there are
+/// others.
 fn proof(first: u64, others: u64, read_clocks: usize, commits_at: u64) -> Proof {
     Proof {
         name: "Tx thread and GMAC",

@@ -1,5 +1,5 @@
-//! Connects the block writer with the units that supply words and with the FIFO that it writes to, and decodes the
-//! content of the FIFO.
+//! Connects the block writer with the units that supply words and with the FIFO that it writes to,
+//! and decodes the content of the FIFO.
 
 use gateware::config::Settings;
 use gateware::fifo::ports::FifoWriter;
@@ -177,7 +177,8 @@ impl Bench {
         assert!((0..3000).any(|_| self.clock(record)), "{record:?} is taken");
     }
 
-    /// Offers a record that waits for the one before, as the records that the configuration unit requests do.
+    /// Offers a record that waits for the one before, as the records that the configuration unit
+    /// requests do.
     pub fn request(&mut self, kind: RecordKind) {
         self.wait_until(|chain| chain.free.val());
         self.hand(Record { kind, ..Default::default() });
@@ -251,7 +252,8 @@ impl Bench {
     }
 }
 
-/// Returns the event that a reader decodes from a timed record; `None` for a record that is no event.
+/// Returns the event that a reader decodes from a timed record; `None` for a record that is no
+/// event.
 pub fn event(record: &Record, clock: u64, unit_log2: u8) -> Option<Event> {
     let clock = Cycles(clock);
     let (number, segment) = (record.number.to_u64(), record.segment.to_u64());

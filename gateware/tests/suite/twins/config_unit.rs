@@ -1,5 +1,5 @@
-//! Compares the configuration unit with a model under random events and commands: items, settings, and requests to
-//! other units.
+//! Compares the configuration unit with a model under random events and commands: items, settings,
+//! and requests to other units.
 
 use fastrand::Rng;
 use gateware::config::ItemKind;

@@ -1,4 +1,5 @@
-//! Models the configuration unit in plain Rust: derives from events what the unit must do, in order.
+//! Models the configuration unit in plain Rust: derives from events what the unit must do, in
+//! order.
 
 use gateware::config::{ItemKind, Settings};
 use gateware::ddr::SlotEvent;

@@ -1,5 +1,5 @@
-//! Tests the event queue: clocks are restored from gaps, losses are reported, and no change of the run switch is lost
-//! without a count.
+//! Tests the event queue: clocks are restored from gaps, losses are reported, and no change of the
+//! run switch is lost without a count.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use gateware::ddr::event_queue::{COMMAND_LOST, EventQueue, LAP_CLOCKS, MAX_MISSE
 
 use crate::direct::{chance, pulse, settle, settled, with_seeds};
 
-/// Pushes and pops with the given chances in percent. Keeps the inputs of each clock, and popped events with the sum of
-/// the gaps.
+/// Pushes and pops with the given chances in percent. Keeps the inputs of each clock, and popped
+/// events with the sum of the gaps.
 struct Bench {
     queue: EventQueue,
     /// Level of the run switch.
@@ -73,7 +73,8 @@ impl Bench {
         (0..600).for_each(|_| self.clock(None, true));
     }
 
-    /// Checks that every event was popped at its clock or is counted where it is missing. Returns what is missing.
+    /// Checks that every event was popped at its clock or is counted where it is missing. Returns
+    /// what is missing.
     fn check(&self) -> Missing {
         let laps = |event: &SlotEvent| event.gap.to_u64() == LAP_CLOCKS;
         let popped = self.popped.iter().filter(|(_, event)| !laps(event));
@@ -286,8 +287,8 @@ fn a_queue_that_nothing_empties_counts_what_it_leaves_out() {
 
 #[test]
 fn changes_of_the_run_switch_without_space_are_counted() {
-    // The switch is on or off when the queue is full, and at the end. Changes between a start and a stop that are both
-    // late are not counted.
+    // The switch is on or off when the queue is full, and at the end. Changes between a start and a
+    // stop that are both late are not counted.
     let cases = [(true, true, 24), (true, false, 23), (false, true, 1), (false, false, 1)];
     for (full_on, on, pairs) in cases {
         let mut bench = Bench::new();
@@ -435,7 +436,8 @@ fn a_nearly_full_queue_keeps_the_commands_of_missed_accesses() {
     let Missing { accesses, commands: lost, .. } = bench.check();
     assert!(accesses > 300);
     let commands = bench.popped(|event| event.command).len() as u64;
-    // Seven commands leave with their accesses. The others use the entries that are reserved for them.
+    // Seven commands leave with their accesses. The others use the entries that are reserved for
+    // them.
     assert_eq!((commands, lost), (25, 3));
 }
 

@@ -56,7 +56,8 @@ fn a_crossing_outputs_only_stable_values_in_order() {
     });
 }
 
-/// Writes blocks of random words when there is space, as the block writer does, sometimes half words.
+/// Writes blocks of random words when there is space, as the block writer does, sometimes half
+/// words.
 #[derive(Default)]
 struct Writer {
     half: Option<u64>,

@@ -39,7 +39,8 @@ impl Bench {
             OctetSource::join(&mut thread.octets, &mut gmac.octets);
             BeatSink::join(&mut thread.beat, &mut heartbeat.beat);
         };
-        // The thread's outputs depend on its inputs within a clock; those of the other blocks do not.
+        // The thread's outputs depend on its inputs within a clock; those of the other blocks do
+        // not.
         join(thread);
         settle(thread);
         join(thread);

@@ -1,4 +1,5 @@
-//! Models the DDR state machine: stores the clocks of all events, and derives the verdicts from them.
+//! Models the DDR state machine: stores the clocks of all events, and derives the verdicts from
+//! them.
 
 use gateware::ddr::CommandCode;
 use hmtt_format::address_map::Axis;
@@ -307,8 +308,8 @@ impl Model {
     }
 }
 
-/// Returns the burst length that a mode register selects, 0 for on the fly: JESD79 table 2, -2 figure on MR, -3 and -4
-/// on MR0.
+/// Returns the burst length that a mode register selects, 0 for on the fly: JESD79 table 2, -2
+/// figure on MR, -3 and -4 on MR0.
 fn length(generation: Generation, a: u64) -> Option<u64> {
     match (generation, a & 7) {
         (Generation::Ddr1, 1) => Some(2),

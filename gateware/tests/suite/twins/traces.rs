@@ -1,4 +1,5 @@
-//! Compares the traces with a model, while the units behind them stall: the records, their clocks, and the counts.
+//! Compares the traces with a model, while the units behind them stall: the records, their clocks,
+//! and the counts.
 
 use fastrand::Rng;
 use gateware::config::{Item, ItemKind};
@@ -112,7 +113,8 @@ impl Bench {
     }
 }
 
-/// Returns addresses with adjacent ones: bursts of a line, lines of a page, pages of a segment, the tag window.
+/// Returns addresses with adjacent ones: bursts of a line, lines of a page, pages of a segment, the
+/// tag window.
 fn address(rng: &mut Rng, window: u64) -> u64 {
     match rng.u8(0..20) {
         0 => spread(rng, 40),
@@ -231,7 +233,8 @@ fn rules(mode: Mode) -> Rules {
     Rules { memory: memories::ddr1(""), mode, burst: false, window: None }
 }
 
-/// Returns the records of two accesses with a distance in clocks, with ticks in between or only time.
+/// Returns the records of two accesses with a distance in clocks, with ticks in between or only
+/// time.
 fn of_two(mode: Mode, addresses: [u64; 2], apart: u64, ticks: bool) -> Vec<PassedRecord> {
     let rng = &mut Rng::with_seed(0);
     let (mut bench, mut model) = (Bench::new(&rules(mode)), Model::new(rules(mode)));

@@ -1,4 +1,5 @@
-//! Displays a running capture until it ends: status line, JSON lines, metrics, full screen and summary.
+//! Displays a running capture until it ends: status line, JSON lines, metrics, full screen and
+//! summary.
 
 use std::io::{self, IsTerminal, Write};
 use std::net::TcpListener;
@@ -29,7 +30,8 @@ pub struct DisplayResources {
 }
 
 impl DisplayResources {
-    /// Checks the terminal and opens the listening socket, before the capture replaces a file. Starts no thread.
+    /// Checks the terminal and opens the listening socket, before the capture replaces a file.
+    /// Starts no thread.
     ///
     /// # Errors
     /// If a resource is not available.
@@ -56,7 +58,8 @@ pub struct Display {
 }
 
 impl Display {
-    /// Prepares the displays that the command line requests; [`Display::open_screen`] opens the full screen.
+    /// Prepares the displays that the command line requests; [`Display::open_screen`] opens the
+    /// full screen.
     ///
     /// # Errors
     /// If metrics cannot be served.
@@ -84,7 +87,8 @@ impl Display {
         })
     }
 
-    /// The function that counts captured frames for the statistics; `None` if no display needs them.
+    /// The function that counts captured frames for the statistics; `None` if no display needs
+    /// them.
     pub fn observer(&self) -> Option<BatchObserver> {
         let statistics = Arc::clone(self.statistics.as_ref()?);
         Some(Box::new(move |link: usize, batch: &Batch| {
@@ -136,8 +140,8 @@ impl Display {
         Ok(())
     }
 
-    /// Waits for a key if the full screen is open. A terminal that closes ends the capture, whether or not the kernel
-    /// sends SIGHUP for it.
+    /// Waits for a key if the full screen is open. A terminal that closes ends the capture, whether
+    /// or not the kernel sends SIGHUP for it.
     fn wait(&mut self, capture: &Capture) -> io::Result<()> {
         match &mut self.screen {
             None => std::thread::sleep(POLL_INTERVAL),
@@ -154,8 +158,8 @@ impl Display {
         Ok(())
     }
 
-    /// Reports interfaces that failed while others continue. The failure of the last interface ends the capture and
-    /// is reported as its error.
+    /// Reports interfaces that failed while others continue. The failure of the last interface ends
+    /// the capture and is reported as its error.
     fn report_failures(&mut self, capture: &Capture) {
         let failures = capture.failures();
         // The full screen shows failures itself.
@@ -224,8 +228,8 @@ impl Display {
         }
     }
 
-    /// Prints the summary so far. Returns false if none was available: a recorder that waits for the disk does not
-    /// answer.
+    /// Prints the summary so far. Returns false if none was available: a recorder that waits for
+    /// the disk does not answer.
     fn print_summary(&self, capture: &Capture) -> bool {
         let Some(snapshot) = capture.snapshot() else { return capture.is_finished() };
         let mut errors = io::stderr().lock();

@@ -1,7 +1,7 @@
 //! Prints the state of a capture as lines of JSON on standard output, on a separate thread.
 //!
-//! Invariant: a slow reader of standard output delays only the last line. A line for which the queue has no space is
-//! skipped, and the next line states how many were skipped.
+//! Invariant: a slow reader of standard output delays only the last line. A line for which the
+//! queue has no space is skipped, and the next line states how many were skipped.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -46,8 +46,8 @@ impl JsonLines {
         Ok(line)
     }
 
-    /// Queues a line if there is space for it, and counts it as skipped otherwise: a reader that stops reading must
-    /// not stop the capture.
+    /// Queues a line if there is space for it, and counts it as skipped otherwise: a reader that
+    /// stops reading must not stop the capture.
     pub fn offer(&mut self, kind: &'static str, value: &impl Serialize) {
         let Ok(line) = self.line(kind, value) else { return };
         if let Err(TrySendError::Full(_)) = self.waiting.try_send(line) {

@@ -1,5 +1,5 @@
-//! Runs `hmtt-recv`, which captures the frames of cards. It is the only program of the project that needs a privilege
-//! (`CAP_NET_RAW`), and it drops the privilege as soon as its sockets are open.
+//! Runs `hmtt-recv`, which captures the frames of cards. It is the only program of the project that
+//! needs a privilege (`CAP_NET_RAW`), and it drops the privilege as soon as its sockets are open.
 
 mod display;
 mod json_lines;
@@ -123,7 +123,8 @@ fn open_capture(arguments: &Arguments, stop: Stop) -> Result<OpenedCapture> {
     let sources =
         interfaces.iter().map(|name| listen(arguments, name)).collect::<Result<Vec<_>, _>>()?;
     drop_privileges(user.as_ref()).context("cannot give up privileges")?;
-    // Before the first file: a capture that cannot be displayed as requested must not replace a file.
+    // Before the first file: a capture that cannot be displayed as requested must not replace a
+    // file.
     let resources = DisplayResources::take(arguments)?;
     let descriptions: Vec<_> = interfaces.iter().map(|name| Description::new(name)).collect();
     let files = match plan.zip(target) {

@@ -40,10 +40,11 @@ impl Signals {
     }
 }
 
-/// Installs the handlers. The first SIGHUP, SIGINT or SIGTERM sets the flag; a SIGINT or SIGTERM that finds it set
-/// ends the process. SIGHUP never ends the process, because both the shell and the kernel send it when a terminal
-/// closes. A SIGHUP that was ignored when the program started (`nohup`) stays ignored. SIGXFSZ is ignored, so that a
-/// write beyond the limit on the size of files fails, and is counted, instead of ending the process.
+/// Installs the handlers. The first SIGHUP, SIGINT or SIGTERM sets the flag; a SIGINT or SIGTERM
+/// that finds it set ends the process. SIGHUP never ends the process, because both the shell and
+/// the kernel send it when a terminal closes. A SIGHUP that was ignored when the program started
+/// (`nohup`) stays ignored. SIGXFSZ is ignored, so that a write beyond the limit on the size of
+/// files fails, and is counted, instead of ending the process.
 ///
 /// # Errors
 /// If a handler cannot be installed.
@@ -64,11 +65,12 @@ pub fn install_handlers() -> io::Result<Signals> {
     Ok(signals)
 }
 
-/// Signals that the calling thread, and threads that it starts meanwhile, do not get until this value is dropped.
+/// Signals that the calling thread, and threads that it starts meanwhile, do not get until this
+/// value is dropped.
 ///
-/// Threads keep their signals blocked. If all are started under such a value, the first thread gets every signal: two
-/// that arrive at once are handled one after the other, so the second one finds the flag set, and before the first thread
-/// can end the process regularly.
+/// Threads keep their signals blocked. If all are started under such a value, the first thread gets
+/// every signal: two that arrive at once are handled one after the other, so the second one finds
+/// the flag set, and before the first thread can end the process regularly.
 pub struct BlockedSignals {
     before: SigSet,
 }

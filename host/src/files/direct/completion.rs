@@ -1,4 +1,5 @@
-//! Ends a file: finishes it with the right length, or removes it, and detects that it is no longer at its path.
+//! Ends a file: finishes it with the right length, or removes it, and detects that it is no longer
+//! at its path.
 
 use std::io;
 
@@ -30,7 +31,8 @@ impl DiskFile {
         }
     }
 
-    /// Removes the file, because its content is written elsewhere. A file that no longer has its name is left alone.
+    /// Removes the file, because its content is written elsewhere. A file that no longer has its
+    /// name is left alone.
     pub fn discard(self) {
         if let Kind::Named(entry, identity) = &self.kind {
             // If the file cannot be removed, the next creation under the name reports the reason.
@@ -38,8 +40,8 @@ impl DiskFile {
         }
     }
 
-    /// Writes all staged bytes and frees reserved space. After a failure the file ends at its last mark. The caller must
-    /// make the file in `unsynced` durable.
+    /// Writes all staged bytes and frees reserved space. After a failure the file ends at its last
+    /// mark. The caller must make the file in `unsynced` durable.
     pub fn finish(mut self) -> Finished {
         self.finishing = true;
         if !self.is_named() {

@@ -1,4 +1,5 @@
-//! Reserves space on the disk beyond the end of a file, so that a full disk is detected before a write.
+//! Reserves space on the disk beyond the end of a file, so that a full disk is detected before a
+//! write.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +10,8 @@ use super::{DiskFile, is_full, is_too_large};
 
 /// Bytes that are reserved at a time, beyond the written part.
 pub(super) const RESERVE_BYTES: u64 = 64 << 20;
-/// Reserved bytes that only the end of the file may use, so that a file on a full disk can be finished.
+/// Reserved bytes that only the end of the file may use, so that a file on a full disk can be
+/// finished.
 const FINISH_BYTES: u64 = 64 << 10;
 
 impl DiskFile {
@@ -45,12 +47,14 @@ impl DiskFile {
         Err(failure)
     }
 
-    /// Rejects a write beyond the limit before the kernel does, so that space is left for finishing the file.
+    /// Rejects a write beyond the limit before the kernel does, so that space is left for finishing
+    /// the file.
     pub(super) fn check_limit(&self, end: u64) -> io::Result<()> {
         if end > self.limit { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(()) }
     }
 
-    /// Frees reserved space beyond the end of the file, except the part that is needed to finish the file.
+    /// Frees reserved space beyond the end of the file, except the part that is needed to finish
+    /// the file.
     ///
     /// # Errors
     /// If a file system call fails.

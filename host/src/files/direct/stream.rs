@@ -1,8 +1,9 @@
 //! Writes bytes to a pipe, a socket or a device whose reader may stop reading.
 //!
-//! Only a signal to the writing thread ends a blocking `write` to a full pipe, and `O_NONBLOCK` would apply to every
-//! process that shares standard output. So each write is preceded by `poll` and is at most as long as a pipe that polls
-//! writable accepts without blocking (`PIPE_BUF`, pipe(7)).
+//! Only a signal to the writing thread ends a blocking `write` to a full pipe, and `O_NONBLOCK`
+//! would apply to every process that shares standard output. So each write is preceded by `poll`
+//! and is at most as long as a pipe that polls writable accepts without blocking (`PIPE_BUF`,
+//! pipe(7)).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -42,8 +43,9 @@ impl Stop {
 #[error("the reader stopped reading")]
 pub(in crate::files) struct Stalled;
 
-/// Writes all of `bytes`, however long the reader takes, unless the capture was asked to end and the reader does not read
-/// for a second. Returns the number of bytes that were written, and the error.
+/// Writes all of `bytes`, however long the reader takes, unless the capture was asked to end and
+/// the reader does not read for a second. Returns the number of bytes that were written, and the
+/// error.
 pub(super) fn write(file: &File, bytes: &[u8], stop: &Stop) -> (usize, io::Result<()>) {
     let mut written = 0;
     let mut idle: Option<Instant> = None;
@@ -63,7 +65,8 @@ pub(super) fn write(file: &File, bytes: &[u8], stop: &Stop) -> (usize, io::Resul
     (written, Ok(()))
 }
 
-/// Writes as much of a piece as the stream accepts without blocking; `None` if it accepted nothing in one interval.
+/// Writes as much of a piece as the stream accepts without blocking; `None` if it accepted nothing
+/// in one interval.
 fn write_piece(mut file: &File, piece: &[u8]) -> io::Result<Option<usize>> {
     match poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&POLL_INTERVAL)) {
         Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(None),

@@ -1,4 +1,5 @@
-//! Tests that a file holds exactly the bytes that were written, drained, flushed and reclaimed, in any order.
+//! Tests that a file holds exactly the bytes that were written, drained, flushed and reclaimed, in
+//! any order.
 
 use super::reservation::RESERVE_BYTES;
 use super::*;
@@ -13,8 +14,8 @@ fn file(name: &str) -> (tempfile::TempDir, DiskFile) {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// All bytes that are written, drained and flushed, in pieces of any size, are in the file; after each
-    /// flush already.
+    /// All bytes that are written, drained and flushed, in pieces of any size, are in the file;
+    /// after each flush already.
     #[test]
     fn what_is_written_is_in_the_file(
         steps in proptest::collection::vec((0usize..20_000, 0u8..4), 1..40),

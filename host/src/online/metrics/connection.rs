@@ -1,4 +1,5 @@
-//! Serves one client's connection without blocking: reads the request and writes the answer as the socket allows.
+//! Serves one client's connection without blocking: reads the request and writes the answer as the
+//! socket allows.
 //!
 //! Invariant: a connection ends after [`CLIENT_TIMEOUT`] whatever the client does, and uses no more
 //! memory than the longest request and one answer.
@@ -21,8 +22,8 @@ enum State {
     Request(Vec<u8>),
     /// Space in the socket buffer for the rest of the answer; the number is the bytes already sent.
     Answer(Vec<u8>, usize),
-    /// The client's close. Closing a socket with unread bytes sends a reset, after which the client's kernel may discard
-    /// the answer.
+    /// The client's close. Closing a socket with unread bytes sends a reset, after which the
+    /// client's kernel may discard the answer.
     Close,
 }
 

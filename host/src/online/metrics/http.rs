@@ -1,8 +1,8 @@
 //! Parses HTTP requests and builds the answers. Uses no sockets.
 //!
-//! Answers GET and HEAD of `/metrics` if the Host header names this machine. A web page of another site can have its own
-//! name resolved to 127.0.0.1 (DNS rebinding), and a browser on this machine would let it read the answer. Its name is in
-//! the Host header, so the request is rejected.
+//! Answers GET and HEAD of `/metrics` if the Host header names this machine. A web page of another
+//! site can have its own name resolved to 127.0.0.1 (DNS rebinding), and a browser on this machine
+//! would let it read the answer. Its name is in the Host header, so the request is rejected.
 
 use std::net::IpAddr;
 
@@ -24,7 +24,8 @@ pub(super) enum Progress {
     TooLong,
 }
 
-/// Determines which part of a request has arrived. The last `new` bytes of `request` have not been examined before.
+/// Determines which part of a request has arrived. The last `new` bytes of `request` have not been
+/// examined before.
 pub(super) fn progress(request: &[u8], new: usize) -> Progress {
     let from = request.len().saturating_sub(new + END.len() - 1);
     let end = request[from..].windows(END.len()).position(|bytes| bytes == END);
@@ -35,7 +36,8 @@ pub(super) fn progress(request: &[u8], new: usize) -> Progress {
     }
 }
 
-/// Builds the answer to a request without the end of its headers: it is too long, or the client has closed.
+/// Builds the answer to a request without the end of its headers: it is too long, or the client has
+/// closed.
 pub(super) fn refuse(progress: &Progress) -> Vec<u8> {
     match progress {
         Progress::TooLong => error("431 Request Header Fields Too Large", ""),
@@ -43,7 +45,8 @@ pub(super) fn refuse(progress: &Progress) -> Vec<u8> {
     }
 }
 
-/// Builds the answer to a request, given up to the end of its headers. `metrics`: text of the answer.
+/// Builds the answer to a request, given up to the end of its headers. `metrics`: text of the
+/// answer.
 pub(super) fn answer(request: &[u8], metrics: &str) -> Vec<u8> {
     let Some((line, headers)) = std::str::from_utf8(request).ok().map(split_line) else {
         return error("400 Bad Request", "");
@@ -72,8 +75,8 @@ fn split_line(request: &str) -> (&str, &str) {
     request.split_once("\r\n").unwrap_or((request, ""))
 }
 
-/// Whether the Host header names this machine, by a loopback address or as `localhost`. `None` if there are several, or
-/// none in a version other than HTTP/1.0, which allows that.
+/// Whether the Host header names this machine, by a loopback address or as `localhost`. `None` if
+/// there are several, or none in a version other than HTTP/1.0, which allows that.
 fn is_this_machine(headers: &str, version: &str) -> Option<bool> {
     let header = |line: &str| {
         let (name, value) = line.split_once(':')?;
@@ -104,7 +107,8 @@ fn error(status: &str, headers: &str) -> Vec<u8> {
     message(status, PLAIN, headers, &body, &body)
 }
 
-/// Builds a message. Content-Length is that of `body`; `sent` is the part that is sent (nothing for HEAD).
+/// Builds a message. Content-Length is that of `body`; `sent` is the part that is sent (nothing for
+/// HEAD).
 fn message(status: &str, content_type: &str, headers: &str, body: &str, sent: &str) -> Vec<u8> {
     let length = body.len();
     let head = format!(

@@ -1,7 +1,7 @@
 //! Serves all connections to the metrics on one thread, with `poll`.
 //!
-//! Invariant: no client makes another one wait, and there are at most [`MAX_CONNECTIONS`]. A further connection closes the
-//! oldest one, which has waited longest for its client.
+//! Invariant: no client makes another one wait, and there are at most [`MAX_CONNECTIONS`]. A
+//! further connection closes the oldest one, which has waited longest for its client.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader};
@@ -48,8 +48,8 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Waits for events. Returns whether a connection can be accepted, and for each open connection whether it is ready;
-    /// `None` if the server must stop.
+    /// Waits for events. Returns whether a connection can be accepted, and for each open connection
+    /// whether it is ready; `None` if the server must stop.
     fn wait(&mut self) -> Option<(bool, Vec<bool>)> {
         let now = Instant::now();
         self.paused_until = self.paused_until.filter(|until| *until > now);

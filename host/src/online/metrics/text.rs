@@ -1,7 +1,7 @@
 //! Formats a snapshot and the statistics in Prometheus' text format.
 //!
-//! Names follow the conventions of Prometheus: counters end in `_total`, units are base units. A count that is not known
-//! is omitted; it is not reported as 0.
+//! Names follow the conventions of Prometheus: counters end in `_total`, units are base units. A
+//! count that is not known is omitted; it is not reported as 0.
 
 use prometheus::TextEncoder;
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};

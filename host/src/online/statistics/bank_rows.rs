@@ -1,8 +1,9 @@
 //! Maps addresses to bank-row indices.
 //!
-//! A bank-row index holds row, rank and bank in one word. Each of its bits is an XOR of address bits, so the index of an
-//! address is the XOR of table entries for parts of the address: a few small tables replace the matrix. Invariant: the
-//! index equals the coordinates of [`AddressMap::to_coordinates`].
+//! A bank-row index holds row, rank and bank in one word. Each of its bits is an XOR of address
+//! bits, so the index of an address is the XOR of table entries for parts of the address: a few
+//! small tables replace the matrix. Invariant: the index equals the coordinates of
+//! [`AddressMap::to_coordinates`].
 
 use hmtt_format::address_map::{AddressMap, MAX_BANK_BITS, MAX_RANK_BITS};
 use hmtt_format::memory::PAGE_LOG2;

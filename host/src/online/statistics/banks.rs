@@ -16,8 +16,9 @@ pub(super) const MAX_UNCOLLECTED: u64 = (1 << ACCESSES_AT) - 1;
 pub(super) struct Banks {
     /// Bank-row index of the last access, for each bank.
     last: [u32; BANKS],
-    /// Counts since the last collection, in one word so that one addition updates both: bits 63..32 accesses, 31..0
-    /// hits. There are two lanes, so that an addition to a bank does not depend on the previous one.
+    /// Counts since the last collection, in one word so that one addition updates both: bits 63..32
+    /// accesses, 31..0 hits. There are two lanes, so that an addition to a bank does not depend on
+    /// the previous one.
     counts: [[u64; BANKS]; 2],
     slice: [RowUse; BANKS],
     total: [RowUse; BANKS],

@@ -1,7 +1,7 @@
 //! Counts pages, banks and directions of the words of one data frame.
 //!
-//! Decodes the same words as [`hmtt_format::Block`], without clocks, which are not needed here. A word of two accesses is
-//! handled in one step: at high rates nearly all words are of that kind.
+//! Decodes the same words as [`hmtt_format::Block`], without clocks, which are not needed here. A
+//! word of two accesses is handled in one step: at high rates nearly all words are of that kind.
 
 use hmtt_format::Direction;
 use hmtt_format::block::UNIT_NONE;
@@ -91,8 +91,9 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
         self.seen.bytes += accesses << self.numbers.unit_log2;
     }
 
-    /// Loads the counters that the words will need into the cache: these loads are independent, so the processor waits for
-    /// many of them at once. A word that is not an access may load a counter without need.
+    /// Loads the counters that the words will need into the cache: these loads are independent, so
+    /// the processor waits for many of them at once. A word that is not an access may load a
+    /// counter without need.
     fn read_ahead(&self, words: impl Iterator<Item = u64>) {
         let slot = |half: u64| self.pages.peek(self.numbers.address(half as u32) >> PAGE_LOG2);
         let sum = words
@@ -161,7 +162,8 @@ impl<const WHOLE_PAGES: bool> Block<'_, WHOLE_PAGES> {
         self.access::<0>(address);
     }
 
-    /// Counts accesses to a page. If a page has several rows, the record does not state which of them were accessed.
+    /// Counts accesses to a page. If a page has several rows, the record does not state which of
+    /// them were accessed.
     fn run(&mut self, address: u64, accesses: u64) {
         let page = address >> PAGE_LOG2;
         if !self.pages.add_run(page, accesses) {
@@ -193,8 +195,8 @@ const WRITES: u64 = 1 << (32 + WRITE_AT) | 1 << WRITE_AT;
 /// Masks of the deltas of both halves.
 const DELTAS: u64 = (ESCAPE as u64) << (32 + DELTA_AT) | (ESCAPE as u64) << DELTA_AT;
 
-/// Whether both halves are accesses. A half that is not an access has the delta [`ESCAPE`], whose complement is 0; adding
-/// all ones to any other complement carries into the bit above.
+/// Whether both halves are accesses. A half that is not an access has the delta [`ESCAPE`], whose
+/// complement is 0; adding all ones to any other complement carries into the bit above.
 #[inline(always)]
 fn is_two_accesses(word: u64) -> bool {
     ((!word & DELTAS) + DELTAS) & WRITES == WRITES

@@ -103,7 +103,8 @@ impl Card {
         self.pages.pages()
     }
 
-    /// Ends the slice and returns its counts. `hot_pages`: largest number of pages in [`Slice::hottest`].
+    /// Ends the slice and returns its counts. `hot_pages`: largest number of pages in
+    /// [`Slice::hottest`].
     pub fn end_slice(&mut self, hot_pages: usize) -> Slice {
         let (pages, hottest) = self.pages.end_slice(hot_pages);
         self.last_pages = pages;

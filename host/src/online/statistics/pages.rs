@@ -1,10 +1,12 @@
 //! Counts accesses by page in a time slice.
 //!
-//! Each page has a counter of one byte, in a table whose address range is reserved completely and that the kernel backs
-//! with memory on first access. The counters of 1 GiB take 256 KiB, which stay in the cache at line rate. A counter that
-//! overflows spills into a map, which is rare, and never returns to 0 within its slice. Apart from the spill, counting
-//! has no branch that depends on the counter: a branch on whether a page is new would be mispredicted each time the
-//! counter is not in the cache. Invariant: an access is counted in its byte, spilled, or rejected, never dropped.
+//! Each page has a counter of one byte, in a table whose address range is reserved completely and
+//! that the kernel backs with memory on first access. The counters of 1 GiB take 256 KiB, which
+//! stay in the cache at line rate. A counter that overflows spills into a map, which is rare, and
+//! never returns to 0 within its slice. Apart from the spill, counting has no branch that depends
+//! on the counter: a branch on whether a page is new would be mispredicted each time the counter is
+//! not in the cache. Invariant: an access is counted in its byte, spilled, or rejected, never
+//! dropped.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,8 +14,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use hmtt_format::PhysAddr;
 use hmtt_format::memory::PAGE_LOG2;
 
-/// Number of pages of an interface that are counted individually: the first 64 GiB of its memory. Accessed pages take a
-/// byte and a bit each, at most 18 MiB in all.
+/// Number of pages of an interface that are counted individually: the first 64 GiB of its memory.
+/// Accessed pages take a byte and a bit each, at most 18 MiB in all.
 pub const MAX_TRACKED_PAGES: usize = 1 << 24;
 
 const GROUP_LOG2: u32 = 9;
@@ -53,7 +55,8 @@ impl Default for PageTable {
 }
 
 impl PageTable {
-    /// Counts an access to a page. Returns false if the page is beyond the table. `page`: page number.
+    /// Counts an access to a page. Returns false if the page is beyond the table. `page`: page
+    /// number.
     #[inline(always)]
     pub fn add(&mut self, page: u64) -> bool {
         let (group, slot) = ((page >> GROUP_LOG2) as usize, page as usize % GROUP_PAGES);
@@ -71,7 +74,8 @@ impl PageTable {
         true
     }
 
-    /// Counts a run of at least one access to a page. Returns false if the page is beyond the table.
+    /// Counts a run of at least one access to a page. Returns false if the page is beyond the
+    /// table.
     pub fn add_run(&mut self, page: u64, accesses: u64) -> bool {
         let tracked = self.add(page);
         if tracked && accesses > 1 {
@@ -102,8 +106,8 @@ impl PageTable {
         self.pages
     }
 
-    /// Ends the slice. Returns the number of distinct pages accessed in it, and at most `most` pages with the most
-    /// accesses, in descending order; equal counts by address.
+    /// Ends the slice. Returns the number of distinct pages accessed in it, and at most `most`
+    /// pages with the most accesses, in descending order; equal counts by address.
     pub fn end_slice(&mut self, most: usize) -> (u64, Vec<(u64, PhysAddr)>) {
         let mut hottest = Hottest { most, heap: BinaryHeap::new(), floor: 0 };
         // Spilled counts exceed any counter, so they are offered first.
@@ -131,8 +135,8 @@ impl PageTable {
     }
 }
 
-/// Returns the number of pages of a group that were accessed in the slice; adds those accessed for the first time to
-/// `pages`.
+/// Returns the number of pages of a group that were accessed in the slice; adds those accessed for
+/// the first time to `pages`.
 fn note(slots: &Group, ever: &mut Bits, pages: &mut u64) -> u64 {
     let mut touched = 0;
     for (slots, ever) in slots.chunks_exact(u64::BITS as usize).zip(ever) {

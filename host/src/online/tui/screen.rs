@@ -1,7 +1,8 @@
 //! Controls the terminal: reads keys and shows the view.
 //!
-//! Invariant: however the program ends, except by SIGKILL, the terminal is restored. A terminal that is gone (its window
-//! closed, its connection lost) is not read or written any more: crossterm would read its end of file for ever.
+//! Invariant: however the program ends, except by SIGKILL, the terminal is restored. A terminal
+//! that is gone (its window closed, its connection lost) is not read or written any more: crossterm
+//! would read its end of file for ever.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -52,7 +53,8 @@ impl Screen {
         Ok([keys, rustix::io::dup(io::stdout())?])
     }
 
-    /// Switches the terminal on standard output to the full screen, and installs a panic hook that restores it.
+    /// Switches the terminal on standard output to the full screen, and installs a panic hook that
+    /// restores it.
     ///
     /// # Errors
     /// If standard output is not a terminal, or the terminal cannot be set up.
@@ -78,7 +80,8 @@ impl Screen {
     /// # Errors
     /// If the terminal cannot be read or written.
     pub fn wait(&mut self, timeout: Duration) -> io::Result<Request> {
-        // Waits here and not in crossterm's `poll`, which never returns if the terminal hangs up during the call.
+        // Waits here and not in crossterm's `poll`, which never returns if the terminal hangs up
+        // during the call.
         let asked = if self.more { Duration::ZERO } else { timeout };
         let may_have_input = self.await_input(asked)? || self.more;
         if !may_have_input || self.is_gone() {
@@ -109,7 +112,8 @@ impl Screen {
         asked.is_ok() && ends.iter().any(|end| end.revents().intersects(gone))
     }
 
-    /// Waits for input, or for a signal such as SIGWINCH. Returns whether crossterm may have an event.
+    /// Waits for input, or for a signal such as SIGWINCH. Returns whether crossterm may have an
+    /// event.
     fn await_input(&self, timeout: Duration) -> io::Result<bool> {
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -134,16 +138,19 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if self.is_gone() {
-            // Dropping the terminal would write to it, and print an error on a standard error that may be gone too.
+            // Dropping the terminal would write to it, and print an error on a standard error that
+            // may be gone too.
             std::mem::forget(self.terminal.take());
         } else if !std::thread::panicking() {
-            // In a panic the hook has restored the terminal; a second time would erase what was printed since.
+            // In a panic the hook has restored the terminal; a second time would erase what was
+            // printed since.
             ratatui::restore();
         }
     }
 }
 
-/// Maps a key event to a key. In raw mode the terminal sends no signal for Ctrl-C, so it is handled here.
+/// Maps a key event to a key. In raw mode the terminal sends no signal for Ctrl-C, so it is handled
+/// here.
 fn key_from_event(event: KeyEvent) -> Option<Key> {
     if event.kind == KeyEventKind::Release {
         return None;

@@ -1,4 +1,5 @@
-//! Begins and ends one file of a capture: writes the blocks before the first frame and those after the last.
+//! Begins and ends one file of a capture: writes the blocks before the first frame and those after
+//! the last.
 
 use std::time::{Duration, SystemTime};
 

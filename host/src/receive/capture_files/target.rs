@@ -1,7 +1,9 @@
-//! Resolves the path of `-w` to a new file, a series of files, or a stream into an existing pipe, device or descriptor.
+//! Resolves the path of `-w` to a new file, a series of files, or a stream into an existing pipe,
+//! device or descriptor.
 //!
-//! [`Target::find`] opens the directory of the path, or takes the inherited descriptor that it names. It is called first,
-//! before sockets are opened and privileges are dropped. All later operations use names in that directory.
+//! [`Target::find`] opens the directory of the path, or takes the inherited descriptor that it
+//! names. It is called first, before sockets are opened and privileges are dropped. All later
+//! operations use names in that directory.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -19,8 +21,8 @@ const STANDARD_OUTPUT: &str = "-";
 /// Interval at which a named pipe is checked for a reader.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Number of the descriptor that a path stands for; `None` for other paths. Such paths are not opened: the descriptor is
-/// used directly.
+/// Number of the descriptor that a path stands for; `None` for other paths. Such paths are not
+/// opened: the descriptor is used directly.
 pub fn descriptor(path: &Path) -> Option<RawFd> {
     let name = path.to_str()?;
     match name {
@@ -45,7 +47,8 @@ enum Opened {
 }
 
 impl Target {
-    /// Opens the directory of the plan's path, or duplicates the inherited descriptor that it names.
+    /// Opens the directory of the plan's path, or duplicates the inherited descriptor that it
+    /// names.
     ///
     /// # Errors
     /// If the directory cannot be opened, or the descriptor is not open or is a terminal.
@@ -67,8 +70,8 @@ impl Target {
         Ok(Target(Opened::Descriptor(own, name)))
     }
 
-    /// Decides by the type of the existing file how the capture is written. Directories and symbolic links are rejected, as
-    /// is a series of files into a stream.
+    /// Decides by the type of the existing file how the capture is written. Directories and
+    /// symbolic links are rejected, as is a series of files into a stream.
     pub(super) fn resolve(self, plan: &FilePlan, stop: Stop) -> Result<Resolved, WriteError> {
         let entry = match self.0 {
             Opened::Descriptor(file, path) => {
@@ -107,12 +110,14 @@ pub(super) enum Resolved {
 /// # Errors
 /// If it is not open.
 pub fn inherited(number: RawFd) -> io::Result<File> {
-    // SAFETY: the descriptor is borrowed only for the call, which returns an error if it is not open.
+    // SAFETY: the descriptor is borrowed only for the call, which returns an error if it is not
+    // open.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     Ok(File::from(borrowed.try_clone_to_owned()?))
 }
 
-/// Opens a named pipe or a device. A pipe waits for its reader, or until the end of the capture is requested.
+/// Opens a named pipe or a device. A pipe waits for its reader, or until the end of the capture is
+/// requested.
 fn open_stream(
     entry: &Entry,
     kind: FileType,

@@ -1,18 +1,19 @@
-//! Finds what a killed `hmtt monitor`, `hmtt trace` or `hmtt-sim record` has left in a process, and moves its threads back
-//! to original code.
+//! Finds what a killed `hmtt monitor`, `hmtt trace` or `hmtt-sim record` has left in a process, and
+//! moves its threads back to original code.
 //!
-//! A thread without a controller leaves the code cache where it needs a block that is not there, or a chunk of its ring.
-//! It then executes original code with original registers, but `gs` still leads to its thread area. A thread that is
-//! within a system call of the cache returns there; it can wait for years. Behind that call the cache has one of two
-//! sequences (`translator/src/emit/ends.rs`), from which follows where the program continues:
+//! A thread without a controller leaves the code cache where it needs a block that is not there, or
+//! a chunk of its ring. It then executes original code with original registers, but `gs` still
+//! leads to its thread area. A thread that is within a system call of the cache returns there; it
+//! can wait for years. Behind that call the cache has one of two sequences
+//! (`translator/src/emit/ends.rs`), from which follows where the program continues:
 //!
 //! ```text
 //! lea rcx, [rip + record]   record: original address; `r15` is the ring's pointer, the program's is in the thread area
 //! mov ecx or rcx, address   without a ring
 //! ```
 //!
-//! Invariant: the process may have forged all of that. Only registers of its own threads and mappings of this name depend
-//! on it.
+//! Invariant: the process may have forged all of that. Only registers of its own threads and
+//! mappings of this name depend on it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -84,7 +85,8 @@ impl Caches {
         self.code.is_empty() && self.data.is_empty()
     }
 
-    /// Moves stopped threads that are within a system call of a cache to the original code behind that.
+    /// Moves stopped threads that are within a system call of a cache to the original code behind
+    /// that.
     ///
     /// # Errors
     /// [`PtraceError`] if registers cannot be read or set.
@@ -110,7 +112,8 @@ impl Caches {
         Ok(())
     }
 
-    /// Where a thread continues at an address behind a system call; `None` if that is another place.
+    /// Where a thread continues at an address behind a system call; `None` if that is another
+    /// place.
     fn continuation(&self, memory: &impl ReadMemory, at: RunAddr) -> Option<Continuation> {
         let mut bytes = [0; SEQUENCE];
         memory.read(RunAddr(at.0.checked_sub(CALL.len() as u64)?), &mut bytes).ok()?;
@@ -144,8 +147,8 @@ impl Caches {
     }
 }
 
-/// Threads whose `gs` leads to the place of a thread area where nothing is mapped: their process is a child of one whose
-/// controller was killed, and children have no copy of that memory.
+/// Threads whose `gs` leads to the place of a thread area where nothing is mapped: their process is
+/// a child of one whose controller was killed, and children have no copy of that memory.
 ///
 /// # Errors
 /// [`PtraceError`] if registers cannot be read.

@@ -1,10 +1,11 @@
-//! Reads from the shared memory which places were overwritten and which memory was added, and keeps the records that
-//! are true.
+//! Reads from the shared memory which places were overwritten and which memory was added, and keeps
+//! the records that are true.
 //!
-//! The memory may be forged: the process can map any file of such a name and write anything to it. So each file is read
-//! once, however often it is mapped. Records are read in blocks, up to the first that was never written, and no more of
-//! them than the size of the process's code allows. The code is read in address order, for many records at a time. All
-//! of this takes time linear in what the process has mapped, and memory linear in the true records.
+//! The memory may be forged: the process can map any file of such a name and write anything to it.
+//! So each file is read once, however often it is mapped. Records are read in blocks, up to the
+//! first that was never written, and no more of them than the size of the process's code allows.
+//! The code is read in address order, for many records at a time. All of this takes time linear in
+//! what the process has mapped, and memory linear in the true records.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
@@ -22,8 +23,8 @@ const HEADER_BYTES: usize = 256;
 const BLOCK_BYTES: u64 = 1 << 16;
 /// Records whose places are checked together.
 const TOGETHER: usize = 1 << 18;
-/// Records that are read for each byte of code, and in addition: a tag overwrites at least two bytes, but memory of
-/// earlier tags may be mapped as well.
+/// Records that are read for each byte of code, and in addition: a tag overwrites at least two
+/// bytes, but memory of earlier tags may be mapped as well.
 const RECORDS_PER_BYTE: u64 = 1;
 const RECORDS: u64 = 1 << 12;
 
@@ -96,7 +97,8 @@ impl Records {
 }
 
 impl<M: ReadMemory> Reader<'_, M> {
-    /// Reads the records in a mapping, unless its file was read already. Returns whether the mapping is memory of tags.
+    /// Reads the records in a mapping, unless its file was read already. Returns whether the
+    /// mapping is memory of tags.
     fn read(&mut self, mapping: &Mapping, is_new: bool) -> Result<bool, TagError> {
         let mut bytes = [0; HEADER_BYTES];
         // A file whose size is not set yet has no header.
@@ -168,8 +170,8 @@ impl<M: ReadMemory> Reader<'_, M> {
         next.checked_sub(1).is_some_and(|at| end <= self.text[at].end)
     }
 
-    /// Keeps an area that was added, if it really is one: anonymous memory with the cookie at its end, or with zeros in
-    /// its first and last page.
+    /// Keeps an area that was added, if it really is one: anonymous memory with the cookie at its
+    /// end, or with zeros in its first and last page.
     fn area(&mut self, start: RunAddr, bytes: u64, cookie: u64) -> Result<(), TagError> {
         let is_whole = [start.0, bytes].iter().all(|one| one.is_multiple_of(PAGE_BYTES));
         let end = start.checked_add(bytes).filter(|_| is_whole && bytes != 0);
@@ -257,7 +259,8 @@ impl Block {
 }
 
 impl Claim {
-    /// Whether the recorded jump is there, or a part of it: the controller may have been killed while it wrote.
+    /// Whether the recorded jump is there, or a part of it: the controller may have been killed
+    /// while it wrote.
     fn is_there(&self, there: &[u8]) -> bool {
         let mut all = there.iter().zip(&self.new).zip(&self.original);
         *there != self.original[..self.length]

@@ -43,7 +43,8 @@ impl<'a> TreeCounts<'a> {
         TreeCounts { programs, functions, blocks }
     }
 
-    /// Program, name and count of each function and then of each block, each the most frequent first.
+    /// Program, name and count of each function and then of each block, each the most frequent
+    /// first.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&Path, &str, u64)> {
         let blocks = self.blocks.iter();
         let blocks = blocks.map(|(program, block)| (*program, block.name.as_str(), block.count));

@@ -1,19 +1,22 @@
-//! Finds instructions that load the segment register `gs`: `mov`, `pop` and `lgs`. The load changes the address that
-//! `gs` stands for, even if the selector is 0.
+//! Finds instructions that load the segment register `gs`: `mov`, `pop` and `lgs`. The load changes
+//! the address that `gs` stands for, even if the selector is 0.
 //!
-//! The opcodes are short, so that their bytes are frequent within other instructions and in tables between functions. A
-//! place counts only if it begins an instruction, and if the instructions around it are those of a program:
+//! The opcodes are short, so that their bytes are frequent within other instructions and in tables
+//! between functions. A place counts only if it begins an instruction, and if the instructions
+//! around it are those of a program:
 //!
-//! - Decoding converges: from addresses before the place it reaches the same instructions soon, and the place is one of
-//!   them.
-//! - None of the instructions near it are invalid, or of the kinds that programs hardly use and tables are full of.
+//! - Decoding converges: from addresses before the place it reaches the same instructions soon, and
+//!   the place is one of them.
+//! - None of the instructions near it are invalid, or of the kinds that programs hardly use and
+//!   tables are full of.
 //!
 //! So a load in the first bytes of a function that follows a table is not found.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
 use memchr::memmem;
 
-/// Bytes before a place from which it is decoded, and behind it up to which instructions are compared.
+/// Bytes before a place from which it is decoded, and behind it up to which instructions are
+/// compared.
 const BEFORE: usize = 64;
 const AFTER: usize = 64;
 /// Number of addresses from which a place is reached.
@@ -110,7 +113,8 @@ fn is_in_code(code: &[u8], at: usize) -> bool {
 fn is_usual(instruction: &Instruction, first: u8) -> bool {
     let is_rare = matches!(
         first,
-        // Input and output; exchange of registers; flags; absolute addresses; string operations that are not repeated.
+        // Input and output; exchange of registers; flags; absolute addresses; string operations
+        // that are not repeated.
         0x6c..=0x6f | 0x91..=0x97 | 0x9b | 0x9e | 0x9f | 0xa0..=0xa7 | 0xaa..=0xaf
         // enter, far return, int, iret; xlat, x87; loop, in, out; int1, cmc, flags.
         | 0xc8 | 0xca | 0xcb | 0xcd | 0xcf | 0xd7..=0xdf | 0xe0..=0xe7 | 0xec..=0xef | 0xf1 | 0xf5 | 0xf8..=0xfd
@@ -125,7 +129,8 @@ mod tests {
     use super::*;
     use crate::elf::Image;
 
-    /// Code as compilers make it: `mov rax, [rbp - 8]; add eax, 3; cmp eax, 100; jle .; call .` again and again.
+    /// Code as compilers make it: `mov rax, [rbp - 8]; add eax, 3; cmp eax, 100; jle .; call .`
+    /// again and again.
     fn code(bytes: usize) -> Vec<u8> {
         let some = [0x48, 0x8b, 0x45, 0xf8, 0x83, 0xc0, 3, 0x83, 0xf8, 100, 0x7e, 2];
         some.into_iter().cycle().take(bytes / some.len() * some.len()).collect()
@@ -205,7 +210,8 @@ mod tests {
         assert!(found.is_none(), "{found:?}");
     }
 
-    /// Libraries that this process has loaded, and, if it is installed, one that has tables between its functions.
+    /// Libraries that this process has loaded, and, if it is installed, one that has tables between
+    /// its functions.
     #[test]
     fn no_library_is_taken_for_one_that_loads_gs() {
         let mapped = crate::ptrace::mappings(nix::unistd::Pid::this()).unwrap();

@@ -19,7 +19,8 @@ impl ProcessTree<'_> {
             self.observer.changed(tagged);
         }
         for child in std::mem::take(&mut tagged.process.forked) {
-            // A child with a copy of the memory began before the tags were inserted, and has none of them.
+            // A child with a copy of the memory began before the tags were inserted, and has none
+            // of them.
             match self.start.filter(|_| !child.shares_memory) {
                 None => self.add_child(first, child)?,
                 Some(_) => {
@@ -59,8 +60,8 @@ impl ProcessTree<'_> {
         let Some(stop_state) = self.first_stop(child.pid) else { return Ok(()) };
         let follows = self.start.is_some();
         match self.tracees.get_mut(&pid) {
-            // A child in `vfork` is followed even if others are not, until it executes a program: its parent thread
-            // waits for it.
+            // A child in `vfork` is followed even if others are not, until it executes a program:
+            // its parent thread waits for it.
             Some(Tracee::Tagged(tagged))
                 if child.shares_memory && (follows || child.is_waited_for) =>
             {
@@ -174,8 +175,8 @@ impl ProcessTree<'_> {
         Ok(Some(tagged))
     }
 
-    /// Detaches from children whose parents were killed before they could report them. The copied memory of such a
-    /// child records which tags to remove.
+    /// Detaches from children whose parents were killed before they could report them. The copied
+    /// memory of such a child records which tags to remove.
     pub(super) fn release_orphans(&mut self) {
         let is_orphan = |child: &Pid| {
             let parent = ptrace::parent(*child);

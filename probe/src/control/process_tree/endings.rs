@@ -28,7 +28,8 @@ impl ProcessTree<'_> {
         if let Some(Tracee::Tagged(mut tagged)) = tracee {
             tagged.record_gs_taken(ending);
             let memory_sharers = std::mem::take(&mut tagged.memory_sharers);
-            // A sharer was detached together with the process, or it has the memory alone and its tags are not followed.
+            // A sharer was detached together with the process, or it has the memory alone and its
+            // tags are not followed.
             for sharer in memory_sharers.into_keys().filter(|_| ending != Ending::Detached) {
                 self.tracees.insert(sharer, Tracee::Untagged);
                 self.threads.insert(sharer, sharer);
@@ -38,8 +39,8 @@ impl ProcessTree<'_> {
         self.release_orphans();
     }
 
-    /// Handles an operation on a process that failed: the process has ended, or it continues without tags. `thread`:
-    /// one of its threads that is stopped.
+    /// Handles an operation on a process that failed: the process has ended, or it continues
+    /// without tags. `thread`: one of its threads that is stopped.
     pub(super) fn handle_failure(
         &mut self,
         pid: Pid,
@@ -99,8 +100,8 @@ impl ProcessTree<'_> {
         }
     }
 
-    /// Lets all processes continue without tags. Returns how the first process has ended. Tags stay in processes that
-    /// cannot be stopped, as if the controller had been killed.
+    /// Lets all processes continue without tags. Returns how the first process has ended. Tags stay
+    /// in processes that cannot be stopped, as if the controller had been killed.
     pub fn leave(mut self) -> Result<Ending, TagError> {
         let left = self.leave_all();
         if left.is_err() {

@@ -1,4 +1,5 @@
-//! Handles what a thread of a tracee reports: signals, stops, its end, and programs that it executes.
+//! Handles what a thread of a tracee reports: signals, stops, its end, and programs that it
+//! executes.
 
 use std::collections::BTreeMap;
 
@@ -107,8 +108,8 @@ impl ProcessTree<'_> {
         Ok(resume(thread, None)?)
     }
 
-    /// A thread is stopped where it ends. It continues before other threads are stopped, because they may wait for its
-    /// end.
+    /// A thread is stopped where it ends. It continues before other threads are stopped, because
+    /// they may wait for its end.
     fn handle_exit_stop(&mut self, pid: Pid, thread: Pid) -> Result<(), TagError> {
         let Some(tagged) = self.tagged(pid) else { return Ok(resume(thread, None)?) };
         tagged.check_gs_at_exit(thread);

@@ -1,12 +1,14 @@
 //! Creates the unnamed file behind the shared memory, without trusting the process.
 //!
-//! Only the process can add a descriptor to its own table, so the process creates the file (`memfd_create`), and the
-//! controller copies the descriptor that the process reports. The report may be false: a seccomp filter of the process
-//! can answer instead of the kernel, and name any file that the process could open.
+//! Only the process can add a descriptor to its own table, so the process creates the file
+//! (`memfd_create`), and the controller copies the descriptor that the process reports. The report
+//! may be false: a seccomp filter of the process can answer instead of the kernel, and name any
+//! file that the process could open.
 //!
-//! Invariant: nothing is written to a file before it is known to be an empty file in memory with the random name that
-//! the controller has just chosen. The size of the file is sealed before it is mapped. Nothing is written through a
-//! mapping before `/proc/PID/maps` shows that it maps that file, all of it.
+//! Invariant: nothing is written to a file before it is known to be an empty file in memory with
+//! the random name that the controller has just chosen. The size of the file is sealed before it is
+//! mapped. Nothing is written through a mapping before `/proc/PID/maps` shows that it maps that
+//! file, all of it.
 
 use std::fs::File;
 use std::io;
@@ -137,7 +139,8 @@ impl Backing {
         Ok(Errno::result(sealed).map(drop)?)
     }
 
-    /// Forbids writing to the file, except through mappings that exist already: those of the controller.
+    /// Forbids writing to the file, except through mappings that exist already: those of the
+    /// controller.
     ///
     /// # Errors
     /// [`TagError::Shared`] if the kernel refuses.
@@ -149,8 +152,9 @@ impl Backing {
         sealed.map_err(|source| TagError::Shared { pid, operation, source })
     }
 
-    /// Makes the process map a part of the file. It is in no core file and in no child, and never locked: memory that is
-    /// mapped after `mlockall(MCL_FUTURE)` is locked and filled, so only one page is mapped first, and unlocked.
+    /// Makes the process map a part of the file. It is in no core file and in no child, and never
+    /// locked: memory that is mapped after `mlockall(MCL_FUTURE)` is locked and filled, so only one
+    /// page is mapped first, and unlocked.
     ///
     /// # Errors
     /// [`TagError::Answer`] if that part is not mapped there.
@@ -202,8 +206,8 @@ impl Backing {
         Ok(FileId::from_status(&status))
     }
 
-    /// Makes the process map the whole file: at the address `over`, in place of what is mapped there, or at an address
-    /// that the kernel chooses. Returns the address.
+    /// Makes the process map the whole file: at the address `over`, in place of what is mapped
+    /// there, or at an address that the kernel chooses. Returns the address.
     ///
     /// # Errors
     /// [`TagError::Answer`] if the file is not mapped there.
@@ -237,7 +241,8 @@ impl Backing {
                 format!("{start:x}, where that memory is not mapped"),
             ));
         }
-        // The mapping is large and mostly empty. It is in core files if the process must not exclude it.
+        // The mapping is large and mostly empty. It is in core files if the process must not
+        // exclude it.
         let keep_out = (libc::SYS_madvise, "keep shared memory out of core files");
         match process.call(keep_out, [start.0, self.bytes, libc::MADV_DONTDUMP as u64, 0, 0, 0]) {
             Err(PtraceError::Forbidden { .. }) => {}
@@ -262,8 +267,8 @@ impl Backing {
     }
 }
 
-/// Copies a descriptor of a process (pidfd_getfd(2)). Nothing is opened, so the controller gets no access that the
-/// process does not have.
+/// Copies a descriptor of a process (pidfd_getfd(2)). Nothing is opened, so the controller gets no
+/// access that the process does not have.
 pub(super) fn copy_descriptor(pid: Pid, descriptor: u64) -> io::Result<File> {
     let number = libc::c_int::try_from(descriptor)
         .map_err(|_| io::Error::other(format!("{descriptor} is no descriptor")))?;

@@ -8,8 +8,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Number of attempts for a pair of readings: the attempt that took least time is used.
 const ATTEMPTS: u32 = 8;
-/// Time over which the rate is first measured; the program waits for that long. The result is within 50 parts per
-/// million. A more exact rate is computed at the end.
+/// Time over which the rate is first measured; the program waits for that long. The result is
+/// within 50 parts per million. A more exact rate is computed at the end.
 const CALIBRATION: Duration = Duration::from_millis(2);
 
 fn nanoseconds(clock: ClockId) -> u64 {

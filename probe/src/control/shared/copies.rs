@@ -1,11 +1,12 @@
 //! Maps more of a file in memory that a process has mapped already, without a descriptor of it.
 //!
-//! mremap(2) with an old size of 0 adds a second mapping of a shared file, which begins with the page at an address of the
-//! first one and has any length. It has the properties of the first one: it is in no core file and in no child, and not
-//! locked, also after `mlockall(MCL_FUTURE)`.
+//! mremap(2) with an old size of 0 adds a second mapping of a shared file, which begins with the
+//! page at an address of the first one and has any length. It has the properties of the first one:
+//! it is in no core file and in no child, and not locked, also after `mlockall(MCL_FUTURE)`.
 //!
-//! Nothing of the program is replaced: before, memory without a file is mapped there, which the kernel refuses if
-//! something else is. The result comes from the process, and is compared with `/proc/PID/maps`.
+//! Nothing of the program is replaced: before, memory without a file is mapped there, which the
+//! kernel refuses if something else is. The result comes from the process, and is compared with
+//! `/proc/PID/maps`.
 
 use super::backing::{Backing, false_answer};
 use crate::address::RunAddr;
@@ -38,8 +39,9 @@ pub enum Reservation {
     None,
     /// Memory that cannot be accessed.
     Hidden,
-    /// Executable memory, which perf(1) takes for code without a file: it looks for its symbols in a perf map. The kernel
-    /// reports mappings to perf when they are made, and not when they are moved or copied.
+    /// Executable memory, which perf(1) takes for code without a file: it looks for its symbols in
+    /// a perf map. The kernel reports mappings to perf when they are made, and not when they are
+    /// moved or copied.
     Code,
 }
 
@@ -55,7 +57,8 @@ impl SharedFile {
     /// Makes the process map a part of the file.
     ///
     /// # Errors
-    /// [`TagError::Answer`] if it is not mapped there then; [`TagError::Ptrace`] if the process cannot map it.
+    /// [`TagError::Answer`] if it is not mapped there then; [`TagError::Ptrace`] if the process
+    /// cannot map it.
     pub fn map_copy(self, process: &mut Stopped<'_>, copy: MappedCopy) -> Result<(), TagError> {
         let MappedCopy { from, offset, at, bytes, reservation } = copy;
         let (pid, operation) = (process.pid, "map more of shared memory");

@@ -16,9 +16,11 @@ use crate::stubs::layout::PAGE_BYTES;
 pub struct ThreadCounts {
     /// Thread ID.
     pub thread: i32,
-    /// Number of entries of each function and block, by [`FunctionId::index`](hmtt_format::tag_log::FunctionId::index).
+    /// Number of entries of each function and block, by
+    /// [`FunctionId::index`](hmtt_format::tag_log::FunctionId::index).
     pub entries: Vec<u64>,
-    /// Number of counters with impossible values, because the program has written over them. Their entries are 0.
+    /// Number of counters with impossible values, because the program has written over them. Their
+    /// entries are 0.
     pub damaged: u64,
 }
 

@@ -1,17 +1,18 @@
 //! Writes the chunks that a thread has filled to the log, in order, and frees them.
 //!
-//! A chunk that was handed over may contain a record that was reserved and is not written yet: a signal has interrupted
-//! the tag, and its handler's tags have written behind it. (`control/unfinished.rs` prevents this where it can.) Such a
-//! chunk waits, with all chunks after it, until the record is written, or until the thread has filled all its other
-//! chunks or is stopped for good. In the latter cases the interrupted function was left by `longjmp` or with its
+//! A chunk that was handed over may contain a record that was reserved and is not written yet: a
+//! signal has interrupted the tag, and its handler's tags have written behind it.
+//! (`control/unfinished.rs` prevents this where it can.) Such a chunk waits, with all chunks after
+//! it, until the record is written, or until the thread has filled all its other chunks or is
+//! stopped for good. In the latter cases the interrupted function was left by `longjmp` or with its
 //! thread: the record is lost, and counted.
 //!
 //! ```text
 //! FREE --thread--> FILLING --thread--> FULL --drain--> FREE
 //! ```
 //!
-//! Invariant: all values that are read from the slot are checked before use, since the process can write anything
-//! there.
+//! Invariant: all values that are read from the slot are checked before use, since the process can
+//! write anything there.
 
 #[cfg(test)]
 mod tests;
@@ -76,8 +77,8 @@ impl Drain {
         shared.set(at + slot::POINTER, (shared.start + at + chunk::GUARD_BYTES).0);
     }
 
-    /// Writes the chunks that the thread has handed over, at most as many as the slot has. Returns whether there were
-    /// any.
+    /// Writes the chunks that the thread has handed over, at most as many as the slot has. Returns
+    /// whether there were any.
     pub fn drain(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer) -> bool {
         let first = self.number;
         while self.number - first < shape.chunks {
@@ -92,7 +93,8 @@ impl Drain {
             }
             self.write(shared, shape, writer, shape.capacity());
             self.free(shared, shape);
-            // A waiting thread has filled all chunks. It is woken when half of them are free, which saves system calls.
+            // A waiting thread has filled all chunks. It is woken when half of them are free, which
+            // saves system calls.
             if self.number.is_multiple_of((shape.chunks / 2).max(1)) {
                 self.wake(shared);
             }
@@ -101,7 +103,8 @@ impl Drain {
         first != self.number
     }
 
-    /// Writes all records of a thread that is stopped and will not be drained again. All chunks are free afterwards.
+    /// Writes all records of a thread that is stopped and will not be drained again. All chunks are
+    /// free afterwards.
     pub fn finish(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer) {
         for _ in 0..=shape.chunks {
             let at = self.at + shape.chunk_at(self.number);
@@ -133,15 +136,15 @@ impl Drain {
         self.write_dropped(shared.get(self.at + slot::DROPPED), more.unwrap_or(0), writer);
     }
 
-    /// Returns the memory of records to the system when the process continues without tags: the thread may still write
-    /// a record that it has begun.
+    /// Returns the memory of records to the system when the process continues without tags: the
+    /// thread may still write a record that it has begun.
     pub fn release(&self, shared: &Shared, shape: &LogShape) {
         let first = self.at + chunk::GUARD_BYTES;
         shared.memory.release(first, shape.slot_bytes() - chunk::GUARD_BYTES);
     }
 
-    /// Number of records that are reserved in a chunk, if the thread is filling it; `None` if the slot's pointer is
-    /// invalid.
+    /// Number of records that are reserved in a chunk, if the thread is filling it; `None` if the
+    /// slot's pointer is invalid.
     fn reserved(&self, shared: &Shared, shape: &LogShape, at: u64) -> Option<u64> {
         let RunAddr(first) = shared.start + at + chunk::GUARD_BYTES;
         // The pointer is slightly behind the last record if the chunk is full.
@@ -159,8 +162,8 @@ impl Drain {
         writer.records(self.thread, shape, &self.records);
     }
 
-    /// Writes how many records were dropped since the last call. `dropped`: all that were ever dropped. `more`: those
-    /// that are not counted in `dropped` yet.
+    /// Writes how many records were dropped since the last call. `dropped`: all that were ever
+    /// dropped. `more`: those that are not counted in `dropped` yet.
     fn write_dropped(&mut self, dropped: Untrusted<u64>, more: u64, writer: &mut Writer) {
         let possible = self.dropped..=plausible(self.began.elapsed()).max(self.dropped);
         let dropped = dropped.within(possible);

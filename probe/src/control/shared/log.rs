@@ -1,8 +1,10 @@
-//! Writes the records in the slots of threads to a log file, in a thread of the controller that uses no ptrace.
+//! Writes the records in the slots of threads to a log file, in a thread of the controller that
+//! uses no ptrace.
 //!
-//! The tracing thread sends messages about threads that begin and end. The log thread empties chunks as they are handed
-//! over, and sleeps until a tag increments the doorbell word. A third thread only increments the liveness counter, so
-//! that tags do not take a slow disk for a dead controller.
+//! The tracing thread sends messages about threads that begin and end. The log thread empties
+//! chunks as they are handed over, and sleeps until a tag increments the doorbell word. A third
+//! thread only increments the liveness counter, so that tags do not take a slow disk for a dead
+//! controller.
 
 use std::fs::File;
 use std::io;
@@ -25,8 +27,8 @@ use crate::control::TagError;
 use crate::ptrace::{Stopped, StoppedThread};
 use crate::stubs::layout::{LogShape, header};
 
-/// Interval at which the liveness counter is incremented. A waiting tag takes the controller for dead after 20 waits of
-/// 100 ms without an increment.
+/// Interval at which the liveness counter is incremented. A waiting tag takes the controller for
+/// dead after 20 waits of 100 ms without an increment.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest sleep of the log thread.
 const SLEEP: Duration = Duration::from_millis(10);
@@ -182,8 +184,8 @@ impl Log {
         self.shared.wake(header::DOORBELL);
     }
 
-    /// Writes all remaining records, and ends the log. All threads are stopped or have ended. Records that they write
-    /// after this are lost, and they do not wait.
+    /// Writes all remaining records, and ends the log. All threads are stopped or have ended.
+    /// Records that they write after this are lost, and they do not wait.
     pub fn finish(&mut self, ending: Ending) -> Result<LogSummary, TagError> {
         self.shared.memory.write(header::DEAD, 1);
         if let Some(marking) = self.marking.take() {
@@ -221,7 +223,8 @@ impl LogThread {
         let mut drains = Vec::new();
         let mut was_idle = false;
         loop {
-            // A chunk that is handed over before this word is written is found by the check after it.
+            // A chunk that is handed over before this word is written is found by the check after
+            // it.
             let is_silent = !self.shared.memory.read(header::NO_CALLS).is(0);
             let sleeps = u32::from(was_idle && !is_silent);
             self.shared.memory.write(header::SLEEPS, sleeps);

@@ -1,7 +1,8 @@
-//! Makes marks on the memory bus at regular intervals: moments that are both in the card's trace and in the log.
+//! Makes marks on the memory bus at regular intervals: moments that are both in the card's trace
+//! and in the log.
 //!
-//! [`CardRegisters`] makes the accesses of a mark. Successive marks use successive registers for free use, so that a mark
-//! that is missing on either side is noticed.
+//! [`CardRegisters`] makes the accesses of a mark. Successive marks use successive registers for
+//! free use, so that a mark that is missing on either side is noticed.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -36,7 +37,8 @@ impl MarkThread {
     /// Starts the thread. The first mark has been made on return.
     ///
     /// # Errors
-    /// [`TagError::Window`] if the window cannot be used or mapped, [`TagError::Log`] if the thread cannot be started.
+    /// [`TagError::Window`] if the window cannot be used or mapped, [`TagError::Log`] if the thread
+    /// cannot be started.
     pub fn start(
         output: &MarkOutput,
         mut on_mark: impl FnMut(Mark) + Send + 'static,

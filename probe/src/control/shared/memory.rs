@@ -1,10 +1,10 @@
 //! Maps a file that another process changes at any time, and accesses words of it.
 //!
-//! Invariant: every access is within the mapping, or panics. Offsets come from the controller's own layout, never from
-//! values that the process may have written.
+//! Invariant: every access is within the mapping, or panics. Offsets come from the controller's own
+//! layout, never from values that the process may have written.
 //!
-//! Memory layout: [`Memory`] owns one mapping of `bytes` bytes at `start`, which is unmapped when it is dropped. Words
-//! are accessed atomically; other bytes are only copied.
+//! Memory layout: [`Memory`] owns one mapping of `bytes` bytes at `start`, which is unmapped when
+//! it is dropped. Words are accessed atomically; other bytes are only copied.
 
 use std::fs::File;
 use std::io;
@@ -100,7 +100,8 @@ impl Memory {
         self.word(offset).store(value, Ordering::SeqCst);
     }
 
-    /// Copies bytes from the memory. They should not change meanwhile; if they do, each copied byte is old or new.
+    /// Copies bytes from the memory. They should not change meanwhile; if they do, each copied byte
+    /// is old or new.
     pub fn copy_to(&self, offset: u64, bytes: &mut [u8]) {
         let from = self.place(offset, bytes.len() as u64, 1);
         // SAFETY: within the mapping; `bytes` is elsewhere.

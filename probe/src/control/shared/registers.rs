@@ -1,8 +1,9 @@
 //! Sends commands to a card from the machine whose memory it watches.
 //!
-//! The card takes a number of accesses to a place in physical memory as a command (docs/format.md, *Configuration
-//! registers*). [`hmtt_format::control`] defines the accesses; this module makes them in mapped memory, each past the
-//! caches, even where the memory is cached. No system call is made after the memory was mapped.
+//! The card takes a number of accesses to a place in physical memory as a command (docs/format.md,
+//! *Configuration registers*). [`hmtt_format::control`] defines the accesses; this module makes
+//! them in mapped memory, each past the caches, even where the memory is cached. No system call is
+//! made after the memory was mapped.
 //!
 //! ```no_run
 //! use hmtt_format::control::Registers;
@@ -32,7 +33,8 @@ pub struct CardRegisters {
 }
 
 impl CardRegisters {
-    /// Maps the registers: a device in which they are physical memory that is not cached, or a file, for tests.
+    /// Maps the registers: a device in which they are physical memory that is not cached, or a
+    /// file, for tests.
     ///
     /// # Errors
     /// [`WindowError`] if the file cannot be opened or mapped, or is too small.
@@ -44,8 +46,8 @@ impl CardRegisters {
         Ok(CardRegisters { memory, registers })
     }
 
-    /// Sends a command. Other threads may not send one meanwhile: an access of another command restarts the card's
-    /// count.
+    /// Sends a command. Other threads may not send one meanwhile: an access of another command
+    /// restarts the card's count.
     pub fn send(&self, control: Control) {
         for access in self.registers.accesses(control) {
             match access.direction {

@@ -1,7 +1,7 @@
 //! Assigns slots of the shared memory to threads.
 //!
-//! Slot 0 is discarded: children that have a copy of a thread's registers get it, and what they write there is not
-//! read.
+//! Slot 0 is discarded: children that have a copy of a thread's registers get it, and what they
+//! write there is not read.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,8 +27,8 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Makes an empty assignment. `inherited`: memory of a child, which may still finish a record that its parent had
-    /// begun; the slot of that record is assigned as late as possible.
+    /// Makes an empty assignment. `inherited`: memory of a child, which may still finish a record
+    /// that its parent had begun; the slot of that record is assigned as late as possible.
     pub fn new(shared: Arc<Shared>, inherited: Option<InheritedMemory>) -> Self {
         let taken = inherited.map_or(0, |one| shared.slot_of(one.gs));
         let next = taken % (SLOTS / 2) + 1;
@@ -89,7 +89,8 @@ impl Slots {
     }
 }
 
-/// Sets `gs` of a stopped thread. `is_ours`: whether a value that the thread already has belongs to this controller.
+/// Sets `gs` of a stopped thread. `is_ours`: whether a value that the thread already has belongs to
+/// this controller.
 pub fn set_gs(
     thread: StoppedThread<'_>,
     address: RunAddr,
@@ -105,8 +106,8 @@ pub fn set_gs(
     Ok(thread.set_registers(registers)?)
 }
 
-/// Whether an address is in memory of tags that were removed. That memory stays mapped where a signal may have
-/// interrupted a tag just before it wrote there.
+/// Whether an address is in memory of tags that were removed. That memory stays mapped where a
+/// signal may have interrupted a tag just before it wrote there.
 fn is_of_earlier(pid: Pid, address: RunAddr) -> Result<bool, TagError> {
     Ok(mappings(pid)?.iter().any(|mapping| {
         (mapping.start..mapping.end).contains(&address) && backing::is_tag_memory(&mapping.path)

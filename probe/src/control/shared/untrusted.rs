@@ -1,7 +1,7 @@
 //! Values read from memory that the traced process can change at any time.
 //!
-//! Invariant: such a value can only be used after a check against known limits. Each is read once, so the value that
-//! was checked is the one that is used.
+//! Invariant: such a value can only be used after a check against known limits. Each is read once,
+//! so the value that was checked is the one that is used.
 
 use std::ops::RangeInclusive;
 

@@ -1,8 +1,8 @@
 //! Maps the window that the card watches into a process: a device, or another file.
 //!
-//! All threads write to the same window, because the memory bus does not distinguish threads. The process maps the
-//! window, so the process opens the file: by its path, or through a descriptor of the controller if the process must
-//! not open the path or sees other files.
+//! All threads write to the same window, because the memory bus does not distinguish threads. The
+//! process maps the window, so the process opens the file: by its path, or through a descriptor of
+//! the controller if the process must not open the path or sees other files.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -153,7 +153,8 @@ pub(super) fn check(
     }
 }
 
-/// Opens a file in the process, and checks that the process has opened the same file as the controller.
+/// Opens a file in the process, and checks that the process has opened the same file as the
+/// controller.
 fn open_in(
     process: &mut Stopped<'_>,
     shared: &Shared,

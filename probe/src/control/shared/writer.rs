@@ -1,7 +1,7 @@
 //! Encodes the records of threads into a log file ([`hmtt_format::tag_log`]).
 //!
-//! After a write error, everything that follows is discarded, and the error is reported at the end: the program must
-//! not be delayed.
+//! After a write error, everything that follows is discarded, and the error is reported at the end:
+//! the program must not be delayed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -33,7 +33,8 @@ pub struct LogSummary {
     pub dropped: u64,
     /// Number of events whose tag was interrupted and never finished.
     pub interrupted: u64,
-    /// Number of records, and of counts of records, with impossible values: the program has written over them.
+    /// Number of records, and of counts of records, with impossible values: the program has written
+    /// over them.
     pub damaged: u64,
     /// Ticks of the time stamp counter per second.
     pub tsc_hz: u64,
@@ -61,8 +62,8 @@ impl Writer {
     /// # Errors
     /// The header cannot be written.
     pub fn new(mut file: File, header: Header) -> io::Result<Self> {
-        // Who reads a log that must be complete waits for the end of this lock. A pipe, or a file system without locks,
-        // is written without one.
+        // Who reads a log that must be complete waits for the end of this lock. A pipe, or a file
+        // system without locks, is written without one.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         file.write_all(&header.encode())?;
         let buffer = vec![0; BUFFER_BYTES];
@@ -112,7 +113,8 @@ impl Writer {
         self.write(thread, Content::Lost { count, reason: LossReason::Damaged });
     }
 
-    /// Writes the records of a thread. Runs of unwritten or impossible records are written as losses, in place.
+    /// Writes the records of a thread. Runs of unwritten or impossible records are written as
+    /// losses, in place.
     pub fn records(&mut self, thread: u32, shape: &LogShape, records: &[u8]) {
         let numbers = self.numbers.load(Ordering::SeqCst);
         let records = records.chunks_exact(shape.record_bytes() as usize);

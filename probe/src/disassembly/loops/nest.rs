@@ -1,12 +1,13 @@
 //! Finds which blocks belong to which natural loops.
 //!
-//! A natural loop consists of its head and the blocks from which a back edge to the head is reached without passing the
-//! head. Two such loops with different heads are apart or one contains the other. Heads are processed in postorder, so
-//! inner loops come first; a loop that reaches a block of another loop continues at that loop's head. So each edge is
-//! followed once, and the time is near linear.
+//! A natural loop consists of its head and the blocks from which a back edge to the head is reached
+//! without passing the head. Two such loops with different heads are apart or one contains the
+//! other. Heads are processed in postorder, so inner loops come first; a loop that reaches a block
+//! of another loop continues at that loop's head. So each edge is followed once, and the time is
+//! near linear.
 
-/// Most loops within each other. The blocks of deeper ones belong to the last of these, so that a search from a loop
-/// outwards takes constant time.
+/// Most loops within each other. The blocks of deeper ones belong to the last of these, so that a
+/// search from a loop outwards takes constant time.
 pub const MAX_DEPTH: usize = 32;
 
 /// A natural loop.
@@ -29,8 +30,8 @@ pub struct Nest {
 }
 
 impl Nest {
-    /// Finds the loops. `back`: the sources of back edges to each natural loop's head; `order`: blocks in postorder;
-    /// the last block is the root, which belongs to no loop.
+    /// Finds the loops. `back`: the sources of back edges to each natural loop's head; `order`:
+    /// blocks in postorder; the last block is the root, which belongs to no loop.
     pub fn find(successors: &[Vec<usize>], back: &[Vec<usize>], order: &[usize]) -> Self {
         let root = successors.len().saturating_sub(1);
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); successors.len()];
@@ -88,7 +89,8 @@ impl Discovery {
         }
     }
 
-    /// The outermost loop that contains a loop. The paths to it are halved, so that later searches are short.
+    /// The outermost loop that contains a loop. The paths to it are halved, so that later searches
+    /// are short.
     fn outermost(&mut self, mut one: usize) -> usize {
         while self.around[one] != one {
             self.around[one] = self.around[self.around[one]];

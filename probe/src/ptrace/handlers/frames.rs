@@ -1,12 +1,12 @@
 //! Searches the stacks of all threads of a stopped process for signal frames.
 //!
-//! A handler may run on an alternate stack, and be interrupted by a handler on another one. Each stack is searched from
-//! its stack pointer at the switch.
+//! A handler may run on an alternate stack, and be interrupted by a handler on another one. Each
+//! stack is searched from its stack pointer at the switch.
 //!
-//! Threads may have stacks in one mapping, as those of Go have, and the same stacks are asked for several times during a
-//! stop. So what was found is kept until a thread runs: each byte is searched once, whatever the number of threads, and
-//! the work is linear in the pages of the stacks that the process has touched. [`STACK_BYTES`] limits it for the
-//! process as a whole.
+//! Threads may have stacks in one mapping, as those of Go have, and the same stacks are asked for
+//! several times during a stop. So what was found is kept until a thread runs: each byte is
+//! searched once, whatever the number of threads, and the work is linear in the pages of the stacks
+//! that the process has touched. [`STACK_BYTES`] limits it for the process as a whole.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -25,11 +25,11 @@ use crate::address::RunAddr;
 use crate::ranges::Ranges;
 use crate::stubs::layout::PAGE_BYTES;
 
-/// Most bytes that are searched of all stacks of a thread: the kernel does not show where a stack in a large mapping
-/// ends.
+/// Most bytes that are searched of all stacks of a thread: the kernel does not show where a stack
+/// in a large mapping ends.
 const THREAD_BYTES: u64 = 64 << 20;
-/// Most bytes that are searched of the stacks of a process during a stop: 1 GiB takes less than a second. A frame counts
-/// as a page.
+/// Most bytes that are searched of the stacks of a process during a stop: 1 GiB takes less than a
+/// second. A frame counts as a page.
 const STACK_BYTES: u64 = 4 << 30;
 /// Most addresses that are checked for being restorers: a program has few. Beyond this number,
 /// everything that has the layout of a frame counts as one.
@@ -80,7 +80,8 @@ impl SignalFrames {
         *self = SignalFrames { budget, ..SignalFrames::default() };
     }
 
-    /// The returns from all signal handlers that a thread is in. `restorers`: addresses whose code was changed.
+    /// The returns from all signal handlers that a thread is in. `restorers`: addresses whose code
+    /// was changed.
     pub fn returns<M: ReadMemory>(
         &mut self,
         memory: &M,
@@ -179,7 +180,8 @@ fn spend(budget: &mut Option<SearchBudget>, pid: Pid) -> &mut SearchBudget {
     budget.get_or_insert_with(|| SearchBudget::new(pid, "stack", STACK_BYTES))
 }
 
-/// Signal frames that begin in the first `own` bytes: offset, restorer and interrupted stack pointer of each.
+/// Signal frames that begin in the first `own` bytes: offset, restorer and interrupted stack
+/// pointer of each.
 fn frames_in<M: ReadMemory>(
     stacks: &Stacks<'_, M>,
     known: &mut HashMap<RunAddr, bool>,

@@ -1,4 +1,5 @@
-//! Evaluates a seccomp filter, a program in classic BPF (Linux, `Documentation/userspace-api/seccomp_filter.rst`).
+//! Evaluates a seccomp filter, a program in classic BPF (Linux,
+//! `Documentation/userspace-api/seccomp_filter.rst`).
 //!
 //! An evaluation returns an action only if everything that it depends on is known. Jumps lead
 //! forward only, so that it takes at most as many steps as the program has instructions. For a

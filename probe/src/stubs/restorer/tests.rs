@@ -24,7 +24,8 @@ fn the_code_fits_into_its_area() {
     assert!(code.len() as u64 <= FIRST_LIST, "{}", code.len());
 }
 
-/// Restarts the code before one of its instructions, as the controller does with a thread that gets a signal there.
+/// Restarts the code before one of its instructions, as the controller does with a thread that gets
+/// a signal there.
 #[derive(Clone, Copy)]
 struct Restart {
     /// Address of the code.
@@ -63,7 +64,8 @@ extern "C" fn step(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) 
 
 /// Lets this process handle single steps.
 fn handle_steps() {
-    // SAFETY: no field of the structure has an invalid value, and the handler has the type that the flag demands.
+    // SAFETY: no field of the structure has an invalid value, and the handler has the type that the
+    // flag demands.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = step as *const () as usize;
@@ -78,7 +80,8 @@ fn run(rip: u64, resumption: [u64; 3], lists: &[&[Entry]]) -> (u64, u64) {
     run_restarted(rip, resumption, lists, None).0
 }
 
-/// As [`run`], but restarts the code after some instructions, if it has as many. Returns whether it has.
+/// As [`run`], but restarts the code after some instructions, if it has as many. Returns whether it
+/// has.
 fn run_restarted(
     rip: u64,
     resumption: [u64; 3],

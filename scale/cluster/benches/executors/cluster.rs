@@ -1,4 +1,5 @@
-//! Starts a scheduler and executors in their namespaces, and executes queries with them or with the embedded engine.
+//! Starts a scheduler and executors in their namespaces, and executes queries with them or with the
+//! embedded engine.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,5 @@
-//! Generates the data sets, once: one for the speed, and one of many small parts for what a part costs.
+//! Generates the data sets, once: one for the speed, and one of many small parts for what a part
+//! costs.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};

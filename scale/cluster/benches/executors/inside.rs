@@ -10,11 +10,13 @@ use serde_json::{Value, json};
 use crate::cluster::{Cluster, Taken};
 use crate::outside::{job, path};
 
-/// Runs of a query, of which the shortest counts, and the seconds after which there is no other run.
+/// Runs of a query, of which the shortest counts, and the seconds after which there is no other
+/// run.
 const RUNS: usize = 3;
 const MOST_S: f64 = 20.0;
 
-/// A scan, and queries of docs/queries: a join with grouping by time, grouping by pages, distinct pages, a window.
+/// A scan, and queries of docs/queries: a join with grouping by time, grouping by pages, distinct
+/// pages, a window.
 pub const QUERIES: [(&str, &str); 5] = [
     (
         "sums of two columns",

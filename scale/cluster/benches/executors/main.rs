@@ -7,9 +7,9 @@
 //!      cluster   scheduler and executors in it, or the embedded engine; times, processor times, bytes
 //! ```
 //!
-//! Invariants: everything that is started is in the process namespace of `inside`, whose end ends all of it, and the network
-//! namespaces with it. `inside` ends when this program does. What is left then, groups and a folder, is removed at the end,
-//! also after Ctrl-C.
+//! Invariants: everything that is started is in the process namespace of `inside`, whose end ends
+//! all of it, and the network namespaces with it. `inside` ends when this program does. What is
+//! left then, groups and a folder, is removed at the end, also after Ctrl-C.
 
 mod cluster;
 mod data;

@@ -1,4 +1,5 @@
-//! Makes a network namespace for each executor, joined by a bridge, and counts what their interfaces send.
+//! Makes a network namespace for each executor, joined by a bridge, and counts what their
+//! interfaces send.
 //!
 //! ```text
 //! bridge 10.77.0.1 (scheduler, client) -- port0 == eth0 10.77.0.10 in executor0

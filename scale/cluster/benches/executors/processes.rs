@@ -5,7 +5,8 @@ use anyhow::{Context, Result};
 /// Ticks of /proc in a second, on all machines of Linux that we build for.
 const TICKS: f64 = 100.0;
 
-/// Which processor times of `/proc/PID/stat` are read: fields after the name of the program, of which the first has number 0.
+/// Which processor times of `/proc/PID/stat` are read: fields after the name of the program, of
+/// which the first has number 0.
 #[derive(Clone, Copy, Debug)]
 pub enum Times {
     /// Those of the process.

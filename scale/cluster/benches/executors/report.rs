@@ -25,7 +25,8 @@ impl Report {
         Ok(Report { accesses: data.accesses, large, parts, measured: Vec::new() })
     }
 
-    /// Adds what was measured with some executors. The rows must be those of the embedded engine, which comes first.
+    /// Adds what was measured with some executors. The rows must be those of the embedded engine,
+    /// which comes first.
     pub fn add(&mut self, executors: usize, measured: Value) -> Result<()> {
         for (set, queries) in [("large", &QUERIES[..]), ("parts", &PART_QUERIES[..])] {
             for (index, (name, _)) in queries.iter().enumerate() {

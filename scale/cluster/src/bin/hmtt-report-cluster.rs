@@ -1,8 +1,9 @@
-//! The program `hmtt-report-cluster`, which `hmtt report --cluster` executes: standard output gets the pieces of a data set, and
-//! their states in order. Numbers have 8 bytes, little endian.
+//! The program `hmtt-report-cluster`, which `hmtt report --cluster` executes: standard output gets
+//! the pieces of a data set, and their states in order. Numbers have 8 bytes, little endian.
 //!
 //! - The bytes of the plan, and the plan as JSON.
-//! - For each state, rows: number of the piece, bytes of the whole state, bytes of the row, and these.
+//! - For each state, rows: number of the piece, bytes of the whole state, bytes of the row, and
+//!   these.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -33,7 +34,8 @@ struct Arguments {
     /// The part of all lines of which reuse distances are found
     #[arg(long, value_name = "RATE")]
     sample: Option<f64>,
-    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET has it
+    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET
+    /// has it
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
     /// Folder of the data set, the same on all machines, or URL of one in an object store
@@ -73,8 +75,9 @@ fn run(arguments: Arguments, parent: Option<Pid>) -> Result<Ended<()>> {
     }))
 }
 
-/// Has this process terminated when its parent ends. Without the program that reads the states, the cluster would analyse in
-/// vain. While handlers of signals are being installed, the runtime can lose a signal: so they are there before.
+/// Has this process terminated when its parent ends. Without the program that reads the states, the
+/// cluster would analyse in vain. While handlers of signals are being installed, the runtime can
+/// lose a signal: so they are there before.
 fn end_with(parent: Option<Pid>) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::TERM))?;
     if getppid() != parent {

@@ -24,7 +24,8 @@ struct Arguments {
     /// Address to which tasks come, and at which results are read
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
     listen: Address,
-    /// Host by which others reach this executor; by default that from which it connects to the scheduler
+    /// Host by which others reach this executor; by default that from which it connects to the
+    /// scheduler
     #[arg(long, value_name = "HOST")]
     advertise: Option<String>,
     /// Tasks at the same time; by default as many as processors
@@ -39,7 +40,8 @@ struct Arguments {
     /// Folder of intermediate results; by default that of the system for temporary files
     #[arg(long, value_name = "DIR")]
     temp_dir: Option<PathBuf>,
-    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET has it
+    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET
+    /// has it
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }

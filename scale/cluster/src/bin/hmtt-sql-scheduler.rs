@@ -20,7 +20,8 @@ struct Arguments {
     /// Address at which executors and clients are awaited
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     listen: Address,
-    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET has it
+    /// File with the secret of the cluster; by default the environment variable HMTT_CLUSTER_SECRET
+    /// has it
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }

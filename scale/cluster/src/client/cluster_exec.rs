@@ -104,8 +104,8 @@ impl ExecutionPlan for ClusterExec {
     }
 }
 
-/// Executes a plan to its end: what is where. While there is no result, a plan whose scheduler or executor is lost is sent
-/// again.
+/// Executes a plan to its end: what is where. While there is no result, a plan whose scheduler or
+/// executor is lost is sent again.
 async fn finish(access: &SchedulerAccess, request: &Request) -> Result<(Job, Vec<Location>)> {
     let address = &access.address;
     let mut scheduler = Scheduler::connect(access).await.map_err(|reason| {

@@ -1,5 +1,5 @@
-//! Sends a plan to a scheduler and waits for its end; cancels a query that is not awaited any more, and removes results that
-//! were read.
+//! Sends a plan to a scheduler and waits for its end; cancels a query that is not awaited any more,
+//! and removes results that were read.
 
 use std::sync::Arc;
 use std::time::Duration;

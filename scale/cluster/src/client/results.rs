@@ -20,8 +20,8 @@ use crate::session::{MOST_MESSAGE_BYTES, endpoint_settings};
 const RETRIES: u8 = 2;
 const RETRY_MS: u64 = 250;
 
-/// The rows of a result, part after part, in the order of the plan's partitions. The result is removed when the stream is
-/// dropped.
+/// The rows of a result, part after part, in the order of the plan's partitions. The result is
+/// removed when the stream is dropped.
 pub fn read(
     job: Job,
     mut locations: Vec<Location>,

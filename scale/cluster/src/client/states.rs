@@ -26,7 +26,8 @@ pub struct StateRow<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Has pieces analysed, and passes on their states in the order of the pieces. An error of `pass_on` ends it.
+/// Has pieces analysed, and passes on their states in the order of the pieces. An error of
+/// `pass_on` ends it.
 ///
 /// # Errors
 /// [`ClusterError`](super::ClusterError): the cluster has no result.

@@ -1,4 +1,5 @@
-//! Keeps an executor in its cluster: it joins, sends signs of life and statuses of tasks, and leaves.
+//! Keeps an executor in its cluster: it joins, sends signs of life and statuses of tasks, and
+//! leaves.
 
 use std::time::Duration;
 
@@ -15,7 +16,8 @@ use crate::address::Address;
 use crate::secret::Secret;
 use crate::session::{MOST_MESSAGE_BYTES, is_of_connection, watched};
 
-/// Distance of the signs of life that an executor sends. The scheduler's timeout is three times as long.
+/// Distance of the signs of life that an executor sends. The scheduler's timeout is three times as
+/// long.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// An executor ends after so many signs of life that the scheduler has not got.
 const MOST_FAILURES: usize = 5;
@@ -102,7 +104,8 @@ impl Membership {
         self.scheduler.clone().heart_beat_from_executor(sign).await.map(drop)
     }
 
-    /// Sends statuses of tasks, those that have ended meanwhile together. Does not end before all senders are dropped.
+    /// Sends statuses of tasks, those that have ended meanwhile together. Does not end before all
+    /// senders are dropped.
     pub async fn send_statuses(self, mut statuses: UnboundedReceiver<TaskStatus>) {
         let (mut scheduler, mut ended) = (self.scheduler, Vec::new());
         while statuses.recv_many(&mut ended, MOST_STATUSES).await > 0 {

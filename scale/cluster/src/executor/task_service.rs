@@ -1,4 +1,5 @@
-//! The service by which the scheduler gives an executor tasks, cancels them, and has results removed.
+//! The service by which the scheduler gives an executor tasks, cancels them, and has results
+//! removed.
 //!
 //! It is as that of Ballista, whose own can neither be made nor given a check of its callers.
 

@@ -1,7 +1,9 @@
-//! Executes tasks of queries, and makes the statuses by which the scheduler learns how they have ended.
+//! Executes tasks of queries, and makes the statuses by which the scheduler learns how they have
+//! ended.
 //!
-//! Tasks have threads of their own, of a lower priority, so that calls are answered while all of them compute. How many tasks
-//! run at the same time is decided by the scheduler, which knows the threads of the executor.
+//! Tasks have threads of their own, of a lower priority, so that calls are answered while all of
+//! them compute. How many tasks run at the same time is decided by the scheduler, which knows the
+//! threads of the executor.
 
 use std::io;
 use std::sync::Arc;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Longest time of a query, also if an executor or the scheduler is lost. Tasks have a lower priority than what else runs on the
-/// machine; without other load no query takes a minute.
+/// Longest time of a query, also if an executor or the scheduler is lost. Tasks have a lower
+/// priority than what else runs on the machine; without other load no query takes a minute.
 pub const QUERY: Duration = Duration::from_secs(180);
 /// Name of the file with the messages of a program.
 const LOG: &str = "messages.log";
@@ -144,14 +144,16 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster on free ports for a data set. Each executor executes two tasks at the same time.
+    /// Starts a cluster on free ports for a data set. Each executor executes two tasks at the same
+    /// time.
     pub fn start(executors: usize, data: &Path) -> Cluster {
         let mut cluster = Cluster::of(start_scheduler("127.0.0.1:0"));
         (0..executors).for_each(|_| cluster.add_executor("2", data, &[]));
         cluster
     }
 
-    /// Starts two executors, each for a task at a time, and a scheduler that logs which tasks it assigns.
+    /// Starts two executors, each for a task at a time, and a scheduler that logs which tasks it
+    /// assigns.
     pub fn of_single_tasks(data: &Path) -> Cluster {
         let temporary = tempfile::tempdir().unwrap();
         let log = std::fs::File::create(temporary.path().join(LOG)).unwrap();
@@ -174,7 +176,8 @@ impl Cluster {
         cluster
     }
 
-    /// Starts a cluster with an executor that have a secret. The result has the file in which both log all that they can.
+    /// Starts a cluster with an executor that have a secret. The result has the file in which both
+    /// log all that they can.
     pub fn with_secret(data: &Path, secret: &Path) -> (Cluster, PathBuf) {
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join(LOG);
@@ -213,7 +216,8 @@ impl Cluster {
         self.temporary.path()
     }
 
-    /// Starts an executor on free ports. `threads`: tasks that it executes at the same time. `data`: what it reads.
+    /// Starts an executor on free ports. `threads`: tasks that it executes at the same time.
+    /// `data`: what it reads.
     pub fn add_executor(&mut self, threads: &str, data: &Path, environment: &[(&str, String)]) {
         let mut command = self.executor(threads, data);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
@@ -238,7 +242,8 @@ impl Cluster {
         Cluster { scheduler, executors: Vec::new(), temporary, secret: None }
     }
 
-    /// Waits until an executor has got a task of a stage; its place in `executors`. For [`Cluster::of_single_tasks`].
+    /// Waits until an executor has got a task of a stage; its place in `executors`. For
+    /// [`Cluster::of_single_tasks`].
     pub fn wait_for_task(&self, stage: usize) -> usize {
         let begin = Instant::now();
         let assigned = format!("stage {stage} of ");

@@ -1,4 +1,5 @@
-//! Checks the examples of docs/cluster with the parsers of their formats, where these are installed.
+//! Checks the examples of docs/cluster with the parsers of their formats, where these are
+//! installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

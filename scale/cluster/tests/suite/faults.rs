@@ -22,7 +22,8 @@ const SAME: &str = "with a as (select page, count(*) as n, sum(clock) as clocks 
 /// Stage of the join, which is one task. The two before it read the accesses.
 const JOIN_STAGE: usize = 3;
 
-/// Starts the slow query, and waits until it has intermediate results. Other tasks of the first stage may be running.
+/// Starts the slow query, and waits until it has intermediate results. Other tasks of the first
+/// stage may be running.
 fn start(cluster: &Cluster, data: &Path) -> Client {
     let mut client = Client::start(cluster.command(&["--format", "jsonl", SLOW], data));
     cluster.wait_for_results(true);

@@ -1,4 +1,5 @@
-//! Sends a cluster what no client sends: what would write, or read and connect elsewhere, is refused.
+//! Sends a cluster what no client sends: what would write, or read and connect elsewhere, is
+//! refused.
 
 use std::future::Future;
 use std::io::ErrorKind;

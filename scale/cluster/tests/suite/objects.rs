@@ -1,5 +1,5 @@
-//! Compares queries of data sets in object stores with those of the same data sets on disks. The servers are those of the
-//! tests of the embedded engine.
+//! Compares queries of data sets in object stores with those of the same data sets on disks. The
+//! servers are those of the tests of the embedded engine.
 
 #[allow(dead_code, reason = "other tests use the others")]
 #[path = "../../../sql/tests/suite/objects/server.rs"]
@@ -51,7 +51,8 @@ fn copy(server: &Server, data: &Path, folder: &str) {
     }
 }
 
-/// A cluster whose executor has the settings for a server. The scheduler reads nothing, and has none.
+/// A cluster whose executor has the settings for a server. The scheduler reads nothing, and has
+/// none.
 fn cluster(endpoint: &str, data: &str) -> Cluster {
     let mut cluster = Cluster::of(start_scheduler("127.0.0.1:0"));
     cluster.add_executor("2", Path::new(data), &settings(endpoint));

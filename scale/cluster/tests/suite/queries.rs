@@ -8,7 +8,8 @@ use hmtt_sql::{Engine, EngineOptions, Sources};
 use crate::cluster::Cluster;
 use crate::samples::{dataset, tag_map};
 
-/// Queries whose shapes Ballista treats differently: unions, joins, constants, windows and our aggregates.
+/// Queries whose shapes Ballista treats differently: unions, joins, constants, windows and our
+/// aggregates.
 const QUERIES: &[&str] = &[
     "select count(*) as n from accesses",
     "select count(*) as n from accesses where clock >= 0",

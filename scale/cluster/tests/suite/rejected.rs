@@ -9,7 +9,8 @@ use hmtt_test_support::files::skipped;
 use crate::cluster::{Client, Cluster, Program, failed, start_scheduler, succeeded};
 use crate::samples::{captures, dataset};
 
-/// A command for a scheduler that is not there: what is sent ends with another error than what is rejected.
+/// A command for a scheduler that is not there: what is sent ends with another error than what is
+/// rejected.
 fn without_scheduler(arguments: &[&str], source: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hmtt-sql-cluster"));
     command.args(["--cluster", "127.0.0.1:9"]).args(arguments).arg(source);

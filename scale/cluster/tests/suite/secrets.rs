@@ -1,4 +1,5 @@
-//! Tests that a cluster with a secret does nothing for callers without it, and that it has one if others can reach it.
+//! Tests that a cluster with a secret does nothing for callers without it, and that it has one if
+//! others can reach it.
 
 use std::fs::{self, Permissions};
 use std::future::Future;
@@ -87,7 +88,8 @@ fn every_service_refuses_calls_without_the_secret() {
                     assert_eq!(status.code(), Code::Unauthenticated, "{path}: {status}");
                     assert!(status.message().contains(reason), "{path}: {status}");
                 }
-                // With the secret the bytes are decoded, or the service says that it does not have the call.
+                // With the secret the bytes are decoded, or the service says that it does not have
+                // the call.
                 let status = call(address, path, Some(right)).await;
                 assert_ne!(status.code(), Code::Unauthenticated, "{path}: {status}");
             }

@@ -1,4 +1,5 @@
-//! Converts the arguments of `hmtt sql`, which `hmtt` defines, so that it completes and describes them too.
+//! Converts the arguments of `hmtt sql`, which `hmtt` defines, so that it completes and describes
+//! them too.
 
 #[path = "../../../../cli/src/sql/options.rs"]
 mod options;

@@ -1,7 +1,8 @@
 //! `function_at(clock [, capture, session])`: the innermost function that was open at a clock.
 //!
-//! The timeline of the session is searched, beginning where the row before was found: rows in the order of clocks take
-//! constant time each. Null where nothing is known: before the first tag, and in sessions without tags.
+//! The timeline of the session is searched, beginning where the row before was found: rows in the
+//! order of clocks take constant time each. Null where nothing is known: before the first tag, and
+//! in sessions without tags.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -49,7 +50,8 @@ impl Hash for FunctionAt {
     }
 }
 
-/// The place of the change that a clock follows; `None` before the first one. `hint`: where to begin.
+/// The place of the change that a clock follows; `None` before the first one. `hint`: where to
+/// begin.
 fn find(timeline: &Timeline, clock: i64, hint: usize) -> Option<usize> {
     let changes = &timeline.changes;
     let is_here = |place: usize| {

@@ -1,7 +1,9 @@
-//! `histogram(value [, width])`: numbers of values in ranges, as a list of `at_least`, `at_most` and `count`.
+//! `histogram(value [, width])`: numbers of values in ranges, as a list of `at_least`, `at_most`
+//! and `count`.
 //!
-//! Without a width, ranges begin at 0 and at powers of two: 0, 1, 2 to 3, 4 to 7; negative values have the mirrored ones. With
-//! a width they begin at its multiples. Ranges without values are left out. The sum of two states is exact.
+//! Without a width, ranges begin at 0 and at powers of two: 0, 1, 2 to 3, 4 to 7; negative values
+//! have the mirrored ones. With a width they begin at its multiples. Ranges without values are left
+//! out. The sum of two states is exact.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

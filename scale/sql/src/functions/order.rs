@@ -1,5 +1,6 @@
-//! `time_ns(clock, zero_time_ns, clock_ns)`: the receiver's time of a clock, by the columns of `runs`.
-//! `known_order(time_ns, error_ns, time_ns, error_ns)`: which of two events of different boards came first.
+//! `time_ns(clock, zero_time_ns, clock_ns)`: the receiver's time of a clock, by the columns of
+//! `runs`. `known_order(time_ns, error_ns, time_ns, error_ns)`: which of two events of different
+//! boards came first.
 
 use std::sync::Arc;
 
@@ -40,7 +41,8 @@ fn time(clock: i64, zero: i64, period: f64) -> i64 {
     zero.saturating_add((clock as f64 * period).round() as i64)
 }
 
-/// -1 if the first event came first, 1 if the second did; `None` if they are nearer than their errors.
+/// -1 if the first event came first, 1 if the second did; `None` if they are nearer than their
+/// errors.
 fn known(first: i64, first_error: f64, second: i64, second_error: f64) -> Option<i64> {
     let distance = i128::from(second) - i128::from(first);
     let is_known = distance.unsigned_abs() as f64 > first_error + second_error;

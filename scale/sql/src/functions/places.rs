@@ -1,4 +1,5 @@
-//! `row(address [, board [, run]])` and `bank(address [, board [, run]])`, by the run's own map of addresses.
+//! `row(address [, board [, run]])` and `bank(address [, board [, run]])`, by the run's own map of
+//! addresses.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

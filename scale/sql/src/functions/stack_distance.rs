@@ -1,13 +1,16 @@
-//! `approx_stack_distance(unit, clock)`: estimated stack distances of the touches of pages or lines, in the order of a clock.
+//! `approx_stack_distance(unit, clock)`: estimated stack distances of the touches of pages or
+//! lines, in the order of a clock.
 //!
-//! The result has `touches`, `first_touches`, `sampling_rate` and `distances`: a list of `distance_at_least`, `distance_at_most` and `touches`,
-//! in ranges between powers of two. A distance is the number of other units touched since the last touch of the unit.
+//! The result has `touches`, `first_touches`, `sampling_rate` and `distances`: a list of
+//! `distance_at_least`, `distance_at_most` and `touches`, in ranges between powers of two. A
+//! distance is the number of other units touched since the last touch of the unit.
 //!
-//! Touches are collected with their clocks and evaluated in the order of these at the end, so neither the order of rows nor
-//! their distribution to threads matters. From [`MOST_TOUCHES`] touches on, half of the units are left out, chosen by a hash,
-//! as often as needed (SHARDS: Waldspurger et al., FAST 2015): memory is bounded, and states are merged at the lower rate.
-//! Below that number results are exact. The difference between the touches and those that the sample stands for is added to
-//! distance 0, as in `hmtt mrc --sample`.
+//! Touches are collected with their clocks and evaluated in the order of these at the end, so
+//! neither the order of rows nor their distribution to threads matters. From [`MOST_TOUCHES`]
+//! touches on, half of the units are left out, chosen by a hash, as often as needed (SHARDS:
+//! Waldspurger et al., FAST 2015): memory is bounded, and states are merged at the lower rate.
+//! Below that number results are exact. The difference between the touches and those that the
+//! sample stands for is added to distance 0, as in `hmtt mrc --sample`.
 
 use std::sync::Arc;
 

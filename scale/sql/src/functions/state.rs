@@ -1,9 +1,10 @@
-//! Writes what functions have loaded as bytes, and reads it: for processes that evaluate functions of a plan which another
-//! process has made.
+//! Writes what functions have loaded as bytes, and reads it: for processes that evaluate functions
+//! of a plan which another process has made.
 //!
-//! `row` and `bank` have rows of `runs`; `function_at` has names and, for each session, the clocks at which functions change.
-//! Both are JSON, the clocks as distances. Invariant: functions that are read from equal bytes share what they have loaded, as
-//! long as it is in use, so that they are equal.
+//! `row` and `bank` have rows of `runs`; `function_at` has names and, for each session, the clocks
+//! at which functions change. Both are JSON, the clocks as distances. Invariant: functions that are
+//! read from equal bytes share what they have loaded, as long as it is in use, so that they are
+//! equal.
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -18,10 +19,12 @@ use super::places::{self, PlaceFunction};
 use super::timelines::{Known, Timeline, Timelines};
 use super::{OF_MAPS, OF_TIMELINES};
 
-/// Most bytes of a state. A plan has it once for each call of the function, and each task has the plan.
+/// Most bytes of a state. A plan has it once for each call of the function, and each task has the
+/// plan.
 const MOST_BYTES: usize = 4 << 20;
 
-/// A session, by its capture and number, and its changes: distance to the last clock, and number of the name.
+/// A session, by its capture and number, and its changes: distance to the last clock, and number of
+/// the name.
 type SessionChanges = (String, i64, Vec<(i64, u32)>);
 
 /// What was read from bytes, and is still in use.

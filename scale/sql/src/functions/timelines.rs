@@ -1,7 +1,8 @@
 //! Which function of a program was the innermost open one at each clock of a session.
 //!
-//! Calls are found by the tags on the bus and the map of their numbers, or by a log of tags that shares marks with the trace,
-//! as `hmtt tag report` does. Invariant: the changes of a timeline are in the order of clocks.
+//! Calls are found by the tags on the bus and the map of their numbers, or by a log of tags that
+//! shares marks with the trace, as `hmtt tag report` does. Invariant: the changes of a timeline are
+//! in the order of clocks.
 
 use std::collections::BTreeMap;
 use std::fs::File;

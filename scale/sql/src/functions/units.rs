@@ -1,6 +1,7 @@
 //! `page(address)` and `line(address)`: numbers of the page of 4 KiB and of the line of 64 bytes.
 //!
-//! A comparison of them with a constant becomes one of the address with a range, by which parts are pruned.
+//! A comparison of them with a constant becomes one of the address with a range, by which parts are
+//! pruned.
 
 use std::sync::Arc;
 

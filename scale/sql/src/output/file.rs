@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// A file that is written under another name beside its own. If it is dropped before [`StagedFile::publish`], it is removed.
+/// A file that is written under another name beside its own. If it is dropped before
+/// [`StagedFile::publish`], it is removed.
 pub struct StagedFile {
     path: PathBuf,
     overwrite: bool,

@@ -1,7 +1,7 @@
 //! Writes rows as a table for people: numbers to the right, texts to the left.
 //!
-//! The widths are those of the first rows, which are kept until they are known; longer values in later rows move what
-//! follows them. So memory is bounded.
+//! The widths are those of the first rows, which are kept until they are known; longer values in
+//! later rows move what follows them. So memory is bounded.
 
 use std::io::{self, Write};
 use std::sync::Arc;

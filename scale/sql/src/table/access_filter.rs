@@ -1,8 +1,8 @@
-//! Conditions on accesses that are tested while a capture is decoded, so that rows are built only of accesses which can be
-//! in the result.
+//! Conditions on accesses that are tested while a capture is decoded, so that rows are built only
+//! of accesses which can be in the result.
 //!
-//! Only comparisons of a column with a constant are used. The engine tests all conditions again, so a condition that is not
-//! understood here costs time and changes no result.
+//! Only comparisons of a column with a constant are used. The engine tests all conditions again, so
+//! a condition that is not understood here costs time and changes no result.
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;

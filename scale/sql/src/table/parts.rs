@@ -203,7 +203,8 @@ impl PartScan<'_> {
         Ok(parts)
     }
 
-    /// The numbers and bounds that the part's footer states. If damaged parts are left out, also reads what the query needs.
+    /// The numbers and bounds that the part's footer states. If damaged parts are left out, also
+    /// reads what the query needs.
     async fn statistics(
         &self,
         part: &Part,

@@ -1,7 +1,7 @@
 //! Decides which partitions can have rows of a result, by the names of their folders.
 //!
-//! Conditions on `run`, `board` and `hour` alone are decided exactly. Others exclude a partition by its hour, within which
-//! all arrivals of its rows are, or the ends of its calls.
+//! Conditions on `run`, `board` and `hour` alone are decided exactly. Others exclude a partition by
+//! its hour, within which all arrivals of its rows are, or the ends of its calls.
 
 use std::collections::HashSet;
 use std::sync::Arc;

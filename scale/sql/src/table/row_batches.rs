@@ -1,7 +1,7 @@
 //! Builds batches of rows from what a capture is decoded to.
 //!
-//! Accesses of each board are collected as columns, and rows of other tables one by one. Only the columns that a query needs
-//! are built.
+//! Accesses of each board are collected as columns, and rows of other tables one by one. Only the
+//! columns that a query needs are built.
 
 use std::collections::HashMap;
 use std::sync::Arc;

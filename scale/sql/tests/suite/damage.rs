@@ -15,7 +15,8 @@ fn part(data: &Path, board: &str) -> PathBuf {
     data.join(path)
 }
 
-/// Runs a query on a data set with a damaged part: it must name the part, and on request count the other rows.
+/// Runs a query on a data set with a damaged part: it must name the part, and on request count the
+/// other rows.
 fn check(data: &Path, damaged: &Path) {
     let text = data.to_str().unwrap();
     let sql = "select count(*), sum(address), max(clock) from accesses";

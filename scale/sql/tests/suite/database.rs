@@ -1,4 +1,5 @@
-//! Compares the results of docs/queries with those of DuckDB, which reads the same data set, to the last digit.
+//! Compares the results of docs/queries with those of DuckDB, which reads the same data set, to the
+//! last digit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Compares the results of docs/queries with those of Spark and of Polars, which read the same data set.
+//! Compares the results of docs/queries with those of Spark and of Polars, which read the same data
+//! set.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,12 +11,15 @@ use crate::database::queries;
 use crate::samples::{dataset, tag_map};
 use crate::succeed;
 
-/// Queries that Spark does not have: `function_at` is a function of ours, and Spark has no join by the nearest clock.
+/// Queries that Spark does not have: `function_at` is a function of ours, and Spark has no join by
+/// the nearest clock.
 const NOT_OF_SPARK: [&str; 1] = ["function-accesses.sql"];
-/// Queries that Polars does not have: its SQL has no functions of users, so neither `function_at` nor `bank` and `row`.
+/// Queries that Polars does not have: its SQL has no functions of users, so neither `function_at`
+/// nor `bank` and `row`.
 const NOT_OF_POLARS: [&str; 2] = ["function-accesses.sql", "row-conflicts.sql"];
 
-/// What an engine answers to each query: `equal`, `refused` or `differs`, and the number of rows or the reason.
+/// What an engine answers to each query: `equal`, `refused` or `differs`, and the number of rows or
+/// the reason.
 fn compare(
     engine: &str,
     data: &Path,

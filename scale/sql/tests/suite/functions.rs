@@ -49,8 +49,8 @@ fn functions_at_clocks_are_those_of_the_analyses() {
     assert_eq!(found, expected);
 }
 
-/// Writes a log whose ticks are nanoseconds, with the marks of a capture, whose clocks take 10 ns. `calls`: function, clock
-/// and whether it is left.
+/// Writes a log whose ticks are nanoseconds, with the marks of a capture, whose clocks take 10 ns.
+/// `calls`: function, clock and whether it is left.
 fn log_beside(path: &Path, capture: &Path, calls: &[(u32, u64, bool)]) {
     let tick = |clock: u64| 1_000_000 + 10 * clock;
     let header = Header { is_timed: true, tsc_hz: 1_000_000_000, pid: 1, ..Header::default() };
@@ -81,7 +81,8 @@ fn functions_at_clocks_are_those_of_a_log_that_shares_marks() {
     let folder = tempfile::tempdir().unwrap();
     let (path, log) = (folder.path().join("one.pcapng"), folder.path().join("prog.tags"));
     capture(&path, 1, 200, Duration::from_millis(5), 77);
-    // Between frames there are no accesses for many clocks, so an error of the relation does not matter.
+    // Between frames there are no accesses for many clocks, so an error of the relation does not
+    // matter.
     let ends: Vec<u64> = rows("select max(clock) from accesses group by arrival order by 1", &path)
         .iter()
         .map(|clock| clock.parse::<u64>().unwrap() + 1000)
@@ -152,7 +153,8 @@ fn addresses_can_have_hexadecimal_digits() {
     );
 }
 
-/// Checks that results have addresses where the query chooses them, and numbers where it computes them.
+/// Checks that results have addresses where the query chooses them, and numbers where it computes
+/// them.
 #[test]
 fn addresses_that_a_query_chooses_are_printed_as_addresses() {
     let worked =
@@ -235,7 +237,8 @@ fn banks_and_rows_can_be_those_of_a_board_and_a_run() {
     let sql = "select count(*) from accesses where bank(address) <> bank(address, board) \
                or row(address) <> row(address, board, run)";
     assert_eq!(rows(sql, &data), ["0"]);
-    // The map of the samples: bank bit 0 is the XOR of the address bits 14 and 16, and rows begin at bit 16.
+    // The map of the samples: bank bit 0 is the XOR of the address bits 14 and 16, and rows begin
+    // at bit 16.
     let sql = "select bank(16384), bank(65536), bank(81920), row(65536), bank(null)";
     assert_eq!(rows(sql, &data), ["1,1,0,1,"]);
     let text = data.to_str().unwrap();

@@ -1,5 +1,5 @@
-//! Tests data sets in object stores: with a server that speaks the protocol of Amazon S3 (moto), and one of WebDAV
-//! (wsgidav), which `tools/setup.sh scale` installs.
+//! Tests data sets in object stores: with a server that speaks the protocol of Amazon S3 (moto),
+//! and one of WebDAV (wsgidav), which `tools/setup.sh scale` installs.
 
 mod cut;
 mod server;

@@ -50,7 +50,8 @@ fn counts_are_those_of_the_footers() {
     assert!(count * 10 < total, "{count} bytes of {total}");
 }
 
-/// A day of one board with 12 million accesses. An hour has four pages of each column, of which one is read.
+/// A day of one board with 12 million accesses. An hour has four pages of each column, of which one
+/// is read.
 #[test]
 fn one_second_of_a_day_is_less_than_a_percent() {
     let folder = tempfile::tempdir().unwrap();

@@ -111,7 +111,8 @@ impl Board {
     }
 }
 
-/// Writes a capture of boards on `eth1`, `eth2` and so on. `frames`: of each board, which arrive `step` apart.
+/// Writes a capture of boards on `eth1`, `eth2` and so on. `frames`: of each board, which arrive
+/// `step` apart.
 pub fn capture(path: &Path, boards: u32, frames: u64, step: Duration, seed: u64) {
     let names: Vec<String> = (1..=boards).map(|number| format!("eth{number}")).collect();
     let interfaces: Vec<Description> = names.iter().map(|name| Description::new(name)).collect();

@@ -88,21 +88,23 @@ pub struct ReplayArguments {
     pub vcd: Option<PathBuf>,
     /// Stop the DDR clock before this clock, for this long
     ///
-    /// A stop of more than 1024 transmit clocks (8.2 us at 1000 Mbit/s) restarts the card, as on a board. What was not
-    /// in its FIFO by then is lost: --truth and --oracle report it as missing.
+    /// A stop of more than 1024 transmit clocks (8.2 us at 1000 Mbit/s) restarts the card, as on a
+    /// board. What was not in its FIFO by then is lost: --truth and --oracle report it as missing.
     #[arg(long, value_parser = parse_stop, value_name = "CLOCK:NANOSECONDS", conflicts_with = "vcd")]
     pub stop_clock: Option<ClockStop>,
     /// Speed of the link in Mbit/s; less than 1000 slows it deliberately
     ///
-    /// The card watches the DDR clock with the transmit clock, which slows with the link. Speeds at which the period of
-    /// the transmit clock, 8000 ns divided by the speed, is close to a multiple of 32 DDR clocks hide the DDR clock
-    /// and are refused: 25 (320 ns) at DDR-200.
+    /// The card watches the DDR clock with the transmit clock, which slows with the link. Speeds at
+    /// which the period of the transmit clock, 8000 ns divided by the speed, is close to a multiple
+    /// of 32 DDR clocks hide the DDR clock and are refused: 25 (320 ns) at DDR-200.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 1000)]
     pub link_mbps: u32,
-    /// Turn the run switch off from the first of these clocks until the second; may be repeated for later clocks
+    /// Turn the run switch off from the first of these clocks until the second; may be repeated for
+    /// later clocks
     #[arg(long, value_parser = parse_range, value_name = "CLOCK:CLOCK")]
     pub switch_off: Vec<std::ops::Range<u64>>,
-    /// Compare everything that the card sends, including settings, losses and its analysis, with a model of the card
+    /// Compare everything that the card sends, including settings, losses and its analysis, with a
+    /// model of the card
     #[arg(long)]
     pub oracle: bool,
     /// Memory description that replaces the vector's own
@@ -165,9 +167,9 @@ pub struct SaturateArguments {
     pub fifo: FifoSize,
     /// Speed of the link in Mbit/s; less than 1000 slows it deliberately
     ///
-    /// The card watches the DDR clock with the transmit clock, which slows with the link. Speeds at which the period of
-    /// the transmit clock, 8000 ns divided by the speed, is close to a multiple of 32 DDR clocks hide the DDR clock
-    /// and are refused: 25 (320 ns) at DDR-200.
+    /// The card watches the DDR clock with the transmit clock, which slows with the link. Speeds at
+    /// which the period of the transmit clock, 8000 ns divided by the speed, is close to a multiple
+    /// of 32 DDR clocks hide the DDR clock and are refused: 25 (320 ns) at DDR-200.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), default_value_t = 1000)]
     pub link_mbps: u32,
     /// Engine that simulates the card

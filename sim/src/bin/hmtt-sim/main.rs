@@ -1,9 +1,10 @@
-//! The command `hmtt-sim`: replays a recording through the simulated card, or makes one, and sets the exit status from the
-//! outcome.
+//! The command `hmtt-sim`: replays a recording through the simulated card, or makes one, and sets
+//! the exit status from the outcome.
 
 #![deny(clippy::print_stderr)]
 
-/// Prints lines on standard error, for people. What comes from files, paths and programs controls no terminal.
+/// Prints lines on standard error, for people. What comes from files, paths and programs controls
+/// no terminal.
 macro_rules! report {
     ($($message:tt)*) => {{
         use std::io::Write as _;

@@ -46,7 +46,8 @@ impl Prepared {
     }
 }
 
-/// Makes a recording and prints its counts. Returns the exit status: that of the program, if one is run and fails.
+/// Makes a recording and prints its counts. Returns the exit status: that of the program, if one is
+/// run and fails.
 pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
     let paths = RecordingPaths::new(&arguments.output)?;
     refuse_own_input(arguments, &paths)?;

@@ -1,5 +1,5 @@
-//! Prints outcomes: a progress bar during the run, then verdicts on standard output and the summary on standard error.
-//! With `--json` prints one object on standard output instead.
+//! Prints outcomes: a progress bar during the run, then verdicts on standard output and the summary
+//! on standard error. With `--json` prints one object on standard output instead.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -50,8 +50,8 @@ impl Progress {
     }
 }
 
-/// Returns the function that is called before a card is compiled. It announces the compilation on standard error unless
-/// `quiet`, because a compilation takes up to a minute without output.
+/// Returns the function that is called before a card is compiled. It announces the compilation on
+/// standard error unless `quiet`, because a compilation takes up to a minute without output.
 pub fn compiling(quiet: bool) -> fn(&Path) {
     match quiet {
         true => |_| {},

@@ -1,4 +1,5 @@
-//! Runs one saturation as the command line describes it. `Ok(true)` means that received + reported lost = produced.
+//! Runs one saturation as the command line describes it. `Ok(true)` means that received + reported
+//! lost = produced.
 
 use anyhow::Result;
 use hmtt_sim::engine::Options;

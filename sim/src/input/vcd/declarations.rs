@@ -1,7 +1,8 @@
 //! Reads the declarations of a VCD, and finds the signals that a pin map names.
 //!
-//! Scopes, variables and the end of the declarations are all that is used. What else IEEE 1364, IEEE 1800 or a program
-//! declares is skipped: date, version, time scale, comments, attributes, and kinds of scopes and variables.
+//! Scopes, variables and the end of the declarations are all that is used. What else IEEE 1364,
+//! IEEE 1800 or a program declares is skipped: date, version, time scale, comments, attributes, and
+//! kinds of scopes and variables.
 
 use std::collections::HashMap;
 
@@ -35,8 +36,8 @@ struct Wanted {
     unusable: Option<String>,
 }
 
-/// The declarations read so far. Only signals that the pin map names are kept, so memory does not grow with the number
-/// of signals times the depth of their scopes.
+/// The declarations read so far. Only signals that the pin map names are kept, so memory does not
+/// grow with the number of signals times the depth of their scopes.
 pub struct DeclaredSignals<'a> {
     wanted: HashMap<&'a str, Wanted>,
     /// The open scopes, each followed by a dot.
@@ -84,7 +85,8 @@ impl<'a> DeclaredSignals<'a> {
         }
     }
 
-    /// Returns the signal with this name. A name that is not a full path must match only one signal.
+    /// Returns the signal with this name. A name that is not a full path must match only one
+    /// signal.
     pub fn find(&self, pin: &str, name: &str) -> Result<&Variable, String> {
         match self.wanted.get(name) {
             Some(Wanted { exact: Some(variable), .. }) => Ok(variable),
@@ -110,7 +112,8 @@ impl<'a> DeclaredSignals<'a> {
     }
 }
 
-/// If the path of scopes and name ends in `wanted` at a separator, returns the length of the part before it.
+/// If the path of scopes and name ends in `wanted` at a separator, returns the length of the part
+/// before it.
 fn without_end(scopes: &str, name: &str, wanted: &str) -> Option<usize> {
     let Some(left) = wanted.len().checked_sub(name.len()) else {
         // A name may itself contain dots.
@@ -132,8 +135,8 @@ fn shown(scopes: &str, name: &str) -> String {
     format!("{start}{}", escape::name(&path))
 }
 
-/// Splits the name of a variable from the bits after it, if there are any: `a [3]` is bit 3 of `a`, and `a[12:0]` all of
-/// its bits. Returns the name with the bits, and the name that is used alone.
+/// Splits the name of a variable from the bits after it, if there are any: `a [3]` is bit 3 of `a`,
+/// and `a[12:0]` all of its bits. Returns the name with the bits, and the name that is used alone.
 fn reference(text: &str) -> (String, String) {
     let compact: String = text.split(' ').collect();
     let bits = compact.strip_suffix(']').and_then(|rest| rest.rsplit_once('['));
@@ -150,8 +153,8 @@ fn is_range(text: &str) -> bool {
     text.split_once(':').is_some_and(|(high, low)| is_number(high) && is_number(low))
 }
 
-/// Parses the declaration of a variable: type, size, identifier code and name. Returns its names, and the variable or the
-/// reason why it has no levels.
+/// Parses the declaration of a variable: type, size, identifier code and name. Returns its names,
+/// and the variable or the reason why it has no levels.
 fn variable(text: &str) -> Option<([String; 2], Result<Variable, String>)> {
     let mut words = text.splitn(4, ' ');
     let (kind, size, code, name) = (words.next()?, words.next()?, words.next()?, words.next()?);

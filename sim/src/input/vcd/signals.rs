@@ -34,8 +34,8 @@ pub enum Level {
 }
 
 impl Level {
-    /// The level that a character of a value states: those of IEEE 1364, and of the nine values of IEEE 1164, which writers
-    /// for VHDL use. `None` for other characters.
+    /// The level that a character of a value states: those of IEEE 1364, and of the nine values of
+    /// IEEE 1164, which writers for VHDL use. `None` for other characters.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             b'0' | b'l' | b'L' => Some(Level::Low),
@@ -63,9 +63,10 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Applies a change. `code`: the signal's identifier code; `digits`: high bit first, as in the file. High bits that are
-    /// left out repeat the highest given bit if that is unknown, else they are 0 (IEEE 1364, 18.2.1). Returns whether the
-    /// digits are those of levels; for signals that are no pins they are not looked at.
+    /// Applies a change. `code`: the signal's identifier code; `digits`: high bit first, as in the
+    /// file. High bits that are left out repeat the highest given bit if that is unknown, else they
+    /// are 0 (IEEE 1364, 18.2.1). Returns whether the digits are those of levels; for signals that
+    /// are no pins they are not looked at.
     pub fn change(&self, levels: &mut Levels, code: &[u8], digits: &[u8]) -> bool {
         let Some(wires) = self.wires.get(code) else { return true };
         let unknown = |byte: &u8| Level::from_byte(*byte).is_none();

@@ -1,7 +1,8 @@
 //! Splits a VCD into tokens, which any white space separates, and knows the line of each.
 //!
-//! Comments are skipped wherever a token may be. Text that nobody needs is not kept, so that its length does not matter.
-//! All other tokens have a limited length, because a small compressed file may contain one of many gigabytes.
+//! Comments are skipped wherever a token may be. Text that nobody needs is not kept, so that its
+//! length does not matter. All other tokens have a limited length, because a small compressed file
+//! may contain one of many gigabytes.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};
@@ -26,7 +27,8 @@ pub fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes)
 }
 
-/// Whether a byte separates tokens: white space, and other control characters, such as the end-of-file mark of DOS.
+/// Whether a byte separates tokens: white space, and other control characters, such as the
+/// end-of-file mark of DOS.
 pub const fn is_space(byte: u8) -> bool {
     byte <= b' '
 }
@@ -120,7 +122,8 @@ impl Tokens {
         }
     }
 
-    /// Skips the text after a keyword, which is the last token, up to `$end`. The last word of the text may adjoin it.
+    /// Skips the text after a keyword, which is the last token, up to `$end`. The last word of the
+    /// text may adjoin it.
     pub fn skip_text(&mut self) -> Result<(), InputError> {
         let (line, keyword) = (self.line, self.shown());
         while self.read(Kept::End)? {

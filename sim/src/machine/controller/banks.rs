@@ -60,7 +60,8 @@ pub struct Banks {
     ranks: Vec<Rank>,
 }
 
-/// The bank group of a bank: its bits above the two of the bank address. Other generations have one group.
+/// The bank group of a bank: its bits above the two of the bank address. Other generations have one
+/// group.
 pub fn group(generation: Generation, bank: u32) -> usize {
     if generation == Generation::Ddr4 { (bank >> 2) as usize & 3 } else { 0 }
 }
@@ -142,8 +143,9 @@ impl Banks {
         bank.activate_from = bank.activate_from.max(clock + self.timing.trp);
     }
 
-    /// Notes a READ or WRITE. `close`: it has auto-precharge. The device then precharges as soon as a PRECHARGE would be
-    /// legal, so tRAS is kept even if the command is early (JESD79F, JESD79-2F, JESD79-3F, JESD79-4: *auto precharge*).
+    /// Notes a READ or WRITE. `close`: it has auto-precharge. The device then precharges as soon as
+    /// a PRECHARGE would be legal, so tRAS is kept even if the command is early (JESD79F,
+    /// JESD79-2F, JESD79-3F, JESD79-4: *auto precharge*).
     pub fn transfer(
         &mut self,
         direction: Direction,
@@ -177,8 +179,8 @@ impl Banks {
         outcome
     }
 
-    /// First clock for a PRECHARGE of all banks, if a row is open. A bank whose auto-precharge has not begun must not be
-    /// precharged earlier, either.
+    /// First clock for a PRECHARGE of all banks, if a row is open. A bank whose auto-precharge has
+    /// not begun must not be precharged earlier, either.
     pub fn precharge_all_from(&self) -> Option<u64> {
         let open = self.banks.iter().any(|bank| bank.row.is_some());
         let ready = self.banks.iter().map(|bank| bank.precharge_from).max();

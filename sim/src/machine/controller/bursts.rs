@@ -28,7 +28,8 @@ pub struct Bursts {
     memory: MemoryDescription,
     /// The address bits that the map names.
     named_bits: u64,
-    /// Distance in bytes of the words that are looked up: a burst, or a word if bursts are not contiguous.
+    /// Distance in bytes of the words that are looked up: a burst, or a word if bursts are not
+    /// contiguous.
     step: usize,
     bursts: VecDeque<Burst>,
     lines: usize,
@@ -60,9 +61,9 @@ impl Bursts {
         Some(burst)
     }
 
-    /// Adds the bursts of a line, each once, in the order in which their words come in the line. A burst begins with the
-    /// first word of the line in it, unless the mode register sets the length: then the card knows only where it is
-    /// aligned.
+    /// Adds the bursts of a line, each once, in the order in which their words come in the line. A
+    /// burst begins with the first word of the line in it, unless the mode register sets the
+    /// length: then the card knows only where it is aligned.
     pub fn push(&mut self, request: LineRequest) {
         let start = request.address.0 & !u64::from(request.bytes - 1);
         let first = self.bursts.len();

@@ -1,4 +1,5 @@
-//! Keeps the first clock at which a READ or WRITE is legal on the data bus, for each rank and bank group.
+//! Keeps the first clock at which a READ or WRITE is legal on the data bus, for each rank and bank
+//! group.
 
 use hmtt_format::{Coordinates, Direction, Generation, MemoryDescription};
 
@@ -59,8 +60,8 @@ fn same_rank(timing: &Timing, direction: Direction, same_group: bool) -> [u64; 2
     }
 }
 
-/// Distances from a READ or WRITE to the next READ and to the next WRITE of another rank: their data leave the bus free
-/// for [`RANK_GAP`] clocks.
+/// Distances from a READ or WRITE to the next READ and to the next WRITE of another rank: their
+/// data leave the bus free for [`RANK_GAP`] clocks.
 fn other_rank(timing: &Timing, direction: Direction) -> [u64; 2] {
     let Timing { cl, cwl, burst, read_to_write, .. } = *timing;
     let same = burst + RANK_GAP;

@@ -1,8 +1,9 @@
-//! Lists the commands by which a controller starts a memory: mode registers, first refreshes, calibration.
+//! Lists the commands by which a controller starts a memory: mode registers, first refreshes,
+//! calibration.
 //!
-//! Sources: JESD79F *Initialization*, JESD79-2F 3.3.1 *Power-up and initialization sequence*, JESD79-3F 3.3.1 and
-//! JESD79-4 3.3.1 *Power-up initialization sequence*. One difference: CKE is low for [`LOW_CLOCKS`] clocks, not for 200
-//! us or more, since nothing is on the bus in that time.
+//! Sources: JESD79F *Initialization*, JESD79-2F 3.3.1 *Power-up and initialization sequence*,
+//! JESD79-3F 3.3.1 and JESD79-4 3.3.1 *Power-up initialization sequence*. One difference: CKE is
+//! low for [`LOW_CLOCKS`] clocks, not for 200 us or more, since nothing is on the bus in that time.
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::A10;
@@ -25,7 +26,8 @@ pub fn check(memory: &MemoryDescription) -> Result<(), ControllerError> {
     {
         return Err(ControllerError::BurstLength { generation, length });
     }
-    // JESD21-C 4.5.10 (DDR), 4.20.13 (DDR2), 4.20.19 (DDR3) and 4.20.26 (DDR4): BA and A pins of the slot.
+    // JESD21-C 4.5.10 (DDR), 4.20.13 (DDR2), 4.20.19 (DDR3) and 4.20.26 (DDR4): BA and A pins of
+    // the slot.
     let (banks, rows) = match generation {
         Generation::Ddr1 => (2, 14),
         Generation::Ddr2 | Generation::Ddr3 => (3, 16),
@@ -145,7 +147,8 @@ fn ddr2(script: &mut Script, timing: &Timing) {
     script.mode(1, 0, timing.tmrd);
 }
 
-/// DDR3 and DDR4: the mode registers in the order of the standard, then the long ZQ calibration (A10).
+/// DDR3 and DDR4: the mode registers in the order of the standard, then the long ZQ calibration
+/// (A10).
 fn registers_and_calibration(script: &mut Script, timing: &Timing, registers: &[(u8, u32)]) {
     for (register, value) in registers {
         script.mode(*register, *value, timing.tmrd);
@@ -154,8 +157,8 @@ fn registers_and_calibration(script: &mut Script, timing: &Timing, registers: &[
     script.all(CommandKind::ZqCalibration, A10, timing.tzqinit);
 }
 
-/// Mode register 0 of DDR3 (JESD79-3F 3.4.2): burst length, CAS latency in A6 to A4 and A2, DLL reset, write recovery in
-/// A11 to A9.
+/// Mode register 0 of DDR3 (JESD79-3F 3.4.2): burst length, CAS latency in A6 to A4 and A2, DLL
+/// reset, write recovery in A11 to A9.
 fn ddr3_mode(memory: &MemoryDescription, timing: &Timing) -> u32 {
     let latency = match timing.cl as u32 {
         cl @ ..=11 => cl.saturating_sub(4) << 4,
@@ -179,8 +182,8 @@ fn ddr4_group_distance(timing: &Timing) -> u32 {
     code << 10
 }
 
-/// Mode register 0 of DDR4 (JESD79-4 3.5, MR0): CAS latency in A6 to A4 and A2, DLL reset, write recovery in A13 and A11
-/// to A9. Burst length 8 is code 0.
+/// Mode register 0 of DDR4 (JESD79-4 3.5, MR0): CAS latency in A6 to A4 and A2, DLL reset, write
+/// recovery in A13 and A11 to A9. Burst length 8 is code 0.
 fn ddr4_mode(timing: &Timing) -> u32 {
     // Codes of CL 9 to 16; those of 18, 20, 22, 24 follow, and then those of 17, 19, 21, 23.
     let code = match timing.cl as u32 {

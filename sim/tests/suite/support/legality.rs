@@ -1,4 +1,5 @@
-//! Checks the distances between DDR commands, each command with all recent ones, by a table of pairs.
+//! Checks the distances between DDR commands, each command with all recent ones, by a table of
+//! pairs.
 
 use std::collections::VecDeque;
 

@@ -106,7 +106,8 @@ impl RegionCutter {
         })
     }
 
-    /// Address of an instruction of a block or path, by its index; `None` if the path has no such block.
+    /// Address of an instruction of a block or path, by its index; `None` if the path has no such
+    /// block.
     fn address(
         &self,
         number: u32,
@@ -141,8 +142,8 @@ impl RegionCutter {
         Some(tail)
     }
 
-    /// Passes a part of an execution on: of its tail, if there is one, so many instructions. `ends`: whether the region ends there, so
-    /// that the next one has not begun.
+    /// Passes a part of an execution on: of its tail, if there is one, so many instructions.
+    /// `ends`: whether the region ends there, so that the next one has not begun.
     fn pass_part(
         &self,
         execution: &Execution<'_>,
@@ -179,7 +180,8 @@ impl RegionCutter {
     }
 }
 
-/// Sets in slots that the instruction behind those that were executed has accessed no elements of a string.
+/// Sets in slots that the instruction behind those that were executed has accessed no elements of a
+/// string.
 fn forget_elements(block: &BlockAccesses, executed: u64, slots: &mut [u64]) {
     for access in &block.accesses {
         if let Place::Elements { left: [_, after], .. } = access.place

@@ -30,7 +30,8 @@ fn access(pc: u64, operation: u16, place: Place) -> Access {
     Access { pc, operation, direction, represents, size, conditional, adds_fs, place }
 }
 
-/// A block of instructions of one byte, each of which has no accesses, some, elements of strings, or lanes.
+/// A block of instructions of one byte, each of which has no accesses, some, elements of strings,
+/// or lanes.
 fn block(random: &mut Random, start: u64) -> BlockAccesses {
     let instructions = 1 + random.below(6) as u16;
     let (mut accesses, mut slots) = (Vec::new(), 0);
@@ -145,7 +146,8 @@ fn path(blocks: &[BlockAccesses], members: &[usize]) -> BlockAccesses {
     path
 }
 
-/// Adds random units of an execution, which may be cut. Returns how many instructions were executed.
+/// Adds random units of an execution, which may be cut. Returns how many instructions were
+/// executed.
 fn execute(
     random: &mut Random,
     block: &BlockAccesses,
@@ -221,7 +223,8 @@ fn offset(_: &BlockAccesses, instruction: u16) -> usize {
     instruction.into()
 }
 
-/// Random blocks and paths, and chunks of units. Paths are executed from some instruction on, as after the start of a region.
+/// Random blocks and paths, and chunks of units. Paths are executed from some instruction on, as
+/// after the start of a region.
 fn sample(random: &mut Random, paths_from: u64) -> (Vec<BlockAccesses>, Vec<Vec<u8>>) {
     let mut all: Vec<BlockAccesses> = Vec::new();
     for index in 0..5 {
@@ -267,7 +270,8 @@ proptest! {
             all.into_iter().filter(|(number, _)| (skip..end).contains(number)).collect();
         let mut cutter = RegionCutter::new(skip, count, 0);
         if is_counted {
-            // As if accesses were recorded from some number on; nothing of the numbers before is in units.
+            // As if accesses were recorded from some number on; nothing of the numbers before is in
+            // units.
             cutter.set_counted(0);
         } else if cutter.stage() == RegionStage::Counting {
             cutter.set_counted(0);

@@ -1,4 +1,5 @@
-//! Reads accesses of programs from comma-separated values and JSON lines, as [`super::csv`] and [`super::jsonl`] write them.
+//! Reads accesses of programs from comma-separated values and JSON lines, as [`super::csv`] and
+//! [`super::jsonl`] write them.
 
 use std::io::BufRead;
 use std::rc::Rc;
@@ -134,7 +135,8 @@ fn object(line: &[u8]) -> Result<Row, String> {
     Ok(Row { thread: of.thread, made, function, object })
 }
 
-/// Parses a name at the begin of a text: quoted, or nothing. Returns the name, and what is behind it.
+/// Parses a name at the begin of a text: quoted, or nothing. Returns the name, and what is behind
+/// it.
 fn name(text: &str) -> Result<(Option<String>, &str), String> {
     let Some(quoted) = text.strip_prefix('"') else { return Ok((None, text)) };
     let mut name = String::new();

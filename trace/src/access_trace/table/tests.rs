@@ -9,7 +9,8 @@ use super::jsonl::JsonlWriter;
 use super::*;
 use crate::access_trace::{ThreadAccess, Visitor, Writer, visit};
 
-/// A trace with an access of each kind: one by code of no known function, and three by a function with a name that needs quotes.
+/// A trace with an access of each kind: one by code of no known function, and three by a function
+/// with a name that needs quotes.
 fn trace() -> Vec<u8> {
     let one = |place, direction| Access {
         pc: 0x1000,

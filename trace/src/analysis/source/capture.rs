@@ -15,7 +15,8 @@ use crate::identity::CardId;
 use crate::pcapng::ReadError;
 use crate::trace::Trace;
 
-/// Batches within which a card's first report is looked for, so that the clock's period is known before the first access.
+/// Batches within which a card's first report is looked for, so that the clock's period is known
+/// before the first access.
 const BATCHES_AHEAD: usize = 64;
 
 /// A capture, and what the first reports in it say.

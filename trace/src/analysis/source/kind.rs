@@ -110,7 +110,8 @@ impl Kind {
         })
     }
 
-    /// Whether it is read from its begin to its end, so that it may be compressed, or come from a pipe.
+    /// Whether it is read from its begin to its end, so that it may be compressed, or come from a
+    /// pipe.
     fn is_read_forward(self) -> bool {
         #[cfg(feature = "tables")]
         return matches!(self, Kind::Imported(_));

@@ -1,5 +1,5 @@
-//! Reads what `hmtt trace` writes. Each element of a string instruction is an access; elements that are too many are passed on as a
-//! whole ([`Part::Elements`]).
+//! Reads what `hmtt trace` writes. Each element of a string instruction is an access; elements that
+//! are too many are passed on as a whole ([`Part::Elements`]).
 
 use std::fs::File;
 use std::io::BufReader;
@@ -203,7 +203,8 @@ impl Visitor for Columns<'_, '_> {
     }
 }
 
-/// Reads accesses into columns with what `fill` does, which returns why it ended early. Notes say what was left out.
+/// Reads accesses into columns with what `fill` does, which returns why it ended early. Notes say
+/// what was left out.
 pub(super) fn read_with(
     with_functions: bool,
     add: &mut dyn FnMut(usize, Part<'_>),

@@ -1,8 +1,9 @@
 //! Reads tables of the accesses of a program, as `hmtt convert` writes them.
 //!
-//! A table does not state which accesses are of one execution of an instruction. Those of a string instruction, which has at
-//! most one operand that it reads and another one, are found by their directions; two scans of a string in a row by the same
-//! instruction, with no other access between them, look like a comparison of two.
+//! A table does not state which accesses are of one execution of an instruction. Those of a string
+//! instruction, which has at most one operand that it reads and another one, are found by their
+//! directions; two scans of a string in a row by the same instruction, with no other access between
+//! them, look like a comparison of two.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -64,7 +65,8 @@ impl Numbers {
     }
 }
 
-/// Whether an access is one of the same execution as those before it, of which it has the instruction.
+/// Whether an access is one of the same execution as those before it, of which it has the
+/// instruction.
 fn continues(before: &[Made], next: &Made) -> bool {
     let has_elements = next.elements != 1 || before.iter().any(|one| one.elements != 1);
     match before {

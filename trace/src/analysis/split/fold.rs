@@ -134,7 +134,8 @@ impl<A: Analysis + Clone> SplitFold<A> {
         self.choosers.iter().enumerate().filter_map(of).collect()
     }
 
-    /// What was found in each group, that with most accesses first; and what limits the groups, for people.
+    /// What was found in each group, that with most accesses first; and what limits the groups, for
+    /// people.
     pub fn finish(self) -> (Vec<GroupResult<A::Result>>, Vec<String>) {
         let SplitFold { by, choosers, labels, instances, .. } = self;
         let mut notes = Vec::new();

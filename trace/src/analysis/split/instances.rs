@@ -1,7 +1,8 @@
-//! Has an instance of an analysis for each group and memory, and passes on what concerns all groups when it is needed.
+//! Has an instance of an analysis for each group and memory, and passes on what concerns all groups
+//! when it is needed.
 //!
-//! A group learns of gaps, of restarts and of what is known with its next access. So a source of many gaps costs no more for
-//! many groups.
+//! A group learns of gaps, of restarts and of what is known with its next access. So a source of
+//! many gaps costs no more for many groups.
 
 use std::collections::BTreeMap;
 

@@ -21,8 +21,8 @@ fn gather<T: Copy>(to: &mut Vec<T>, from: Option<&[T]>, rows: &[(usize, usize)])
 }
 
 impl Rows {
-    /// Calls `to` with each group that has accesses in the batch, and these accesses in their order. `group_of`: the group of a
-    /// row.
+    /// Calls `to` with each group that has accesses in the batch, and these accesses in their
+    /// order. `group_of`: the group of a row.
     pub fn each_group(
         &mut self,
         batch: &Batch<'_>,

@@ -1,10 +1,11 @@
 //! Counts the accesses of each group and thread over time, as tracks for ui.perfetto.dev.
 //!
-//! Time is the clock of a card or, where accesses have none, the number of accesses to the memory before, in the order of the
-//! file. Memory and output are bounded: a track has at most [`MOST_COLUMNS`](super::super::columns::MOST_COLUMNS) slices, and
-//! accesses beyond [`MOST_TRACKS`] tracks are counted in one track for each memory. All tracks of a memory have slices of one
-//! length, and the sum of all tracks is the number of accesses, or for each open function with
-//! [`Functions::inclusive`](super::Functions::inclusive).
+//! Time is the clock of a card or, where accesses have none, the number of accesses to the memory
+//! before, in the order of the file. Memory and output are bounded: a track has at most
+//! [`MOST_COLUMNS`](super::super::columns::MOST_COLUMNS) slices, and accesses beyond
+//! [`MOST_TRACKS`] tracks are counted in one track for each memory. All tracks of a memory have
+//! slices of one length, and the sum of all tracks is the number of accesses, or for each open
+//! function with [`Functions::inclusive`](super::Functions::inclusive).
 
 mod events;
 
@@ -45,7 +46,8 @@ struct Memory {
     places: Vec<u64>,
 }
 
-/// Whose accesses a track has: the memory, the thread if it is known, and the group, or none for all others.
+/// Whose accesses a track has: the memory, the thread if it is known, and the group, or none for
+/// all others.
 type Key = (usize, Option<u32>, Option<usize>);
 
 /// The tracks of all memories.
@@ -73,7 +75,8 @@ impl Memory {
 }
 
 impl Tracks {
-    /// Begins without accesses. `most`: how many groups there are at most, besides one of all others.
+    /// Begins without accesses. `most`: how many groups there are at most, besides one of all
+    /// others.
     pub fn new(by: By, most: usize) -> Self {
         Tracks {
             by,

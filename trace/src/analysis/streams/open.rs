@@ -1,7 +1,8 @@
-//! The open streams of lines, where instructions are not known, and the choice of the one that a line continues.
+//! The open streams of lines, where instructions are not known, and the choice of the one that a
+//! line continues.
 //!
-//! Each access looks all of them up. So what is compared is in arrays of its own, without branches in between: a random
-//! order of lines costs no wrong predictions.
+//! Each access looks all of them up. So what is compared is in arrays of its own, without branches
+//! in between: a random order of lines costs no wrong predictions.
 
 use std::ops::Range;
 
@@ -26,11 +27,12 @@ const _: () = assert!(OPEN_STREAMS == 16);
 #[serde(from = "[Stream; OPEN_STREAMS]", into = "[Stream; OPEN_STREAMS]")]
 pub(super) struct Open {
     streams: [Stream; OPEN_STREAMS],
-    /// The last line of each stream, and the line behind it at its stride; [`NO_LINE`] if there is none.
+    /// The last line of each stream, and the line behind it at its stride; [`NO_LINE`] if there is
+    /// none.
     last: [u64; OPEN_STREAMS],
     next: [u64; OPEN_STREAMS],
-    /// Places of the streams, a nibble each: the one that was used longest ago is the lowest one. Of those that were not
-    /// used yet, the first place is lower.
+    /// Places of the streams, a nibble each: the one that was used longest ago is the lowest one.
+    /// Of those that were not used yet, the first place is lower.
     order: u64,
 }
 
@@ -64,8 +66,8 @@ impl Open {
         &self.streams
     }
 
-    /// The place of the stream that a line continues: the one whose next line it is, or else the nearest one within
-    /// [`NEAR_LINES`]; of several the first one in the table.
+    /// The place of the stream that a line continues: the one whose next line it is, or else the
+    /// nearest one within [`NEAR_LINES`]; of several the first one in the table.
     #[inline]
     pub fn continued(&self, line: u64) -> Option<usize> {
         // Scans are mostly in the first places, which are few.
@@ -96,8 +98,8 @@ impl Open {
         self.order as usize % OPEN_STREAMS
     }
 
-    /// Empties the place of the stream that was used longest ago. Returns the place, which is to be [changed](Self::change)
-    /// next, and that stream.
+    /// Empties the place of the stream that was used longest ago. Returns the place, which is to be
+    /// [changed](Self::change) next, and that stream.
     #[inline]
     pub fn take_oldest(&mut self) -> (usize, Stream) {
         let at = self.oldest();

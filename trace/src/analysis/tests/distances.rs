@@ -185,8 +185,8 @@ fn random(state: &mut u64) -> u64 {
     *state
 }
 
-/// 4 million accesses: a loop, two scans, and a skewed choice among 2^21 lines. No line has a large part of all accesses:
-/// whether it is sampled would decide.
+/// 4 million accesses: a loop, two scans, and a skewed choice among 2^21 lines. No line has a large
+/// part of all accesses: whether it is sampled would decide.
 fn mixed() -> Vec<u64> {
     let (mut state, mut scan) = (0x1234_5678_9abc_def1, 0u64);
     let lines = (0..4_000_000u64).map(|at| match random(&mut state) % 8 {
@@ -205,7 +205,8 @@ fn mixed() -> Vec<u64> {
     lines.map(|line| line << 6).collect()
 }
 
-/// Checks that an estimated curve differs by less than 0.01 from the exact one, for caches of at least some lines.
+/// Checks that an estimated curve differs by less than 0.01 from the exact one, for caches of at
+/// least some lines.
 fn check_curve(exact: &Curve, estimated: &Curve, from: u64) {
     for point in exact.points.iter().filter(|point| point.lines >= from) {
         let found = estimated.at(point.lines).unwrap();

@@ -225,7 +225,8 @@ fn runs_of_one_board_follow_each_other_and_boards_run_side_by_side() {
     };
     let rate = |summary: &Summary| summary.result().bytes_per_second.unwrap();
     let own = rate(&of(Some(0), &[0, 100]));
-    // Three runs of a board have its rate, in any grouping, and another board at the same time adds its own.
+    // Three runs of a board have its rate, in any grouping, and another board at the same time adds
+    // its own.
     let mut runs = of(Some(0), &[0, 100]);
     let mut later = of(Some(0), &[50, 150]);
     later.merge(of(Some(0), &[7, 107]));

@@ -115,7 +115,8 @@ fn slices_become_longer_before_they_are_too_many() {
 fn changes_of_rate_and_of_working_set_are_found_where_they_are() {
     let mut phases = Phases::new(SliceLength { ns: 1000, accesses: 1 });
     phases.known(&CLOCKED);
-    // 800 clocks are a slice. For 20 slices 100 accesses in each to 2 pages, then 20 with 300, then 20 to 60 pages.
+    // 800 clocks are a slice. For 20 slices 100 accesses in each to 2 pages, then 20 with 300, then
+    // 20 to 60 pages.
     let mut all = super::Accesses::default();
     for slice in 0..60u64 {
         let (count, pages) = match slice / 20 {
@@ -150,7 +151,8 @@ fn even_accesses_are_one_phase() {
 
 #[test]
 fn slices_of_a_sparse_trace_become_longer_as_often_as_needed() {
-    // One access in each slice of 80 clocks that is a multiple of 50, so that slices have to be joined many times.
+    // One access in each slice of 80 clocks that is a multiple of 50, so that slices have to be
+    // joined many times.
     let count = (1 << 20) + 1;
     let clocks: Vec<u64> = (0..count).map(|at| at * 4000).collect();
     let (addresses, writes) = (vec![0; count as usize], vec![true; count as usize]);
@@ -213,7 +215,8 @@ fn pieces_with_slices_of_other_lengths_count_where_they_begin() {
     let mut joined = of(nanoseconds(400), 0);
     joined.append(of(nanoseconds(200), 1200));
     assert_eq!(found(joined), (400, (0..6).map(|slice| (slice, 400)).collect()));
-    // Of 300 and of 400: these become 600, and each slice of the later piece is in the one in which it begins.
+    // Of 300 and of 400: these become 600, and each slice of the later piece is in the one in which
+    // it begins.
     let mut joined = of(nanoseconds(300), 0);
     joined.append(of(nanoseconds(400), 1200));
     assert_eq!(found(joined), (600, vec![(0, 600), (1, 600), (2, 800), (3, 400)]));
@@ -221,8 +224,8 @@ fn pieces_with_slices_of_other_lengths_count_where_they_begin() {
 
 #[test]
 fn the_working_set_is_exact_when_slices_become_longer_within_a_batch() {
-    // One access in each slice of 80 clocks, to one page. The last one of the first batch doubles the slices, and the next
-    // batch continues its slice.
+    // One access in each slice of 80 clocks, to one page. The last one of the first batch doubles
+    // the slices, and the next batch continues its slice.
     let count = MOST_SLICES + 3;
     let clocks: Vec<u64> = (0..count as u64).map(|at| at * 80).collect();
     let (addresses, writes) = (vec![0x1000; count], vec![false; count]);

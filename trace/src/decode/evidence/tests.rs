@@ -51,7 +51,8 @@ fn a_frame_continues_a_trace_only_with_a_counter_that_the_card_uses_now() {
     }
 }
 
-/// Only a report after a loss of the DDR clock, whose counts start again, and frames without counts are exempt.
+/// Only a report after a loss of the DDR clock, whose counts start again, and frames without counts
+/// are exempt.
 #[test]
 fn contradicting_counts_never_continue_a_trace() {
     for evidence in all() {
@@ -89,8 +90,8 @@ fn counts_and_clocks_as_made_up_at_random_continue_no_trace() {
     }
 }
 
-/// The decision about a frame does not depend on the counts that the card could state at other counters, and that about
-/// damage on nothing but them, the counter and the likeness.
+/// The decision about a frame does not depend on the counts that the card could state at other
+/// counters, and that about damage on nothing but them, the counter and the likeness.
 #[test]
 fn evidence_that_does_not_belong_to_a_decision_does_not_change_it() {
     for evidence in all() {
@@ -108,8 +109,8 @@ fn evidence_that_does_not_belong_to_a_decision_does_not_change_it() {
     }
 }
 
-/// A frame that continues a trace could also do so after a gap, if its counter is free and the last frame is not
-/// damaged.
+/// A frame that continues a trace could also do so after a gap, if its counter is free and the last
+/// frame is not damaged.
 #[test]
 fn a_trace_can_reach_what_continues_it() {
     for evidence in all().iter().filter(|one| one.counter == Counter::Free) {

@@ -9,7 +9,8 @@ pub struct Order {
     pub duplicate_frames: u64,
     /// Frames that arrived after a later one.
     pub reordered_frames: u64,
-    /// Frames of `reordered_frames` that arrived too late to be put back; they are counted in `missing_frames`, too.
+    /// Frames of `reordered_frames` that arrived too late to be put back; they are counted in
+    /// `missing_frames`, too.
     pub late_frames: u64,
     /// Restarts of the card.
     pub restarts: u64,

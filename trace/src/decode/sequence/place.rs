@@ -5,11 +5,12 @@ use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK};
 use super::{FARTHEST_DETOUR, FIRST_FRAMES, Sequencer, WINDOW, first_place};
 use crate::decode::arrival::{Arrival, StoredFrame};
 
-/// Frames of the longest gap: a report with counter 0 that is further ahead is from a restarted card.
+/// Frames of the longest gap: a report with counter 0 that is further ahead is from a restarted
+/// card.
 pub(in crate::decode) const FARTHEST_GAP: u64 = 1 << 20;
 
-/// Bound of a session's unwrapped counters: no card sends as many frames, but each forged frame can add half the 40-bit
-/// range.
+/// Bound of a session's unwrapped counters: no card sends as many frames, but each forged frame can
+/// add half the 40-bit range.
 const FARTHEST_COUNTER: u64 = 1 << 63;
 
 /// Where a frame belongs.
@@ -35,8 +36,9 @@ impl Sequencer {
         if ahead < half { self.next + ahead } else { self.next + ahead - (1 << COUNTER_BITS) }
     }
 
-    /// Whether a counter is so close to those of earlier frames that its frame may fit between or after them. Only the
-    /// counter is checked. If not, the frame's place is [`Place::Restart`], or [`Place::Ahead`] by [`WINDOW`] or more.
+    /// Whether a counter is so close to those of earlier frames that its frame may fit between or
+    /// after them. Only the counter is checked. If not, the frame's place is [`Place::Restart`], or
+    /// [`Place::Ahead`] by [`WINDOW`] or more.
     pub(in crate::decode) fn is_close(&self, counter: u64) -> bool {
         if !self.open {
             return false;
@@ -46,8 +48,8 @@ impl Sequencer {
         counter + FARTHEST_DETOUR >= oldest && counter < self.newest + WINDOW
     }
 
-    /// Frames missing before a counter that is ahead of all earlier frames; `None` if it is not ahead, or if a session
-    /// begins.
+    /// Frames missing before a counter that is ahead of all earlier frames; `None` if it is not
+    /// ahead, or if a session begins.
     pub(in crate::decode) fn missing_up_to(&self, counter: u64) -> Option<u64> {
         self.open.then(|| self.unwrapped(counter).checked_sub(self.newest + 1))?
     }

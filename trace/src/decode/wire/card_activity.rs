@@ -4,10 +4,12 @@ use super::power_on::BesidePowerOn;
 use crate::decode::compare::Comparison;
 use crate::decode::evidence::{Damage, Likeness, Reach};
 
-/// Frames of a card after which it is taken to continue beside a run of one frame that it could have sent: fewer could be
-/// frames sent before the run that arrived after it, by more than the window.
+/// Frames of a card after which it is taken to continue beside a run of one frame that it could
+/// have sent: fewer could be frames sent before the run that arrived after it, by more than the
+/// window.
 const GOES_ON: u32 = 4;
-/// Frames of a card after which a single pending frame with a counter or counts of that card is taken for a damaged one.
+/// Frames of a card after which a single pending frame with a counter or counts of that card is
+/// taken for a damaged one.
 pub(super) const LONG_USED: u32 = 64;
 
 /// What a card has sent since the first frame of a pending run arrived.
@@ -17,11 +19,13 @@ pub(super) struct CardActivity {
     pub reach: Reach,
     /// What must be damaged in the first frame if the card sent it.
     pub damage: Damage,
-    /// How far the first frame that has counts, or the first frame, agrees with the card's last frames.
+    /// How far the first frame that has counts, or the first frame, agrees with the card's last
+    /// frames.
     pub likeness: Likeness,
     /// Frames of the card since the run's first frame.
     pub frames: u32,
-    /// Those of `frames` that the card cannot have sent before the run ([`super::pending_run::PendingRun::is_sent_after`]).
+    /// Those of `frames` that the card cannot have sent before the run
+    /// ([`super::pending_run::PendingRun::is_sent_after`]).
     pub frames_beside: u32,
     /// Those of `frames_beside` that came since the run's second frame.
     pub beside_since_second: u32,
@@ -43,7 +47,8 @@ impl CardActivity {
         }
     }
 
-    /// Notes how the run's first frame with counts compares with the card's trace: heartbeats before it state no counts.
+    /// Notes how the run's first frame with counts compares with the card's trace: heartbeats
+    /// before it state no counts.
     pub fn note_first_counts(&mut self, first: &Comparison) {
         self.likeness = first.likeness();
         if first.reach() == Reach::No {
@@ -51,8 +56,8 @@ impl CardActivity {
         }
     }
 
-    /// Whether the card could use the first frame's counter or counts next. Then the frame is more likely a damaged one of
-    /// this card than one of another card.
+    /// Whether the card could use the first frame's counter or counts next. Then the frame is more
+    /// likely a damaged one of this card than one of another card.
     pub fn is_near(&self) -> bool {
         self.damage != Damage::No
     }

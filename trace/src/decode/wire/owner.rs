@@ -41,7 +41,8 @@ listed! {
         /// The frame fits none of them.
         No,
         Late,
-        /// [`Fit::Near`] with nothing that it could be compared with, by at least [`WINDOW`] frames.
+        /// [`Fit::Near`] with nothing that it could be compared with, by at least [`WINDOW`]
+        /// frames.
         Doubtful,
         Near,
         Copy,
@@ -91,8 +92,8 @@ listed! {
     }
 }
 
-/// What is known of a frame that is certainly no card's next one. The best card, run and parked trace are those that
-/// the frame fits best.
+/// What is known of a frame that is certainly no card's next one. The best card, run and parked
+/// trace are those that the frame fits best.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claims {
     card: Claim,
@@ -211,8 +212,8 @@ pub(super) const OWNER: Table<Claims, Choice> = Table {
 };
 
 impl Wire {
-    /// The owner of a frame that has arrived. If it is certainly no card's next one, `compared` is set to the frame
-    /// compared with each card.
+    /// The owner of a frame that has arrived. If it is certainly no card's next one, `compared` is
+    /// set to the frame compared with each card.
     pub(super) fn owner(&self, arrival: &Arrival<'_>, compared: &mut Vec<Comparison>) -> Owner {
         let certain = |card: &usize| self.cards[*card].is_certain(&arrival.frame);
         let last_first = (self.last..self.cards.len()).chain(0..self.last);
@@ -265,8 +266,9 @@ impl Wire {
         }
     }
 
-    /// The latest pending run that the frame could continue and that arrived wholly after the best one; else the best one.
-    /// Two such runs are more likely of one card that restarted twice than of two cards by chance.
+    /// The latest pending run that the frame could continue and that arrived wholly after the best
+    /// one; else the best one. Two such runs are more likely of one card that restarted twice than
+    /// of two cards by chance.
     fn latest_near(&self, best: (RunFit, usize), arrival: &Arrival<'_>) -> (RunFit, usize) {
         if matches!(best.0.fit, Fit::Next(_)) {
             return best;
@@ -296,7 +298,8 @@ fn fits_several(arrival: &Arrival<'_>, compared: &[Comparison]) -> bool {
     arrival.frame.sync().is_some() && near.count() > 1
 }
 
-/// The best of the claimants, the first of several that are as good, and its index; `None` if nothing fits.
+/// The best of the claimants, the first of several that are as good, and its index; `None` if
+/// nothing fits.
 fn best<F>(fits: impl Iterator<Item = Option<F>>, fit_of: fn(&F) -> Fit) -> Option<(F, usize)> {
     fits.enumerate().filter_map(|(at, fit)| Some((fit?, at))).min_by_key(|(fit, _)| fit_of(fit))
 }

@@ -1,9 +1,11 @@
-//! Keeps traces whose card seemed to restart or to lose frames, in case the frames after that are another card's.
+//! Keeps traces whose card seemed to restart or to lose frames, in case the frames after that are
+//! another card's.
 //!
-//! A trace is split at such a place: the part before it is parked here, the part after it is counted separately. So
-//! counts are never copied, and none has to be subtracted if the second part turns out to be another card's.
-//! Invariant: the counts of a card are those of its parked traces, in order, plus those of its current trace. If there
-//! are too many, the trace with the fewest frames is released first, so that made-up frames do not displace a card.
+//! A trace is split at such a place: the part before it is parked here, the part after it is
+//! counted separately. So counts are never copied, and none has to be subtracted if the second part
+//! turns out to be another card's. Invariant: the counts of a card are those of its parked traces,
+//! in order, plus those of its current trace. If there are too many, the trace with the fewest
+//! frames is released first, so that made-up frames do not displace a card.
 
 use std::collections::VecDeque;
 

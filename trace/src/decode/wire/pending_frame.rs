@@ -32,14 +32,16 @@ impl PendingFrame {
         trace.fit(other).is_some_and(Fit::continues)
     }
 
-    /// Whether another frame may fit a trace of this frame alone. A cheap check: `false` is certain, `true` is not.
+    /// Whether another frame may fit a trace of this frame alone. A cheap check: `false` is
+    /// certain, `true` is not.
     pub fn may_be_near(&self, other: &Arrival<'_>) -> bool {
         let both = self.stored.summary.counts().zip(other.summary().counts());
         both.is_none_or(|(own, other)| may_be_near(own, other))
             || are_alike(self.stored.bytes(), other.bytes)
     }
 
-    /// Bits by which this frame and another one confirm each other: 0 if one of them could not directly follow the other.
+    /// Bits by which this frame and another one confirm each other: 0 if one of them could not
+    /// directly follow the other.
     pub fn confirmation(&self, other: &Arrival<'_>) -> u32 {
         let own = self.stored.arrival();
         let (first, next) = match other.frame.counter.wrapping_sub(own.frame.counter) & COUNTER_MASK

@@ -27,8 +27,8 @@ const MAX_UNREADABLE: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RunFit {
     pub fit: Fit,
-    /// Whether the frame states exactly the counts after the run's last frame, whatever its counter. Always `false` for a
-    /// frame with [`Fit::Next`].
+    /// Whether the frame states exactly the counts after the run's last frame, whatever its
+    /// counter. Always `false` for a frame with [`Fit::Next`].
     pub counts_exactly: bool,
 }
 
@@ -36,10 +36,12 @@ pub(super) struct RunFit {
 #[derive(Debug, Default)]
 pub(super) struct PendingRun {
     frames: Vec<PendingFrame>,
-    /// A trace of these frames alone, with which further frames are compared. It is built only when a frame arrives that is
-    /// near and not exactly the next, because most strays stay single or form a short run.
+    /// A trace of these frames alone, with which further frames are compared. It is built only when
+    /// a frame arrives that is near and not exactly the next, because most strays stay single or
+    /// form a short run.
     trace: OnceCell<Box<CardTrace>>,
-    /// Whether each frame exactly followed the one before, so that the last frame alone determines the next.
+    /// Whether each frame exactly followed the one before, so that the last frame alone determines
+    /// the next.
     in_order: bool,
     /// Bits by which the frames confirm each other.
     confirmation: u32,
@@ -59,8 +61,9 @@ pub(super) struct PendingRun {
 }
 
 impl PendingRun {
-    /// Begins a run with one frame. `compared`: the frame compared with each card; `serial`: the frame's serial number on
-    /// its wire. Earlier frames of this run are forgotten; their memory is reused.
+    /// Begins a run with one frame. `compared`: the frame compared with each card; `serial`: the
+    /// frame's serial number on its wire. Earlier frames of this run are forgotten; their memory is
+    /// reused.
     pub fn begin(&mut self, compared: &[Comparison], arrival: &Arrival<'_>, serial: u64) {
         let counter = arrival.frame.counter;
         self.trace = OnceCell::new();
@@ -114,8 +117,8 @@ impl PendingRun {
         }
     }
 
-    /// Adds the bits by which a frame and the frames with the adjacent counters confirm each other. A copy of a frame of the
-    /// run confirms nothing, also with another counter.
+    /// Adds the bits by which a frame and the frames with the adjacent counters confirm each other.
+    /// A copy of a frame of the run confirms nothing, also with another counter.
     fn confirm(&mut self, arrival: &Arrival<'_>) {
         let (counter, bytes) = (arrival.frame.counter, arrival.bytes);
         let is_copy = |frame: &PendingFrame| {
@@ -140,7 +143,8 @@ impl PendingRun {
         self.links != 0
     }
 
-    /// A measure by which runs that are not confirmed can be compared; the least likely of a card is the least.
+    /// A measure by which runs that are not confirmed can be compared; the least likely of a card
+    /// is the least.
     pub fn likelihood(&self) -> (u32, usize) {
         (self.confirmation, self.links)
     }
@@ -182,8 +186,8 @@ impl PendingRun {
         Some(RunFit { fit, counts_exactly })
     }
 
-    /// The result of [`CardTrace::fit`] for a frame that exactly follows the last one of a run that is in order. It needs no
-    /// trace. `None` for counter 0, with which a session may begin.
+    /// The result of [`CardTrace::fit`] for a frame that exactly follows the last one of a run that
+    /// is in order. It needs no trace. `None` for counter 0, with which a session may begin.
     fn next_in_order(&self, arrival: &Arrival<'_>) -> Option<Fit> {
         let follows = self.newest.wrapping_add(1) & COUNTER_MASK == arrival.frame.counter;
         if !(self.in_order && follows && arrival.frame.counter != 0) {
@@ -235,13 +239,14 @@ impl PendingRun {
         self.links == 0 && others.iter().all(is_copy)
     }
 
-    /// Whether the run begins with one of the first frames of a session, with counts that a card has soon after it was
-    /// switched on.
+    /// Whether the run begins with one of the first frames of a session, with counts that a card
+    /// has soon after it was switched on.
     pub fn is_session_start(&self) -> bool {
         self.counter < FIRST_FRAMES && Agreement::with_power_on(self.opening).is_close()
     }
 
-    /// Whether another run could be of the same card as this one, with a few frames lost in between.
+    /// Whether another run could be of the same card as this one, with a few frames lost in
+    /// between.
     pub fn leads_soon_to(&self, other: &PendingRun) -> bool {
         let first = other.first_with_counts().and_then(|first| first.stored.summary.counts());
         let own = self.frames.iter().rev().find_map(|frame| frame.stored.summary.counts());
@@ -249,7 +254,8 @@ impl PendingRun {
         own.zip(first).is_some_and(is_close) && self.may_lead_to(other)
     }
 
-    /// Whether another run could be of the same card as this one, with frames or records lost in between, however many.
+    /// Whether another run could be of the same card as this one, with frames or records lost in
+    /// between, however many.
     fn may_lead_to(&self, other: &PendingRun) -> bool {
         let missing = other.counter.wrapping_sub(self.counter) & COUNTER_MASK;
         if !(1..=FARTHEST_GAP).contains(&missing) {
@@ -290,8 +296,8 @@ impl PendingRun {
         last.zip(first).is_some_and(|(last, first)| last.serial < first.serial)
     }
 
-    /// Whether another run may continue this one: this one arrived wholly before it, or its counter and its counts can follow,
-    /// although copies or frames out of order arrived later.
+    /// Whether another run may continue this one: this one arrived wholly before it, or its counter
+    /// and its counts can follow, although copies or frames out of order arrived later.
     pub fn may_precede(&self, other: &PendingRun) -> bool {
         self.is_before(other) || self.may_lead_to(other)
     }

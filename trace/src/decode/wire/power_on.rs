@@ -63,7 +63,8 @@ impl BesidePowerOn {
         self.continues || is_young && self.ahead >= GOES_ON
     }
 
-    /// Whether late frames of the card may still come, so that more frames of the run are to be awaited.
+    /// Whether late frames of the card may still come, so that more frames of the run are to be
+    /// awaited.
     pub fn may_be_late(&self, run: usize) -> bool {
         self.run_at_last.is_some_and(|last| run < last + SILENT)
     }

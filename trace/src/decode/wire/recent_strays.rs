@@ -1,9 +1,9 @@
-//! Keeps the latest strays, and finds one when another frame may continue it: by the counter and the counts that must come
-//! next after the stray, or by its counter alone.
+//! Keeps the latest strays, and finds one when another frame may continue it: by the counter and
+//! the counts that must come next after the stray, or by its counter alone.
 //!
-//! In a flood of made-up frames, many arrive between two frames of a card that restarts or appears: more than can wait
-//! as pending runs and be compared one by one. Invariant: the last [`MAX_RECENT_STRAYS`] strays can be found, in a time
-//! that does not depend on what arrived.
+//! In a flood of made-up frames, many arrive between two frames of a card that restarts or appears:
+//! more than can wait as pending runs and be compared one by one. Invariant: the last
+//! [`MAX_RECENT_STRAYS`] strays can be found, in a time that does not depend on what arrived.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -17,8 +17,8 @@ use crate::decode::sequence::WINDOW;
 /// Most strays that are kept: 1.5 MiB of frames.
 const MAX_RECENT_STRAYS: usize = 1024;
 
-/// A hash that multiplies by a random factor. It is fast, and a sender who does not know the factor cannot choose numbers
-/// that collide.
+/// A hash that multiplies by a random factor. It is fast, and a sender who does not know the factor
+/// cannot choose numbers that collide.
 #[derive(Clone, Copy, Debug)]
 struct RandomFactorHash {
     factor: u64,
@@ -68,7 +68,8 @@ impl Hasher for RandomFactorHash {
 enum Key {
     /// A stretch of [`WINDOW`] counters, by its number.
     Stretch(u64),
-    /// A counter, and the counts of accesses and lost records that a frame with this counter must state to follow exactly.
+    /// A counter, and the counts of accesses and lost records that a frame with this counter must
+    /// state to follow exactly.
     Next(u64, u64, u32),
 }
 
@@ -117,8 +118,9 @@ impl RecentStrays {
         frame
     }
 
-    /// Removes and returns a stray near a frame for which `fits` holds. Checks the latest stray that the frame follows exactly,
-    /// and the latest of the frame's stretch of counters and of the two adjacent ones.
+    /// Removes and returns a stray near a frame for which `fits` holds. Checks the latest stray
+    /// that the frame follows exactly, and the latest of the frame's stretch of counters and of the
+    /// two adjacent ones.
     pub fn take_near(
         &mut self,
         arrival: &Arrival<'_>,

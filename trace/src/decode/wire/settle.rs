@@ -31,7 +31,8 @@ impl Wire {
         }
     }
 
-    /// The pending run to be settled before another one, which may continue it; the other one itself if there is none.
+    /// The pending run to be settled before another one, which may continue it; the other one
+    /// itself if there is none.
     pub(super) fn earlier_than(&self, at: usize) -> usize {
         let run = &self.pending[at];
         let precedes =
@@ -39,8 +40,8 @@ impl Wire {
         self.pending.iter().enumerate().position(precedes).unwrap_or(at)
     }
 
-    /// Settles one pending run to make space for another: the one that is least likely a card's, else the oldest.
-    /// Returns whether a card's trace may have changed.
+    /// Settles one pending run to make space for another: the one that is least likely a card's,
+    /// else the oldest. Returns whether a card's trace may have changed.
     pub(super) fn make_space(&mut self, sink: &mut impl Sink) -> bool {
         let strays = (0..self.pending.len()).filter(|at| !self.is_believed(*at));
         let likelihood = |at: &usize| {
@@ -56,10 +57,11 @@ impl Wire {
         }
     }
 
-    /// Whether a pending run can be a card's. A confirmed run can. So can one that a silent card could have sent after it
-    /// lost a few frames. As long as no stray was seen, a run also can if another run could follow soon, or if all runs
-    /// have several frames, begin a session or have a counter or counts that a card could use next or after a gap. It cannot
-    /// if such a silent card could have sent another run that begins with the same counter.
+    /// Whether a pending run can be a card's. A confirmed run can. So can one that a silent card
+    /// could have sent after it lost a few frames. As long as no stray was seen, a run also can if
+    /// another run could follow soon, or if all runs have several frames, begin a session or have a
+    /// counter or counts that a card could use next or after a gap. It cannot if such a silent card
+    /// could have sent another run that begins with the same counter.
     fn is_believed(&self, at: usize) -> bool {
         let run = &self.pending[at];
         let is_a_cards = |run: &PendingRun| run.is_confirmed() || run.follows_soon(Likeness::Close);
@@ -80,8 +82,8 @@ impl Wire {
                 || may_be(run) && others.all(|(_, other)| is_a_cards(other) || may_be(other)))
     }
 
-    /// Drops a pending run that is no card's. Returns whether a card's trace has changed: the run may be damaged frames of
-    /// the card.
+    /// Drops a pending run that is no card's. Returns whether a card's trace has changed: the run
+    /// may be damaged frames of the card.
     fn reject(&mut self, at: usize, sink: &mut impl Sink) -> bool {
         if let Some(card) = self.pending[at].left_behind(1) {
             self.stray(at, card, sink);
@@ -104,12 +106,13 @@ impl Wire {
             return;
         }
         let run = self.pending.remove(at);
-        // If others send frames, too, a run far ahead of a card's last frame is not that card's. If nobody does, it is:
-        // the trace then reports a gap, which a second card would hide.
+        // If others send frames, too, a run far ahead of a card's last frame is not that card's. If
+        // nobody does, it is: the trace then reports a gap, which a second card would hide.
         let has_ended = |card: usize| self.stray_frames != 0 && self.cards[card].has_ended();
         let may_be = |card: &usize| !(has_ended(*card) && run.is_far_ahead(*card));
         match run.predecessor(self.last, self.stray_frames == 0).filter(may_be) {
-            // The run's first counter is still expected, and the frames that wait after it confirm or contradict it.
+            // The run's first counter is still expected, and the frames that wait after it confirm
+            // or contradict it.
             Some(card) if run.fills_place(&self.cards[card]) => self.give(card, run, sink),
             Some(card) => {
                 let was_new = self.cards[card].is_new();
@@ -163,9 +166,9 @@ impl Wire {
         self.parked.keep(parked, &mut self.cards);
     }
 
-    /// Resumes a parked trace, because its card continues it: the frames that seemed to follow it are another card's. The
-    /// trace becomes a new card. If the number of cards is at its limit, it keeps its old number, and the trace that followed
-    /// it is closed.
+    /// Resumes a parked trace, because its card continues it: the frames that seemed to follow it
+    /// are another card's. The trace becomes a new card. If the number of cards is at its limit, it
+    /// keeps its old number, and the trace that followed it is closed.
     pub(super) fn resume_parked(&mut self, at: usize, sink: &mut impl Sink) -> usize {
         let Some(Parked { mut trace, card, .. }) = self.parked.take(at, &mut self.cards) else {
             return self.last;

@@ -1,5 +1,5 @@
-//! Decodes generated wires, on which cards lose frames and restart, and checks that each rule decides about some frame of
-//! theirs and that no frame is parsed twice.
+//! Decodes generated wires, on which cards lose frames and restart, and checks that each rule
+//! decides about some frame of theirs and that no frame is parsed twice.
 
 use hmtt_format::frame::{COUNTER_MASK, Heartbeat};
 use hmtt_test_support::card::Card;
@@ -86,7 +86,8 @@ fn damage(random: &mut Random, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     arrivals.into_iter().map(|(_, frame)| frame).collect()
 }
 
-/// Makes the frames of one to three cards, alternating or one after the other, sometimes with forged frames in between.
+/// Makes the frames of one to three cards, alternating or one after the other, sometimes with
+/// forged frames in between.
 fn wire(seed: u64) -> Vec<Vec<u8>> {
     let mut random = Random::new(seed);
     let one = session(&mut random, 100);

@@ -1,4 +1,5 @@
-//! Parses the events of a recording: which fields their samples have, and which counters are theirs.
+//! Parses the events of a recording: which fields their samples have, and which counters are
+//! theirs.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -6,8 +6,8 @@
 //!
 //! `perf script -F comm,tid,time,event,addr,data_src,weight,ip` prints what is needed; other fields
 //! of these are skipped. Reads and writes are told by the operation in `data_src`, or without it by
-//! the name of the event. Times are nanoseconds. Where call chains were recorded, the instruction is
-//! not in the line of the sample: lines that begin with a tab follow, and the first one has it.
+//! the name of the event. Times are nanoseconds. Where call chains were recorded, the instruction
+//! is not in the line of the sample: lines that begin with a tab follow, and the first one has it.
 //!
 //! ```text
 //! mm 4452/4452 82877.315633: cpu/mem-loads/P: 7ffe0010 5868100142 |OP LOAD|LVL L1 hit|... 7

@@ -21,7 +21,8 @@ pub struct Trace {
     pub accesses: u64,
     /// Accesses while no function was open.
     pub outside: Split,
-    /// Accesses while functions of several threads were open; 0 where threads cannot be distinguished.
+    /// Accesses while functions of several threads were open; 0 where threads cannot be
+    /// distinguished.
     pub several_threads: Split,
     /// Other contents of the trace.
     #[serde(flatten)]
@@ -46,8 +47,8 @@ pub struct Sync {
     pub only_trace: u64,
     /// Bound of the error of a time, in nanoseconds.
     pub error_ns: f64,
-    /// Accesses before the first or after the last shared mark. The error holds for the times of the log's
-    /// events, and grows beyond them.
+    /// Accesses before the first or after the last shared mark. The error holds for the times of
+    /// the log's events, and grows beyond them.
     pub beyond_marks: u64,
     /// Accesses nearer to the start or end of a call than the error.
     pub uncertain: u64,

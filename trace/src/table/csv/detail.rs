@@ -57,9 +57,9 @@ pub(super) fn hot_page(text: &str) -> Option<(u8, u32, u32)> {
     Some((dump.parse().ok()?, count.parse().ok()?, votes.parse().ok()?))
 }
 
-/// Parses `gap [at start: ][CAUSES, ]N accesses[ lost][ between clocks A and B][, PLACE]`, as printed by
-/// [`Gap`]'s `Display` and [`crate::decode::LocatedGap`]. Tables of earlier versions name the place of the loss
-/// as well.
+/// Parses `gap [at start: ][CAUSES, ]N accesses[ lost][ between clocks A and B][, PLACE]`, as
+/// printed by [`Gap`]'s `Display` and [`crate::decode::LocatedGap`]. Tables of earlier versions
+/// name the place of the loss as well.
 pub(super) fn gap(text: &str) -> Option<Gap> {
     let text = text.strip_prefix("gap ")?;
     let at = [", packet ", ", after packet ", ", before packet "]
@@ -93,7 +93,8 @@ pub(super) fn gap(text: &str) -> Option<Gap> {
     Some(gap)
 }
 
-/// Parses `[after |before ]packet 3 (1700000000.000002000 s)[ to packet 4 (...)]`, or an empty text.
+/// Parses `[after |before ]packet 3 (1700000000.000002000 s)[ to packet 4 (...)]`, or an empty
+/// text.
 fn parse_place(text: &str) -> Option<Gap> {
     let (after, before) = match text.split_once(" to ") {
         Some((after, before)) => (Some(after), Some(before)),
@@ -134,8 +135,8 @@ fn cause(text: &str, gap: &mut Gap) -> Option<()> {
 }
 
 /// Parses `DDR clock lost at M ms of the transmit clock (losses since power-on: N)`, as printed by
-/// [`DdrClock`]'s `Display`. The text does not state how often the clock was lost since the heartbeat
-/// before: one loss is assumed.
+/// [`DdrClock`]'s `Display`. The text does not state how often the clock was lost since the
+/// heartbeat before: one loss is assumed.
 pub(super) fn ddr_clock(text: &str) -> Option<DdrClock> {
     let (what, rest) = text.strip_prefix("DDR clock ")?.split_once(" at ")?;
     let (milliseconds, rest) = rest.split_once(" ms of the transmit clock ")?;

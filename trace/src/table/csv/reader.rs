@@ -12,8 +12,9 @@ use crate::identity::CardId;
 use crate::table::card_changes::CardChanges;
 use crate::table::{Entry, Reader, Row, TableError};
 
-/// A reader of CSV; quoted fields may span lines. The heading names the columns, in any order; `clock`,
-/// `direction` and `address` are required, and without a column `kind` every line is an access.
+/// A reader of CSV; quoted fields may span lines. The heading names the columns, in any order;
+/// `clock`, `direction` and `address` are required, and without a column `kind` every line is an
+/// access.
 pub struct CsvReader<R> {
     records: Records<R>,
     heading: Heading,

@@ -1,9 +1,9 @@
 //! Splits a CSV file into records, each with the number of the line on which it begins.
 //!
-//! The csv crate splits fields and quotes, and follows a quoted field over several lines. It has two
-//! limitations: it accepts a file that ends inside a quote, and it does not limit the length of a record.
-//! Therefore a last record is appended to the file, which is not found if a quote is still open; and the bytes
-//! of a record are limited where they are read.
+//! The csv crate splits fields and quotes, and follows a quoted field over several lines. It has
+//! two limitations: it accepts a file that ends inside a quote, and it does not limit the length of
+//! a record. Therefore a last record is appended to the file, which is not found if a quote is
+//! still open; and the bytes of a record are limited where they are read.
 
 use std::io::{self, BufRead, Chain, Cursor, Read};
 use std::sync::Arc;
@@ -69,7 +69,8 @@ impl<R: BufRead> Records<R> {
             .has_headers(false)
             .flexible(true)
             .buffer_capacity(BUFFER_BYTES)
-            // A carriage return before the line feed is white space, which the parsers of fields ignore.
+            // A carriage return before the line feed is white space, which the parsers of fields
+            // ignore.
             .terminator(Terminator::Any(b'\n'))
             .from_reader(input);
         Records { reader, bound, record: Record::default(), line: 1 }
@@ -122,8 +123,8 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-/// Offset up to which the file may be read for the current record. It is shared with the file's wrapper,
-/// because the csv reader owns the file.
+/// Offset up to which the file may be read for the current record. It is shared with the file's
+/// wrapper, because the csv reader owns the file.
 #[derive(Clone, Debug, Default)]
 struct Bound(Arc<AtomicU64>);
 

@@ -8,7 +8,8 @@ use super::{EMPTY_CLOCKS, LINE_BITS, LINE_LOG2, MmioHole, Record};
 use crate::identity::CardId;
 use crate::table::{Entry, LeftOut, Row, TableError, Writer};
 
-/// Most empty records for one pause: 43 s of DDR-200 in 100 MB. Longer pauses are shortened and counted.
+/// Most empty records for one pause: 43 s of DDR-200 in 100 MB. Longer pauses are shortened and
+/// counted.
 const MAX_EMPTY_RECORDS: u64 = 1 << 24;
 /// Added to the sequence number where something is missing; half the range cannot be mistaken for a
 /// few lost records.

@@ -1,5 +1,5 @@
-//! Turns panics of the Parquet library on damaged files into errors. The library checks most of what it reads, but
-//! not all of it.
+//! Turns panics of the Parquet library on damaged files into errors. The library checks most of
+//! what it reads, but not all of it.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -13,8 +13,8 @@ thread_local! {
     static IS_IN_LIBRARY: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls `read` and returns its result, or an error if it panics. After an error the objects that `read` used
-/// must not be used again.
+/// Calls `read` and returns its result, or an error if it panics. After an error the objects that
+/// `read` used must not be used again.
 ///
 /// # Errors
 /// As `read` returns it, or that the library has panicked.
@@ -28,7 +28,8 @@ pub fn catch_panic<T>(read: impl FnOnce() -> Result<T>) -> std::result::Result<T
     }
 }
 
-/// Calls code of this crate from within the library. Its panics are errors of this crate, and are printed.
+/// Calls code of this crate from within the library. Its panics are errors of this crate, and are
+/// printed.
 pub(super) fn outside_library<T>(call: impl FnOnce() -> T) -> T {
     with_flag(false, call)
 }
@@ -40,8 +41,8 @@ fn with_flag<T>(is_in_library: bool, call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Prints no message for panics of the Parquet library, which [`super::ParquetReader`] returns as errors. For programs:
-/// it changes the panic hook of the process.
+/// Prints no message for panics of the Parquet library, which [`super::ParquetReader`] returns as
+/// errors. For programs: it changes the panic hook of the process.
 pub fn hide_caught_panics() {
     let hook = take_hook();
     set_hook(Box::new(move |panic| {

@@ -1,5 +1,5 @@
-//! Encodes columns that hold one value in every row. The bytes are kept and used again for the next row groups:
-//! nearly every group of a trace has only one session and one kind.
+//! Encodes columns that hold one value in every row. The bytes are kept and used again for the next
+//! row groups: nearly every group of a trace has only one session and one kind.
 
 use ::parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
 use ::parquet::errors::Result;
@@ -21,7 +21,8 @@ impl<V: PartialEq + Clone> ConstantChunk<V> {
         ConstantChunk { descriptor, made: None }
     }
 
-    /// Adds a column of `rows` times `value` to the group; `write` encodes it where the kept chunk does not fit.
+    /// Adds a column of `rows` times `value` to the group; `write` encodes it where the kept chunk
+    /// does not fit.
     ///
     /// # Errors
     /// If the values cannot be encoded, or the group cannot be written.

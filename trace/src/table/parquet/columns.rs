@@ -17,9 +17,11 @@ use super::{COLUMNS, Column, Encodings, SCHEMA};
 /// Compression level of a row group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effort {
-    /// As fast as level 1, and 4 % smaller on recorded traces; level 3 and above take at least 1.5 times as long.
+    /// As fast as level 1, and 4 % smaller on recorded traces; level 3 and above take at least 1.5
+    /// times as long.
     Quick = 2,
-    /// A quarter smaller. At 2 MB/s too slow for a long trace; a quarter of a second for a short one.
+    /// A quarter smaller. At 2 MB/s too slow for a long trace; a quarter of a second for a short
+    /// one.
     Hard = 19,
 }
 
@@ -71,7 +73,8 @@ impl Columns {
         })
     }
 
-    /// Chooses how hard a group of `rows` rows is compressed. If the first group is short, it is the whole of a short trace.
+    /// Chooses how hard a group of `rows` rows is compressed. If the first group is short, it is
+    /// the whole of a short trace.
     fn start_group(&mut self, rows: usize) -> Result<()> {
         let is_short = self.groups == 0 && rows <= SHORT_ROWS;
         self.groups += 1;

@@ -1,9 +1,10 @@
 //! Decodes Thrift's compact protocol, the encoding of a Parquet file's footer and page headers.
 //!
-//! Source: the Thrift specification "Thrift Compact protocol encoding". Invariant: time is linear in the bytes that are
-//! decoded. The Parquet library takes no bytes for the elements of a list of booleans, so that a few bytes state 2^31
-//! elements; such lists, which neither a footer nor a page header has, are rejected here. So are fields whose type is
-//! not the one that the library reads: after these the library takes other bytes for lists than the decoder here.
+//! Source: the Thrift specification "Thrift Compact protocol encoding". Invariant: time is linear
+//! in the bytes that are decoded. The Parquet library takes no bytes for the elements of a list of
+//! booleans, so that a few bytes state 2^31 elements; such lists, which neither a footer nor a page
+//! header has, are rejected here. So are fields whose type is not the one that the library reads:
+//! after these the library takes other bytes for lists than the decoder here.
 
 use std::fmt;
 
@@ -25,7 +26,8 @@ const LIST: u8 = 9;
 const SET: u8 = 10;
 const MAP: u8 = 11;
 
-/// Deepest nesting accepted. A footer has 7 levels: file, row group, column chunk, metadata, statistics and the like.
+/// Deepest nesting accepted. A footer has 7 levels: file, row group, column chunk, metadata,
+/// statistics and the like.
 const MAX_DEPTH: u32 = 32;
 /// Longest encoding of a number, in bytes.
 const MAX_NUMBER_BYTES: usize = 10;
@@ -133,7 +135,8 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// Reads the lengths of both kinds of levels, the fields 5 and 6 that follow field 4 in the header of a page of version 2.
+    /// Reads the lengths of both kinds of levels, the fields 5 and 6 that follow field 4 in the
+    /// header of a page of version 2.
     pub fn level_bytes(&mut self) -> Option<u64> {
         let mut sum = 0;
         for wanted in [5, 6] {
@@ -151,7 +154,8 @@ impl<'a> Compact<'a> {
     /// Skips a structure with all its fields, and checks the types of those in `fields`.
     ///
     /// # Errors
-    /// If the bytes are not a structure of the protocol, or a field has another type than `fields` states.
+    /// If the bytes are not a structure of the protocol, or a field has another type than `fields`
+    /// states.
     pub fn skip_struct(&mut self, fields: &Fields) -> Result<(), Flaw> {
         self.skip_fields(fields, 0)
     }

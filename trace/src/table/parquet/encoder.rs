@@ -1,5 +1,5 @@
-//! Encodes row groups on a separate thread: encoding takes longer than decoding a capture, so the two run in
-//! parallel.
+//! Encodes row groups on a separate thread: encoding takes longer than decoding a capture, so the
+//! two run in parallel.
 
 use std::io::Write;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};

@@ -1,8 +1,10 @@
-//! Chooses the encodings of a Parquet file: those that every reader decodes, or those that take the least space.
+//! Chooses the encodings of a Parquet file: those that every reader decodes, or those that take the
+//! least space.
 //!
-//! Measured with the readers that docs/convert.md lists: DuckDB before 2.0, pyarrow before 16 and fastparquet do not decode
-//! BYTE_STREAM_SPLIT of integers. fastparquet decodes DELTA_BINARY_PACKED of 64-bit integers wrongly and without an
-//! error, and fails at nulls in several data pages of version 2.
+//! Measured with the readers that docs/convert.md lists: DuckDB before 2.0, pyarrow before 16 and
+//! fastparquet do not decode BYTE_STREAM_SPLIT of integers. fastparquet decodes DELTA_BINARY_PACKED
+//! of 64-bit integers wrongly and without an error, and fails at nulls in several data pages of
+//! version 2.
 
 use ::parquet::basic::Encoding;
 use ::parquet::file::properties::WriterVersion;

@@ -1,6 +1,7 @@
 //! Rejects a Parquet file whose footer would take more time than its length justifies.
 //!
-//! Source: the Parquet format, "File Format": `<footer> <4-byte little-endian length of the footer> PAR1`.
+//! Source: the Parquet format, "File Format": `<footer> <4-byte little-endian length of the footer>
+//! PAR1`.
 
 use std::fmt;
 use std::fs::File;
@@ -22,7 +23,8 @@ const PATHS_PER_BYTE: u64 = 64;
 /// Checks the footer. A file that has none passes: the library reports what is wrong with it.
 ///
 /// # Errors
-/// If the file cannot be read, or if the footer is not a `FileMetaData` in Thrift's compact protocol.
+/// If the file cannot be read, or if the footer is not a `FileMetaData` in Thrift's compact
+/// protocol.
 pub(super) fn check_footer(file: &File, file_length: u64) -> Result<(), TableError> {
     let Some(end) = file_length.checked_sub(END_BYTES) else { return Ok(()) };
     let mut trailer = [0; END_BYTES as usize];
@@ -42,8 +44,8 @@ pub(super) fn check_footer(file: &File, file_length: u64) -> Result<(), TableErr
     check_schema(compact.schema(), footer.len() as u64).map_err(|error| flaw(&error))
 }
 
-/// Checks that the paths of columns take memory that is linear in the footer, and that their depth, which the library
-/// recurses to, is small.
+/// Checks that the paths of columns take memory that is linear in the footer, and that their depth,
+/// which the library recurses to, is small.
 fn check_schema(schema: SchemaSize, footer_bytes: u64) -> Result<(), &'static str> {
     // The root is the only group of a table that is flat. Its name is in no path.
     let groups = schema.groups.saturating_sub(1);

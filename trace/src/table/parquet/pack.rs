@@ -1,6 +1,7 @@
 //! Packs values into the bytes of a page, in some of Parquet's encodings.
 
-/// Values of a block of differences, and of each of its parts (miniblocks), which have separate bit widths.
+/// Values of a block of differences, and of each of its parts (miniblocks), which have separate bit
+/// widths.
 const BLOCK: usize = PART * PARTS;
 const PART: usize = 64;
 const PARTS: usize = 4;
@@ -26,8 +27,8 @@ pub(super) fn plain(values: &[i64], page: &mut Vec<u8>) {
     page.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
-/// Packs numbers as BYTE_STREAM_SPLIT: the lowest bytes of all values, then the next bytes, and so on.
-/// `greatest`: an upper bound of all values, as unsigned numbers.
+/// Packs numbers as BYTE_STREAM_SPLIT: the lowest bytes of all values, then the next bytes, and so
+/// on. `greatest`: an upper bound of all values, as unsigned numbers.
 pub(super) fn split_bytes(values: &[i64], greatest: u64, page: &mut Vec<u8>) {
     for shift in (0..u64::BITS).step_by(8) {
         if greatest >> shift == 0 {
@@ -38,8 +39,8 @@ pub(super) fn split_bytes(values: &[i64], greatest: u64, page: &mut Vec<u8>) {
     }
 }
 
-/// Packs numbers as DELTA_BINARY_PACKED: the first value, then the differences in blocks, from each of which
-/// the block's least difference is subtracted.
+/// Packs numbers as DELTA_BINARY_PACKED: the first value, then the differences in blocks, from each
+/// of which the block's least difference is subtracted.
 pub(super) fn differences(values: &[i64], page: &mut Vec<u8>) {
     let (first, rest) = values.split_first().map_or((0, values), |(first, rest)| (*first, rest));
     [BLOCK, PARTS, values.len()].into_iter().for_each(|number| varint(number as u64, page));
@@ -91,7 +92,8 @@ pub(super) fn varint(mut number: u64, page: &mut Vec<u8>) {
     page.push(number as u8);
 }
 
-/// Packs a signed number as an unsigned one that is small if the absolute value is (zigzag encoding).
+/// Packs a signed number as an unsigned one that is small if the absolute value is (zigzag
+/// encoding).
 fn zigzag(number: i64, page: &mut Vec<u8>) {
     varint((number << 1 ^ number >> 63) as u64, page);
 }

@@ -1,10 +1,11 @@
 //! Packs columns that have a value in every row directly into the pages of their chunk.
 //!
-//! The library checks for each row whether it has a value, and compares the value with the least and the
-//! greatest so far. Where every row has a value, a page is one run of levels and one packed block, which takes
-//! a fraction of the time. Layout: Apache Parquet's data pages, version 1 (levels and values compressed together) or
-//! version 2 (levels uncompressed, values compressed if that makes them smaller). Invariant: bounds and offsets of pages are written in the same form
-//! as by the library.
+//! The library checks for each row whether it has a value, and compares the value with the least
+//! and the greatest so far. Where every row has a value, a page is one run of levels and one packed
+//! block, which takes a fraction of the time. Layout: Apache Parquet's data pages, version 1
+//! (levels and values compressed together) or version 2 (levels uncompressed, values compressed if
+//! that makes them smaller). Invariant: bounds and offsets of pages are written in the same form as
+//! by the library.
 
 use std::io::Write;
 use std::ops::Range;
@@ -30,7 +31,8 @@ const PRESENT: u8 = 1;
 /// A column that has a value in every row, and how its values are packed.
 #[derive(Clone, Debug)]
 pub struct PackedColumn {
-    /// Name and type of the column. Numbers are INT64; their bounds are compared as the annotation states.
+    /// Name and type of the column. Numbers are INT64; their bounds are compared as the annotation
+    /// states.
     pub descriptor: ColumnDescPtr,
     /// Encoding of numbers: DELTA_BINARY_PACKED, BYTE_STREAM_SPLIT or PLAIN. Booleans are PLAIN.
     pub encoding: Encoding,
@@ -181,7 +183,8 @@ impl PackedChunks {
         Ok(())
     }
 
-    /// Empties the page. In version 1 the levels, with their length before them, precede the values.
+    /// Empties the page. In version 1 the levels, with their length before them, precede the
+    /// values.
     fn begin_page(&mut self, column: &PackedColumn, rows: usize) {
         self.values.clear();
         let levels = column.levels(rows);
@@ -257,8 +260,8 @@ fn statistics(physical: Physical, (least, greatest): Bounds) -> Statistics {
     }
 }
 
-/// Definition levels of a page in which all rows have a value: the length of the run, shifted left by one (a
-/// lowest bit of 0 means a run, 1 packed levels), and the repeated level.
+/// Definition levels of a page in which all rows have a value: the length of the run, shifted left
+/// by one (a lowest bit of 0 means a run, 1 packed levels), and the repeated level.
 fn levels(rows: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     pack::varint((rows as u64) << 1, &mut bytes);

@@ -1,8 +1,9 @@
 //! Wraps a Parquet file and rejects pages that would take more memory than a trace needs.
 //!
-//! The library decompresses a page as a whole, whatever size its header states: a few kilobytes of zstd can
-//! expand to 2 GiB. Each value of `DELTA_BYTE_ARRAY` refers to a prefix of the value before it, so each value can
-//! be as long as the page. The library opens a reader at each page header; the header is checked at that moment.
+//! The library decompresses a page as a whole, whatever size its header states: a few kilobytes of
+//! zstd can expand to 2 GiB. Each value of `DELTA_BYTE_ARRAY` refers to a prefix of the value
+//! before it, so each value can be as long as the page. The library opens a reader at each page
+//! header; the header is checked at that moment.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -18,14 +19,16 @@ use super::compact::{Compact, Flaw, I32, STRUCT};
 use super::page_expansion::{StreamedChunks, StreamedPage};
 use super::thrift_schema::PAGE_HEADER;
 
-/// Longest page accepted, in decompressed bytes. Pages of [`super::ParquetWriter`] have 16 MiB and the rest of
-/// a batch.
+/// Longest page accepted, in decompressed bytes. Pages of [`super::ParquetWriter`] have 16 MiB and
+/// the rest of a batch.
 const MAX_PAGE_BYTES: u64 = 64 << 20;
 /// Bytes read of a page header; all fields that are checked lie within them, and most headers.
 const HEADER_BYTES: usize = 128;
-/// Longest page header accepted, in bytes. Only statistics, which hold two values of the page, are long.
+/// Longest page header accepted, in bytes. Only statistics, which hold two values of the page, are
+/// long.
 const MAX_HEADER_BYTES: usize = 64 << 10;
-/// Maximum number of values in a dictionary. The library allocates a value for each before it reads them.
+/// Maximum number of values in a dictionary. The library allocates a value for each before it reads
+/// them.
 const MAX_ENTRIES: u64 = 1 << 20;
 /// The format's number of the encoding `DELTA_BYTE_ARRAY`.
 const DELTA_BYTE_ARRAY: u64 = 7;
@@ -37,14 +40,15 @@ pub struct CheckedFile {
 }
 
 impl CheckedFile {
-    /// Wraps a file. Page headers are checked once the returned chunks are set; the metadata, which are not pages,
-    /// are read before that.
+    /// Wraps a file. Page headers are checked once the returned chunks are set; the metadata, which
+    /// are not pages, are read before that.
     pub(super) fn new(file: File) -> (Self, Arc<OnceLock<StreamedChunks>>) {
         let chunks = Arc::new(OnceLock::new());
         (CheckedFile { file, chunks: Arc::clone(&chunks) }, chunks)
     }
 
-    /// Checks the page header at an offset, in time that is linear in its length, and how long its page becomes.
+    /// Checks the page header at an offset, in time that is linear in its length, and how long its
+    /// page becomes.
     fn check_page(&self, start: u64, chunks: &StreamedChunks) -> std::result::Result<(), String> {
         let read = |bytes: &mut [u8]| self.file.read_at(bytes, start).map_err(|e| e.to_string());
         let mut first = [0; HEADER_BYTES];
@@ -126,8 +130,9 @@ struct Header {
 }
 
 impl Header {
-    /// Decodes a `PageHeader`, whose fields are: 1 type, 2 uncompressed size, 3 compressed size, 4 CRC; then a
-    /// structure, 5 for a page of values, 6 for an index, 7 for a dictionary, 8 for a page of values of version 2.
+    /// Decodes a `PageHeader`, whose fields are: 1 type, 2 uncompressed size, 3 compressed size, 4
+    /// CRC; then a structure, 5 for a page of values, 6 for an index, 7 for a dictionary, 8 for a
+    /// page of values of version 2.
     fn decode(bytes: &[u8]) -> Option<Header> {
         let mut compact = Compact::new(bytes);
         let (mut header, mut field) = (Header::default(), 0);
@@ -162,7 +167,8 @@ mod tests {
 
     #[test]
     fn headers_are_read_as_the_protocol_has_them() {
-        // Type 3 (values, version 2), 300 bytes, 100 compressed; 7 values, no nulls, 7 rows, encoding 5.
+        // Type 3 (values, version 2), 300 bytes, 100 compressed; 7 values, no nulls, 7 rows,
+        // encoding 5.
         let header =
             [0x15, 6, 0x15, 0xd8, 4, 0x15, 0xc8, 1, 0x5c, 0x15, 14, 0x15, 0, 0x15, 14, 0x15, 10, 0];
         assert_eq!(

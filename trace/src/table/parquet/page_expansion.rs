@@ -1,9 +1,10 @@
 //! Rejects compressed pages that expand to more bytes than their header states.
 //!
-//! The library decompresses zstd, Snappy and raw LZ4 into as many bytes as the header states, but gzip, Brotli and LZ4
-//! frames to their end: a Brotli page of a few kilobytes can expand to gigabytes. So gzip and Brotli pages are
-//! decompressed once more before the library reads them, without being stored, up to the stated size. LZ4 frames,
-//! which only old versions of the library wrote, are rejected.
+//! The library decompresses zstd, Snappy and raw LZ4 into as many bytes as the header states, but
+//! gzip, Brotli and LZ4 frames to their end: a Brotli page of a few kilobytes can expand to
+//! gigabytes. So gzip and Brotli pages are decompressed once more before the library reads them,
+//! without being stored, up to the stated size. LZ4 frames, which only old versions of the library
+//! wrote, are rejected.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -92,7 +93,8 @@ pub(super) struct StreamedPage {
 }
 
 impl StreamedPage {
-    /// Checks that the page does not become longer than stated. The library rejects bytes that are not of the codec.
+    /// Checks that the page does not become longer than stated. The library rejects bytes that are
+    /// not of the codec.
     pub fn check(self, file: &File) -> Result<(), String> {
         let source = FileRange { file, next: self.first, rest: self.stored_bytes };
         let source = BufReader::with_capacity(BUFFER_BYTES, source);

@@ -19,10 +19,12 @@ use crate::identity::CardId;
 use crate::table::json_object::{Object, parse_object};
 use crate::table::{Card, Entry, Reader, Row, TableError};
 
-/// Longest detail accepted, in bytes. A dictionary holds a long text once, but every row can refer to it.
+/// Longest detail accepted, in bytes. A dictionary holds a long text once, but every row can refer
+/// to it.
 const MAX_DETAIL_BYTES: usize = 4096;
 
-/// A reader of Parquet files that [`super::ParquetWriter`] wrote, or that have the same columns in any order.
+/// A reader of Parquet files that [`super::ParquetWriter`] wrote, or that have the same columns in
+/// any order.
 pub struct ParquetReader {
     file: SerializedFileReader<CheckedFile>,
     sessions: Vec<Session>,

@@ -1,7 +1,7 @@
 //! Collects rows of one session as the columns of a row group.
 //!
-//! Accesses are added to their columns directly. Rows of other kinds are kept in a list, from which the columns
-//! that accesses do not have are built at the end. Invariant: clocks ascend.
+//! Accesses are added to their columns directly. Rows of other kinds are kept in a list, from which
+//! the columns that accesses do not have are built at the end. Invariant: clocks ascend.
 
 use ::parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use hmtt_format::{Cycles, Direction, Event};
@@ -169,7 +169,8 @@ impl RowGroup {
         })
     }
 
-    /// Builds the column `detail`: the object of each row that [`super::reader`] cannot read from the other columns.
+    /// Builds the column `detail`: the object of each row that [`super::reader`] cannot read from
+    /// the other columns.
     pub fn details(&self) -> Sparse<ByteArrayType> {
         self.sparse(|_, entry| match entry {
             Entry::Event(Event::Access(_) | Event::Page { .. }) => None,

@@ -1,9 +1,11 @@
 //! Lists the field types of the structures in Parquet footers and page headers.
 //!
-//! Source: `parquet.thrift` of the Parquet format 2.11, as far as the library reads it. The library reads a field that
-//! it knows as the type stated here, whatever type the file states; all other fields are skipped by the stated type.
+//! Source: `parquet.thrift` of the Parquet format 2.11, as far as the library reads it. The library
+//! reads a field that it knows as the type stated here, whatever type the file states; all other
+//! fields are skipped by the stated type.
 
-/// Type of a field. Enumerations are [`Kind::I32`], text is [`Kind::Binary`], and a union is a structure.
+/// Type of a field. Enumerations are [`Kind::I32`], text is [`Kind::Binary`], and a union is a
+/// structure.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Bool,

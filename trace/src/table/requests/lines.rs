@@ -45,7 +45,8 @@ impl LineRequests {
         self.open = None;
     }
 
-    /// The requests for an access of this number of bytes; 0 if it is not known, which is one request.
+    /// The requests for an access of this number of bytes; 0 if it is not known, which is one
+    /// request.
     pub fn requests(
         &mut self,
         access: Request,

@@ -1,9 +1,10 @@
 //! Finds the calls of a trace that contains tags, and attributes its accesses to functions.
 //!
-//! The bus shows neither threads nor stack pointers, so all calls are on one stack: an entry pushes a call, an
-//! exit closes all calls down to the innermost call of its function. The calls above that one were left without
-//! an exit tag; so were those above the innermost call of a function whose block is entered. At a gap of the
-//! trace the open calls are not known: all calls end there, so that no function gets accesses of another function.
+//! The bus shows neither threads nor stack pointers, so all calls are on one stack: an entry pushes
+//! a call, an exit closes all calls down to the innermost call of its function. The calls above
+//! that one were left without an exit tag; so were those above the innermost call of a function
+//! whose block is entered. At a gap of the trace the open calls are not known: all calls end there,
+//! so that no function gets accesses of another function.
 
 use hmtt_format::tag_log::{FunctionId, TagEvent};
 use hmtt_format::tag_map::Window;
@@ -150,7 +151,8 @@ impl<L: Listener> Bus<L> {
         });
     }
 
-    /// Ends the trace. Returns the number of writes to the card's window that are not tags of the map.
+    /// Ends the trace. Returns the number of writes to the card's window that are not tags of the
+    /// map.
     pub fn finish(&mut self) -> u64 {
         self.threads.listener.1.ledger.advance(self.steps.last);
         self.threads.finish();
@@ -160,7 +162,8 @@ impl<L: Listener> Bus<L> {
 }
 
 impl Tags {
-    /// Finds the event at an offset of the card's window; the window's base is known if the card has reported it.
+    /// Finds the event at an offset of the card's window; the window's base is known if the card
+    /// has reported it.
     fn event(
         &mut self,
         tsc: u64,
@@ -172,7 +175,8 @@ impl Tags {
             (None, _) => (STRIDE, offset),
             (Some(window), base) => {
                 let stride = u64::from(window.stride_bytes).max(1);
-                // A map that does not state its window's address is taken to describe the card's window.
+                // A map that does not state its window's address is taken to describe the card's
+                // window.
                 let known = base.filter(|_| window.address != 0).unwrap_or(window.address);
                 let within = known.saturating_add(offset).checked_sub(window.address);
                 match within.filter(|within| *within < window.bytes) {
@@ -194,7 +198,8 @@ impl Tags {
         Some(TagEvent { tsc, sp, number, is_exit })
     }
 
-    /// Closes all calls. The map is replaced, because clearing it would take time for its whole capacity.
+    /// Closes all calls. The map is replaced, because clearing it would take time for its whole
+    /// capacity.
     fn forget(&mut self) {
         self.open.clear();
         self.depths = FastMap::default();
@@ -219,8 +224,8 @@ impl Tags {
         sp(depth + 1)
     }
 
-    /// The stack pointer to be assigned to an event of a block. Calls above the innermost call of its function have
-    /// ended; if the function has no call, nothing is known about the others.
+    /// The stack pointer to be assigned to an event of a block. Calls above the innermost call of
+    /// its function have ended; if the function has no call, nothing is known about the others.
     fn block(&mut self, function: FunctionId) -> u32 {
         if self.depths.contains_key(&function) {
             self.close(self.innermost(function) + 1);

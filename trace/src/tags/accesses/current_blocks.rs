@@ -1,6 +1,7 @@
 //! Stores the block that each open call of a function entered last.
 //!
-//! A call whose context is paused keeps its block, so that accesses belong to the same block when it is resumed.
+//! A call whose context is paused keeps its block, so that accesses belong to the same block when
+//! it is resumed.
 
 use hmtt_format::tag_log::FunctionId;
 

@@ -1,10 +1,11 @@
 //! Sums the accesses of each owner, from accesses and changes of ownership in the order of time.
 //!
-//! The counts of an open function are differences of running totals, so the cost of an access does not depend on
-//! the depth of calls. There are totals of all accesses, and totals without the accesses made while functions of
-//! several threads were open (`overlaps`). A page is added to the set of every open function, once for
-//! consecutive accesses to it. That costs time in proportion to the depth, so the additions and the memory are
-//! limited in proportion to the input: beyond the limits the pages of open functions are not known.
+//! The counts of an open function are differences of running totals, so the cost of an access does
+//! not depend on the depth of calls. There are totals of all accesses, and totals without the
+//! accesses made while functions of several threads were open (`overlaps`). A page is added to the
+//! set of every open function, once for consecutive accesses to it. That costs time in proportion
+//! to the depth, so the additions and the memory are limited in proportion to the input: beyond the
+//! limits the pages of open functions are not known.
 
 mod overlaps;
 
@@ -71,8 +72,8 @@ struct Totals {
 pub struct Ledger {
     /// Index of each owner that is a function or a part of one, by [`Owner::key`].
     places: FastMap<u64, usize>,
-    /// Own and inclusive shares: of no function, of several threads, then of functions and their parts in the order
-    /// in which they appear.
+    /// Own and inclusive shares: of no function, of several threads, then of functions and their
+    /// parts in the order in which they appear.
     shares: Vec<(Owner, [Share; 2])>,
     open: Vec<(usize, Kind)>,
     /// Counts of all accesses so far.
@@ -92,7 +93,8 @@ pub struct Ledger {
 /// Limit of additions of pages to open functions: a constant, and a number for each step.
 const MAX_PAGE_ADDITIONS: u64 = 10_000_000;
 const PAGE_ADDITIONS_PER_STEP: u64 = 64;
-/// Limit of blocks of pages of open functions, 84 bytes each: a constant, and one block for a number of steps.
+/// Limit of blocks of pages of open functions, 84 bytes each: a constant, and one block for a
+/// number of steps.
 const MAX_BLOCKS: u64 = 1 << 19;
 const STEPS_PER_BLOCK: u64 = 4;
 
@@ -182,7 +184,8 @@ impl Ledger {
         if is_of_several && moment != Moment::Likeliest {
             self.step(is_start, moment);
         }
-        // A function that stops while several threads have open functions has not been the owner since their start.
+        // A function that stops while several threads have open functions has not been the owner
+        // since their start.
         let stops_before =
             !is_start && kind == Kind::Inclusive && place > SEVERAL && self.several.is_on(moment);
         let totals = self.totals(place, kind);
@@ -202,7 +205,8 @@ impl Ledger {
 
     fn likeliest(&mut self, place: usize, kind: Kind, is_start: bool, totals: Totals) {
         let share = &mut self.shares[place].1[kind as usize];
-        // The page is not in the set of an owner that starts, nor in those that continue after an overlap.
+        // The page is not in the set of an owner that starts, nor in those that continue after an
+        // overlap.
         self.page = None;
         if is_start {
             share.since = Some(totals.traffic);

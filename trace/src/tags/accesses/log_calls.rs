@@ -1,8 +1,8 @@
-//! Reads a log and merges the calls of all threads into the order of time. Chunks of a log are in order within each
-//! thread only.
+//! Reads a log and merges the calls of all threads into the order of time. Chunks of a log are in
+//! order within each thread only.
 //!
-//! A first pass records the offsets of the chunks, 16 bytes each. In the second pass every live thread has one
-//! chunk in memory, and the earliest event of all threads is the next one.
+//! A first pass records the offsets of the chunks, 16 bytes each. In the second pass every live
+//! thread has one chunk in memory, and the earliest event of all threads is the next one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -159,8 +159,8 @@ impl Listener for CallEventCollector {
 }
 
 impl LogCalls {
-    /// Starts the second pass over a log. `blocks`: the event numbers that belong to blocks and not to functions, each
-    /// with the number of its function.
+    /// Starts the second pass over a log. `blocks`: the event numbers that belong to blocks and not
+    /// to functions, each with the number of its function.
     pub fn new(
         file: File,
         index: LogIndex,

@@ -1,7 +1,8 @@
 //! Stores the open calls of all threads. Calls can end in any order.
 //!
-//! The calls of a thread are a linked list from the innermost to the outermost, and the calls of one function are a
-//! list within it. An entry and an exit take constant time at any depth, and a call takes memory only while open.
+//! The calls of a thread are a linked list from the innermost to the outermost, and the calls of
+//! one function are a list within it. An entry and an exit take constant time at any depth, and a
+//! call takes memory only while open.
 
 use crate::tags::hash::FastMap;
 use hmtt_format::tag_log::FunctionId;
@@ -86,7 +87,8 @@ impl OpenCalls {
         self.latest.insert(key(thread, number), place);
     }
 
-    /// Removes a thread's innermost call of a function, and returns it with the block that it entered last.
+    /// Removes a thread's innermost call of a function, and returns it with the block that it
+    /// entered last.
     pub fn leave(
         &mut self,
         thread: usize,

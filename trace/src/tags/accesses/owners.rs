@@ -1,7 +1,7 @@
 //! Determines the owner of accesses at each time, from the calls of threads in the order of time.
 //!
-//! The bus does not show which thread makes an access. If only one thread has open functions, the access is
-//! attributed to that thread; if several threads have, it cannot be attributed.
+//! The bus does not show which thread makes an access. If only one thread has open functions, the
+//! access is attributed to that thread; if several threads have, it cannot be attributed.
 
 use std::collections::BTreeSet;
 
@@ -19,9 +19,11 @@ pub enum Owner {
     SeveralThreads,
     /// Accesses of the function with this number.
     Function(FunctionId),
-    /// Own accesses of a function with tagged blocks, before one of them was entered in the same call.
+    /// Own accesses of a function with tagged blocks, before one of them was entered in the same
+    /// call.
     OutsideBlocks(FunctionId),
-    /// Accesses after the entry of the block with this number, until its call enters another tagged block.
+    /// Accesses after the entry of the block with this number, until its call enters another tagged
+    /// block.
     Block(FunctionId),
     /// Accesses while a call of a function is in a block of the loop with this number.
     Loop(u32),
@@ -61,19 +63,23 @@ pub struct Change {
     pub is_start: bool,
 }
 
-/// Open functions of all threads. The function that a thread entered last counts as its innermost one, on whatever
-/// stack it runs. Changes come in pairs: an owner that starts does not own yet, an owner that stops does.
+/// Open functions of all threads. The function that a thread entered last counts as its innermost
+/// one, on whatever stack it runs. Changes come in pairs: an owner that starts does not own yet, an
+/// owner that stops does.
 ///
-/// A function is inclusively the owner from its first entry to its last exit, over all threads. Accesses while several
-/// threads have open functions are only those of [`Owner::SeveralThreads`], which starts and stops in between: the change
-/// from one thread to two costs the same for any number of open functions. A function starts only while
-/// [`Owner::SeveralThreads`] does not own; a function that is entered in that time starts at its end, if it is still open.
-/// (While one thread has open functions, no other thread can be the only one with open functions. So all accesses
-/// between a function's start and stop are the function's, except those of [`Owner::SeveralThreads`].)
+/// A function is inclusively the owner from its first entry to its last exit, over all threads.
+/// Accesses while several threads have open functions are only those of [`Owner::SeveralThreads`],
+/// which starts and stops in between: the change from one thread to two costs the same for any
+/// number of open functions. A function starts only while [`Owner::SeveralThreads`] does not own; a
+/// function that is entered in that time starts at its end, if it is still open. (While one thread
+/// has open functions, no other thread can be the only one with open functions. So all accesses
+/// between a function's start and stop are the function's, except those of
+/// [`Owner::SeveralThreads`].)
 ///
-/// The same holds for blocks: a block is open from its entry until the same call enters another block or ends. A
-/// function's own accesses are those of its blocks and those outside of its blocks. A loop is open while a call is in one
-/// of its blocks; own accesses of a loop are those of its blocks without the blocks of the loops that it contains.
+/// The same holds for blocks: a block is open from its entry until the same call enters another
+/// block or ends. A function's own accesses are those of its blocks and those outside of its
+/// blocks. A loop is open while a call is in one of its blocks; own accesses of a loop are those of
+/// its blocks without the blocks of the loops that it contains.
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
     regions: Regions,
@@ -81,11 +87,13 @@ pub struct Owners {
     /// Number of open calls of each function, block and loop, over all threads, by [`Owner::key`].
     times: FastMap<u64, u64>,
     running: BTreeSet<usize>,
-    /// Functions, blocks and loops that were entered while several threads had open functions, and have not started.
+    /// Functions, blocks and loops that were entered while several threads had open functions, and
+    /// have not started.
     entered: BTreeSet<Owner>,
 }
 
-/// Owners of own accesses: a function or one of the owners that are not functions, and the parts of the function.
+/// Owners of own accesses: a function or one of the owners that are not functions, and the parts of
+/// the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OwnOwners {
     owner: Owner,
@@ -145,8 +153,8 @@ impl Owners {
         }
     }
 
-    /// Processes an entry of a block by a thread's innermost call. It is ignored if the call is none of the block's
-    /// function.
+    /// Processes an entry of a block by a thread's innermost call. It is ignored if the call is
+    /// none of the block's function.
     pub fn block(&mut self, thread: usize, block: FunctionId, to: &mut impl FnMut(Change)) {
         let Some((number, previous)) = self.calls.innermost(thread) else { return };
         if self.regions.function_of(block) != Some(number) || previous == Some(block) {

@@ -1,7 +1,7 @@
 //! Counts the distinct pages of a set of addresses.
 //!
-//! A set holds one bit for each page, in blocks of 2 MiB. It takes at most 1/12,000 of the size of the blocks that
-//! were accessed, for any number of pages in them.
+//! A set holds one bit for each page, in blocks of 2 MiB. It takes at most 1/12,000 of the size of
+//! the blocks that were accessed, for any number of pages in them.
 
 use crate::tags::hash::FastMap;
 

@@ -1,7 +1,8 @@
-//! Holds the parts of functions that accesses are attributed to: tagged blocks, and the natural loops that contain them.
+//! Holds the parts of functions that accesses are attributed to: tagged blocks, and the natural
+//! loops that contain them.
 //!
-//! Blocks and loops are those of a map, which is not trusted: a loop is ignored unless the loop around it belongs to the
-//! same function and has a lower number, and so is one that is too deep.
+//! Blocks and loops are those of a map, which is not trusted: a loop is ignored unless the loop
+//! around it belongs to the same function and has a lower number, and so is one that is too deep.
 
 use hmtt_format::tag_log::FunctionId;
 use hmtt_format::tag_map::{TaggedBlock, TaggedLoop};
@@ -9,8 +10,8 @@ use hmtt_format::tag_map::{TaggedBlock, TaggedLoop};
 use crate::tags::hash::FastMap;
 use crate::tags::names::Names;
 
-/// Most loops within each other, so that the cost of a block's entry is limited. A block in more loops counts for the
-/// outermost ones only.
+/// Most loops within each other, so that the cost of a block's entry is limited. A block in more
+/// loops counts for the outermost ones only.
 const MAX_DEPTH: usize = 64;
 
 /// The tagged blocks and the loops of all functions.

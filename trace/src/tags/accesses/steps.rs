@@ -1,7 +1,9 @@
-//! Converts the items of a card's trace to the steps that are joined with tags: accesses, tags, marks, gaps.
+//! Converts the items of a card's trace to the steps that are joined with tags: accesses, tags,
+//! marks, gaps.
 //!
-//! Accesses to the configuration registers are made by software that controls the card, and are left out. Clocks
-//! continue to increase across restarts of the card; the time between two sessions is not known and counts as 0.
+//! Accesses to the configuration registers are made by software that controls the card, and are
+//! left out. Clocks continue to increase across restarts of the card; the time between two sessions
+//! is not known and counts as 0.
 
 use hmtt_format::config::{Granularity, REGISTERS_LOG2};
 use hmtt_format::{Direction, Event, Report};

@@ -1,5 +1,5 @@
-//! Relates the clock of a log to the clock of a card, by the marks that the log and the trace share. The result has
-//! an error bound.
+//! Relates the clock of a log to the clock of a card, by the marks that the log and the trace
+//! share. The result has an error bound.
 
 use std::cmp::Reverse;
 
@@ -8,9 +8,11 @@ use hmtt_format::tag_log::Mark;
 use crate::identity::CardId;
 use crate::merge::{CardSession, MarkIndex, Offset, TimeBase, first_offset, follow_marks};
 
-/// Marks that took longer than the median times this factor were interrupted, and are too imprecise.
+/// Marks that took longer than the median times this factor were interrupted, and are too
+/// imprecise.
 const INTERRUPTED: u64 = 4;
-/// Most sessions that are compared with a whole log: those whose first marks agree best with the log's first marks.
+/// Most sessions that are compared with a whole log: those whose first marks agree best with the
+/// log's first marks.
 const CANDIDATES: usize = 16;
 
 /// The relation of a log's clock to a card's clock.
@@ -36,8 +38,8 @@ pub struct LogSync {
 }
 
 impl LogSync {
-    /// Relates a log to the session of a capture that has most of its marks; `None` if none has any that
-    /// fits one place only. `span`: ticks of its first event and of its last.
+    /// Relates a log to the session of a capture that has most of its marks; `None` if none has any
+    /// that fits one place only. `span`: ticks of its first event and of its last.
     pub fn find(
         sessions: &[CardSession],
         marks: &[Mark],
@@ -52,8 +54,8 @@ impl LogSync {
                 Some((first_offset(&index, &log.timed)?, place))
             })
             .collect();
-        // All marks of the log are searched in each candidate. With all sessions as candidates, the cost would be the
-        // product of the numbers of marks and sessions.
+        // All marks of the log are searched in each candidate. With all sessions as candidates, the
+        // cost would be the product of the numbers of marks and sessions.
         candidates.sort_by_key(|(offset, _)| Reverse(offset.agreeing));
         candidates.truncate(CANDIDATES);
         candidates.sort_by_key(|(_, place)| *place);
@@ -110,7 +112,8 @@ impl LogMarks {
         let knots: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (b / tick, a / period)).collect();
         let marks = (knots.first()?.1, knots.last()?.1);
         let nominal = tick / period;
-        // Half the duration of the longest mark, and one clock, which is the resolution of the card.
+        // Half the duration of the longest mark, and one clock, which is the resolution of the
+        // card.
         let seen_within = *widest as f64 / 2.0 * nominal + 1.0;
         let base = TimeBase::through(knots, nominal, *range, seen_within)?;
         Some(LogSync {

@@ -1,4 +1,5 @@
-//! Compares the attribution of random calls and accesses, with and without errors of time, with a simple model.
+//! Compares the attribution of random calls and accesses, with and without errors of time, with a
+//! simple model.
 
 mod inputs;
 
@@ -68,8 +69,8 @@ fn block(function: FunctionId, block: u32) -> FunctionId {
     FunctionId(100 + function.0 * BLOCKS + block)
 }
 
-/// All blocks, each with its function. The first block of a function is in no loop, the second in the function's first
-/// loop, the others in the second loop, which the first contains.
+/// All blocks, each with its function. The first block of a function is in no loop, the second in
+/// the function's first loop, the others in the second loop, which the first contains.
 fn blocks() -> impl Iterator<Item = (FunctionId, FunctionId)> {
     let functions = (0..WITH_BLOCKS).map(FunctionId);
     functions.flat_map(|f| (0..BLOCKS).map(move |number| (block(f, number), f)))
@@ -357,7 +358,8 @@ fn a_second_thread_costs_the_same_for_any_number_of_open_functions() {
         owners.call(1, FunctionId(2000), true, &mut |_| changes += 1);
         owners.call(1, FunctionId(2000), false, &mut |_| changes += 1);
     }
-    // The innermost function stops and `Owner::SeveralThreads` starts in both kinds; then the reverse.
+    // The innermost function stops and `Owner::SeveralThreads` starts in both kinds; then the
+    // reverse.
     assert_eq!(changes, 6 * 1000);
 }
 

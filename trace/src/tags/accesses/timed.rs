@@ -1,7 +1,8 @@
 //! Attributes accesses, timed by the card's clock, to the calls of a log, timed by the log's clock.
 //!
-//! The start or end of a call has a time with the error of the clocks' relation. An access nearer to it than the
-//! error is counted for the more probable owner, and counts as possible, but not as certain, for both.
+//! The start or end of a call has a time with the error of the clocks' relation. An access nearer
+//! to it than the error is counted for the more probable owner, and counts as possible, but not as
+//! certain, for both.
 
 use std::collections::VecDeque;
 

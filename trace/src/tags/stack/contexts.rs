@@ -1,14 +1,17 @@
-//! Assigns a thread's events to calls of its contexts: the thread's first stack, coroutines and signal handlers.
+//! Assigns a thread's events to calls of its contexts: the thread's first stack, coroutines and
+//! signal handlers.
 //!
-//! Events do not state their stack. Two facts are certain: an exit belongs to the open call with its stack pointer,
-//! and an entry belongs to no open call. Therefore frames that an event shows not to be running are kept
-//! ([`suspended`]), and an exit of one of them resumes its context. The caller of an entry is the nearest frame above
-//! it in the running context, or the innermost frame of another context: the one whose distance fits the known frame
-//! sizes of its function. An entry near to a frame of the running context is assigned to that context.
+//! Events do not state their stack. Two facts are certain: an exit belongs to the open call with
+//! its stack pointer, and an entry belongs to no open call. Therefore frames that an event shows
+//! not to be running are kept ([`suspended`]), and an exit of one of them resumes its context. The
+//! caller of an entry is the nearest frame above it in the running context, or the innermost frame
+//! of another context: the one whose distance fits the known frame sizes of its function. An entry
+//! near to a frame of the running context is assigned to that context.
 //!
-//! Invariants: every event belongs to one context. Each tick counts as own time of at most one call, the innermost of
-//! the running context, so the own times of a thread never add up to more than its running time. The cost of an event
-//! grows at most with the logarithm of the depth of stacks.
+//! Invariants: every event belongs to one context. Each tick counts as own time of at most one
+//! call, the innermost of the running context, so the own times of a thread never add up to more
+//! than its running time. The cost of an event grows at most with the logarithm of the depth of
+//! stacks.
 
 mod running;
 mod switching;
@@ -23,16 +26,19 @@ use crate::tags::hash::FastMap;
 
 /// A frame nearer to an entry than this, in bytes, can be its caller's for any function.
 const NEAR: u32 = 1024;
-/// Largest frame size that is learnt, in bytes, so that a distance to another stack is not taken for a frame.
+/// Largest frame size that is learnt, in bytes, so that a distance to another stack is not taken
+/// for a frame.
 const LARGEST: u32 = 32 << 10;
-/// Frames that are resumed at once with their context; outer frames follow when these have returned.
+/// Frames that are resumed at once with their context; outer frames follow when these have
+/// returned.
 const AT_ONCE: usize = 64;
 /// Least distance by which a stack moves, in bytes: the size of the smallest stack of a goroutine.
 const SMALLEST: u32 = 2048;
 
 /// Location of the caller of an entry.
 enum Caller {
-    /// In the running context: number of its frames above the entry, and whether this caller is likely.
+    /// In the running context: number of its frames above the entry, and whether this caller is
+    /// likely.
     Running(usize, bool),
     /// In a suspended group, at this index.
     Suspended(Id, usize),
@@ -45,14 +51,16 @@ enum Caller {
 pub struct Stacks<N> {
     running: RunningContext<N>,
     suspended: SuspendedGroups<N>,
-    /// Greatest distance of a callee's frame below the frame of each function, in bytes, for large frames.
+    /// Greatest distance of a callee's frame below the frame of each function, in bytes, for large
+    /// frames.
     reach: FastMap<FunctionId, u32>,
     /// Stack pointer of the last event.
     sp: u32,
     now: u64,
     /// Number of exits without an open frame.
     pub unmatched: u64,
-    /// Number of exits in code that several functions share: the frame is known, but the exit has another number.
+    /// Number of exits in code that several functions share: the frame is known, but the exit has
+    /// another number.
     pub shared: u64,
 }
 
@@ -75,8 +83,9 @@ impl<N: Copy> Stacks<N> {
         }
     }
 
-    /// Processes an event of a block of `function`: all calls made by the function have ended. The block is reported
-    /// only if the innermost call is one of the function: its entry may have come before the log or in a gap.
+    /// Processes an event of a block of `function`: all calls made by the function have ended. The
+    /// block is reported only if the innermost call is one of the function: its entry may have come
+    /// before the log or in a gap.
     pub fn block(
         &mut self,
         event: TagEvent,
@@ -124,7 +133,8 @@ impl<N: Copy> Stacks<N> {
         });
     }
 
-    /// Makes the context of an entry the running one, with the entry's caller as its innermost frame.
+    /// Makes the context of an entry the running one, with the entry's caller as its innermost
+    /// frame.
     #[cold]
     fn find_caller(&mut self, sp: u32, listener: &mut impl Listener<Note = N>) {
         match self.caller(sp) {
@@ -255,8 +265,8 @@ impl<N: Copy> Stacks<N> {
         false
     }
 
-    /// The distance by which the stack of the running context has moved, if an exit shows that it has. Stacks of
-    /// goroutines move when they grow.
+    /// The distance by which the stack of the running context has moved, if an exit shows that it
+    /// has. Stacks of goroutines move when they grow.
     fn moved(&self, number: FunctionId, sp: u32) -> Option<u32> {
         let (function, was) = match self.running.frames.last() {
             Some(top) => (top.number, top.sp.wrapping_add(self.running.shift)),

@@ -1,10 +1,11 @@
-//! Stores the open calls of a thread that are not in the running context: groups of frames, indexed by the stack
-//! pointers of their innermost frames.
+//! Stores the open calls of a thread that are not in the running context: groups of frames, indexed
+//! by the stack pointers of their innermost frames.
 //!
-//! A group holds frames that were left together: a context that was replaced by another one, or frames that ended
-//! without an exit. Which of both is known only when one of its calls returns, or when a function is entered at the
-//! place of its frames. Invariants: groups are never empty, no two have the same innermost stack pointer, and there are
-//! at most [`GROUPS`] groups with [`FRAMES`] frames in all; groups beyond these limits are ended, the oldest first.
+//! A group holds frames that were left together: a context that was replaced by another one, or
+//! frames that ended without an exit. Which of both is known only when one of its calls returns, or
+//! when a function is entered at the place of its frames. Invariants: groups are never empty, no
+//! two have the same innermost stack pointer, and there are at most [`GROUPS`] groups with
+//! [`FRAMES`] frames in all; groups beyond these limits are ended, the oldest first.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,7 +29,8 @@ pub(super) struct Group<N> {
     pub frames: VecDeque<Frame<N>>,
     /// Distance to be added to the stack pointers of all frames, modulo 2^32.
     pub shift: u32,
-    /// Whether calls of the group ran again after it was left: it is another context and was not abandoned.
+    /// Whether calls of the group ran again after it was left: it is another context and was not
+    /// abandoned.
     pub is_context: bool,
     /// The context that ran before this one began on another stack; a signal handler returns to it.
     pub origin: Option<Id>,
@@ -70,7 +72,8 @@ impl<N: Copy> SuspendedGroups<N> {
         self.groups.is_empty()
     }
 
-    /// Adds a group; returns its identifier and the groups that were removed to stay within the limits.
+    /// Adds a group; returns its identifier and the groups that were removed to stay within the
+    /// limits.
     pub fn add(&mut self, group: Group<N>) -> (Id, Vec<Group<N>>) {
         self.frames += group.frames.len();
         let id = self.next;
@@ -106,8 +109,8 @@ impl<N: Copy> SuspendedGroups<N> {
         self.groups.get(&id).is_some_and(|group| group.is_context)
     }
 
-    /// Finds the group whose innermost frame is the nearest one above a stack pointer; returns the group, and the
-    /// index, function and stack pointer of that frame.
+    /// Finds the group whose innermost frame is the nearest one above a stack pointer; returns the
+    /// group, and the index, function and stack pointer of that frame.
     pub fn above(&self, sp: u32) -> Option<(Id, usize, FunctionId, u32)> {
         let behind = self.places.range(sp.wrapping_add(1)..).next();
         let (_, id) = behind.or_else(|| self.places.iter().next())?;
@@ -115,14 +118,16 @@ impl<N: Copy> SuspendedGroups<N> {
         Some((*id, self.groups.get(id)?.frames.len() - 1, number, top))
     }
 
-    /// Groups whose innermost frames are not above a stack pointer, the nearest first, and only a few: stacks do not
-    /// overlap, so only the first can have frames there, unless a new stack was taken for a part of another one.
+    /// Groups whose innermost frames are not above a stack pointer, the nearest first, and only a
+    /// few: stacks do not overlap, so only the first can have frames there, unless a new stack was
+    /// taken for a part of another one.
     fn below(&self, sp: u32) -> impl Iterator<Item = (Id, &Group<N>)> {
         let places = self.places.range(..=sp).rev().chain(self.places.iter().rev());
         places.take(LOOKED_AT).filter_map(|(_, id)| Some((*id, self.groups.get(id)?)))
     }
 
-    /// The same as [`Self::above`], for the nearest frame that is not the innermost one of its group.
+    /// The same as [`Self::above`], for the nearest frame that is not the innermost one of its
+    /// group.
     pub fn around(&self, sp: u32) -> Option<(Id, usize, FunctionId, u32)> {
         let frame = |(id, group): (Id, &Group<N>)| {
             let stored = sp.wrapping_sub(group.shift);
@@ -142,7 +147,8 @@ impl<N: Copy> SuspendedGroups<N> {
         })
     }
 
-    /// Removes a group whose innermost frame is within a range of addresses, unless it is known to be a context.
+    /// Removes a group whose innermost frame is within a range of addresses, unless it is known to
+    /// be a context.
     pub fn take_within(&mut self, first: u32, bytes: u32) -> Option<Group<N>> {
         let behind = first.wrapping_add(bytes);
         let (low, high) = if behind < first { (first, u32::MAX) } else { (first, behind) };

@@ -106,7 +106,8 @@ proptest! {
         faults in faults(),
         damages in prop::collection::vec((any::<usize>(), damage()), 1..4),
     ) {
-        // Frames of two sessions that repeat each other, with a damaged counter, cannot be told apart.
+        // Frames of two sessions that repeat each other, with a damaged counter, cannot be told
+        // apart.
         let sent = Sent::new(sessions.iter().copied().zip((accesses..).step_by(31)), losses);
         let (arrived, arrives) = sent.arrive(&faults);
         let damaged = damaged(&sent, &arrives, &damages);

@@ -1,5 +1,5 @@
-//! Tests several contexts on one thread: coroutines, signal stacks and stacks that move. The times of their calls add
-//! up.
+//! Tests several contexts on one thread: coroutines, signal stacks and stacks that move. The times
+//! of their calls add up.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,8 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// Returns the events of coroutines on adjacent stacks. Each starts with its own function, which never returns.
+/// Returns the events of coroutines on adjacent stacks. Each starts with its own function, which
+/// never returns.
 fn events(deeds: &[(Deed, u64)]) -> Vec<TagEvent> {
     let (mut events, mut now, mut here) = (Vec::new(), 1000, 0);
     let mut stacks: Vec<Vec<(FunctionId, u32)>> = vec![Vec::new(); 6];

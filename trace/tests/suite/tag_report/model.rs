@@ -63,10 +63,12 @@ struct Frame {
 pub struct Model {
     pub events: Vec<TagEvent>,
     frames: Vec<Frame>,
-    /// Number of frames at the end that were left, which is unknown until the next event on this stack.
+    /// Number of frames at the end that were left, which is unknown until the next event on this
+    /// stack.
     dead: usize,
     now: u64,
-    /// Time on the signal stack, during which nothing of the other stack runs; and whether it is there now.
+    /// Time on the signal stack, during which nothing of the other stack runs; and whether it is
+    /// there now.
     away: u64,
     is_away: bool,
     done: Vec<Done>,

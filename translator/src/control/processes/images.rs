@@ -1,4 +1,5 @@
-//! Begins to follow programs: that of the first process, those of new processes, and those that processes execute.
+//! Begins to follow programs: that of the first process, those of new processes, and those that
+//! processes execute.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -67,7 +68,8 @@ impl Processes<'_> {
         self.handled(pid, taken)
     }
 
-    /// Handles an event of a thread of no process that is traced here: a new process, or one that was left before.
+    /// Handles an event of a thread of no process that is traced here: a new process, or one that
+    /// was left before.
     pub fn handle_unknown(&mut self, thread: Pid, status: Status) -> Result<(), ControlError> {
         if let Some(ending) = ending(status) {
             if thread == self.first {
@@ -95,8 +97,8 @@ impl Processes<'_> {
         }
     }
 
-    /// The followed process that shares its memory with another one. If the kernel does not report that, the first one is
-    /// assumed.
+    /// The followed process that shares its memory with another one. If the kernel does not report
+    /// that, the first one is assumed.
     fn sharer(&self, pid: Pid) -> Option<Pid> {
         if share_memory(pid, pid).is_none() {
             return Some(self.first);
@@ -110,8 +112,8 @@ impl Processes<'_> {
         })
     }
 
-    /// Follows the program of a process with one thread, which is stopped before an instruction. If that is not possible,
-    /// the process goes on natively.
+    /// Follows the program of a process with one thread, which is stopped before an instruction. If
+    /// that is not possible, the process goes on natively.
     fn follow_program(&mut self, pid: Pid, state: StopState) -> Result<(), ControlError> {
         let path = program(pid);
         let process = Process::from_traced(pid).map_err(ControlError::from);

@@ -15,7 +15,8 @@ use super::super::error::ControlError;
 use super::super::tracer::{Left, program};
 use super::{Processes, Tracee};
 
-/// Longest time for which a native process is waited for until it stops. It may be blocked by a child.
+/// Longest time for which a native process is waited for until it stops. It may be blocked by a
+/// child.
 const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_micros(50);
 /// Why a process is not followed any more after an error, which is reported.
@@ -122,7 +123,8 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// Handles children that a followed process has started while its threads were being stopped. They are stopped.
+    /// Handles children that a followed process has started while its threads were being stopped.
+    /// They are stopped.
     pub fn release_forked(&mut self, pid: Pid) -> Result<(), ControlError> {
         let follow = self.options.follow;
         let Some(followed) = self.followed(pid) else { return Ok(()) };
@@ -157,7 +159,8 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// The next event of a process that is about to stop; `None` if there is none for a while, or the process is gone.
+    /// The next event of a process that is about to stop; `None` if there is none for a while, or
+    /// the process is gone.
     pub fn next_stop(&mut self, pid: Pid) -> Option<Status> {
         let pending = self.pending.iter().position(|status| status.thread() == Some(pid));
         if let Some(at) = pending {
@@ -175,8 +178,8 @@ impl Processes<'_> {
         None
     }
 
-    /// Detaches from processes that run natively and share the memory of a process, or from all, and from those that
-    /// have executed a program.
+    /// Detaches from processes that run natively and share the memory of a process, or from all,
+    /// and from those that have executed a program.
     fn release_natives(&mut self, of: Option<Pid>) -> Result<(), ControlError> {
         self.settle_expected()?;
         let is_released = |tracee: &Tracee| match tracee {

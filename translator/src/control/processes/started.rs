@@ -1,7 +1,9 @@
-//! Gives what threads with deferred signals have started the program's signal mask, at its first stop.
+//! Gives what threads with deferred signals have started the program's signal mask, at its first
+//! stop.
 //!
-//! That stop may be reported before the event which tells what a thread has started. So first stops of threads and children
-//! of a process are held as long as one of its threads with deferred signals starts something.
+//! That stop may be reported before the event which tells what a thread has started. So first stops
+//! of threads and children of a process are held as long as one of its threads with deferred
+//! signals starts something.
 
 use hmtt_probe::ptrace::{Status, is_waitable, parent, set_signal_mask, thread_group};
 use nix::unistd::Pid;
@@ -19,7 +21,8 @@ impl Processes<'_> {
         }
     }
 
-    /// Whether the first stop of a new process or thread is to be handled later; otherwise gives it its signal mask.
+    /// Whether the first stop of a new process or thread is to be handled later; otherwise gives it
+    /// its signal mask.
     pub fn is_held(&mut self, thread: Pid, status: Status) -> Result<bool, ControlError> {
         if matches!(status, Status::Exited(..) | Status::Signaled(..)) {
             self.masks.remove(&thread);
@@ -47,7 +50,8 @@ impl Processes<'_> {
         unless_ended(set_signal_mask(new, mask).map_err(ControlError::from))
     }
 
-    /// First stops can be handled if no thread with deferred signals starts anything in the process.
+    /// First stops can be handled if no thread with deferred signals starts anything in the
+    /// process.
     pub fn release_held(&mut self) {
         let held = std::mem::take(&mut self.held);
         for (pid, status) in held.into_iter().rev() {
@@ -58,7 +62,8 @@ impl Processes<'_> {
         }
     }
 
-    /// Waits until what threads of a process start while signals are deferred has got the program's mask.
+    /// Waits until what threads of a process start while signals are deferred has got the program's
+    /// mask.
     pub fn settle_started(&mut self, pid: Pid) -> Result<(), ControlError> {
         loop {
             let starter = self.followed(pid).and_then(|one| one.tracer.starter());

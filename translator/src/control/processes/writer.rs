@@ -1,7 +1,8 @@
-//! Completes and writes the results of processes that are no longer followed, on a thread of its own.
+//! Completes and writes the results of processes that are no longer followed, on a thread of its
+//! own.
 //!
-//! Finding the names of functions takes time, in which other processes go on. If many processes end at the same time, the
-//! tracer waits, so that their memory stays limited.
+//! Finding the names of functions takes time, in which other processes go on. If many processes end
+//! at the same time, the tracer waits, so that their memory stays limited.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;

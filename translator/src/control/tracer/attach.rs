@@ -1,8 +1,8 @@
-//! Takes over a process whose threads are stopped: one that is running already, a new child, or a program that was just
-//! started.
+//! Takes over a process whose threads are stopped: one that is running already, a new child, or a
+//! program that was just started.
 //!
-//! Each thread enters the cache, or stays native until its next system call if it is within one. A process whose threads
-//! use what generated code needs is refused before anything is changed.
+//! Each thread enters the cache, or stays native until its next system call if it is within one. A
+//! process whose threads use what generated code needs is refused before anything is changed.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,8 @@ const CS: u64 = 0x33;
 const GET_USER_DISPATCH: libc::c_uint = 0x4210;
 const DISPATCH_OFF: u64 = 0;
 
-/// Configuration of the dispatch of system calls to the program (Linux, `include/uapi/linux/ptrace.h`).
+/// Configuration of the dispatch of system calls to the program (Linux,
+/// `include/uapi/linux/ptrace.h`).
 #[repr(C)]
 #[derive(Default)]
 struct UserDispatch {

@@ -1,20 +1,22 @@
 //! Defers signals of timers to a thread that does not get on.
 //!
-//! To deliver a signal, and to return from its handler, takes the controller some hundred microseconds. If a timer expires
-//! in that time, its next signal is delivered before the thread executes an instruction of the interrupted code: a program
-//! with a fast timer would execute nothing but its handler. Therefore signals of timers that are pending when a handler
-//! has returned are blocked, until the thread has run for as long as the last signal took.
+//! To deliver a signal, and to return from its handler, takes the controller some hundred
+//! microseconds. If a timer expires in that time, its next signal is delivered before the thread
+//! executes an instruction of the interrupted code: a program with a fast timer would execute
+//! nothing but its handler. Therefore signals of timers that are pending when a handler has
+//! returned are blocked, until the thread has run for as long as the last signal took.
 //!
-//! Only signals of timers are deferred. A signal that a thread or process sends may have to arrive before something that
-//! follows; when a timer expires is not determined.
+//! Only signals of timers are deferred. A signal that a thread or process sends may have to arrive
+//! before something that follows; when a timer expires is not determined.
 //!
-//! Invariant: no system call of the program sees the mask in which a signal is blocked. Threads of the process ask the
-//! controller before each system call as long as there is a deferral, which ends whenever its thread stops. A thread that
-//! has asked would get the signal before its call, and not get on, if the controller set its mask then. Therefore it is sent
-//! to the system call of the stubs that sets the mask for a thread without a controller ([`crate::stubs`]). Where that call
-//! begins, the controller sets the mask, and the registers so that the thread makes the program's call instead, natively. So
-//! at each moment a thread that loses its controller sets its mask before its next call, unless that starts a thread or
-//! a process.
+//! Invariant: no system call of the program sees the mask in which a signal is blocked. Threads of
+//! the process ask the controller before each system call as long as there is a deferral, which
+//! ends whenever its thread stops. A thread that has asked would get the signal before its call,
+//! and not get on, if the controller set its mask then. Therefore it is sent to the system call of
+//! the stubs that sets the mask for a thread without a controller ([`crate::stubs`]). Where that
+//! call begins, the controller sets the mask, and the registers so that the thread makes the
+//! program's call instead, natively. So at each moment a thread that loses its controller sets its
+//! mask before its next call, unless that starts a thread or a process.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -39,12 +41,14 @@ const SHORTEST: Duration = Duration::from_micros(100);
 const LONGEST: Duration = Duration::from_millis(2);
 /// Longest time after which it is checked whether the thread was given a processor.
 const LONGEST_CHECK: Duration = Duration::from_secs(1);
-/// Processor time in which a thread executes instructions of the program, and not only those that stop it.
+/// Processor time in which a thread executes instructions of the program, and not only those that
+/// stop it.
 const RUN_NS: u64 = 25_000;
 /// `SI_KERNEL` and `SI_TIMER` (sigaction(2)).
 const KERNEL: i32 = 0x80;
 const TIMER: i32 = -2;
-/// The instruction of a system call, and what its prefixes may be (Intel SDM, volume 2, *Instruction Prefixes*).
+/// The instruction of a system call, and what its prefixes may be (Intel SDM, volume 2,
+/// *Instruction Prefixes*).
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 const PREFIXES: [u8; 10] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3];
 const REX: std::ops::RangeInclusive<u8> = 0x40..=0x4f;
@@ -72,7 +76,8 @@ pub struct Deferral {
     is_starting: bool,
 }
 
-/// The pending signals of a thread that were raised by timers (setitimer(2), timer_create(2)), as a mask.
+/// The pending signals of a thread that were raised by timers (setitimer(2), timer_create(2)), as a
+/// mask.
 fn pending_of_timers(thread: Pid) -> Result<u64, ControlError> {
     let interval = [Signal::SIGALRM, Signal::SIGVTALRM, Signal::SIGPROF];
     let faults =
@@ -104,8 +109,8 @@ impl Tracer {
         Ok((registers.rip, registers.r15))
     }
 
-    /// A thread has returned from a signal handler, and is about to continue in the cache: defers the signals of timers that
-    /// would be delivered to it before.
+    /// A thread has returned from a signal handler, and is about to continue in the cache: defers
+    /// the signals of timers that would be delivered to it before.
     pub fn defer_signals(&mut self, thread: Pid) -> Result<(), ControlError> {
         let Some(state) = self.threads.get(&thread) else { return Ok(()) };
         let (Some(number), Some(since)) = (state.area, state.signal_at) else { return Ok(()) };
@@ -134,8 +139,8 @@ impl Tracer {
         Ok(self.process.thread_at_event(thread).set_signal_mask(blocked)?)
     }
 
-    /// Sets that the thread with an area has a deferral, with the program's mask, or has none. All threads ask before each
-    /// system call while one of them has a deferral.
+    /// Sets that the thread with an area has a deferral, with the program's mask, or has none. All
+    /// threads ask before each system call while one of them has a deferral.
     fn set_asked(&self, number: usize, mask: Option<u64>) {
         let has_other = !self.deferrals.is_empty();
         self.shared.defers[number].store(mask.is_some(), Ordering::SeqCst);
@@ -148,8 +153,8 @@ impl Tracer {
         translation.set_calls(mask.is_some() || has_other);
     }
 
-    /// Handles an event of a thread that has a deferral: ends that, unless the thread has executed nothing, or is about to
-    /// make a system call. Returns whether the event is handled.
+    /// Handles an event of a thread that has a deferral: ends that, unless the thread has executed
+    /// nothing, or is about to make a system call. Returns whether the event is handled.
     pub fn handle_deferral(&mut self, thread: Pid, status: Status) -> Result<bool, ControlError> {
         let Some(deferral) = self.deferrals.get(&thread).copied() else { return Ok(false) };
         if matches!(status, Status::Exited(..) | Status::Signaled(..)) {
@@ -192,8 +197,8 @@ impl Tracer {
         Ok(false)
     }
 
-    /// Sends a thread to the system call of the stubs, if it was stopped to make a system call natively. Returns whether it
-    /// is sent.
+    /// Sends a thread to the system call of the stubs, if it was stopped to make a system call
+    /// natively. Returns whether it is sent.
     fn is_sent_to_call(&mut self, thread: Pid) -> Result<bool, ControlError> {
         let Some(state) = self.threads.get(&thread) else { return Ok(false) };
         let Some(number) = state.area.filter(|_| state.request == Some(true)) else {
@@ -221,8 +226,8 @@ impl Tracer {
         Ok(true)
     }
 
-    /// Resumes a thread whose deferral is over, and defers signals for longer, if it has not executed anything, or waits
-    /// for the translator. Returns whether it does.
+    /// Resumes a thread whose deferral is over, and defers signals for longer, if it has not
+    /// executed anything, or waits for the translator. Returns whether it does.
     fn is_prolonged(&mut self, thread: Pid, deferral: &Deferral) -> Result<bool, ControlError> {
         let state = self.threads.get(&thread);
         let has_request = state.is_some_and(|one| one.request.is_some());
@@ -238,8 +243,9 @@ impl Tracer {
         Ok(true)
     }
 
-    /// Whether a stopped thread has executed instructions of the program during a deferral, and does not wait for the
-    /// translator. In loops that write nothing to the ring, it may be at the same place.
+    /// Whether a stopped thread has executed instructions of the program during a deferral, and
+    /// does not wait for the translator. In loops that write nothing to the ring, it may be at the
+    /// same place.
     fn has_run(&self, thread: Pid, deferral: &Deferral) -> Result<bool, ControlError> {
         let area = self.threads.get(&thread).and_then(|one| one.area);
         if area.is_some_and(|number| self.shared.rings.areas.area(number).is_asking()) {
@@ -249,8 +255,8 @@ impl Tracer {
         Ok(used >= RUN_NS || self.place(thread)? != deferral.place)
     }
 
-    /// The registers of a thread that is about to make a system call, with these original registers, as they are where the
-    /// call begins. `None` if there is no system call any more.
+    /// The registers of a thread that is about to make a system call, with these original
+    /// registers, as they are where the call begins. `None` if there is no system call any more.
     fn in_call(&self, thread: Pid, original: &user_regs_struct) -> Option<user_regs_struct> {
         let mut code = [0; MAX_CALL_BYTES as usize];
         let stopped = self.process.thread_at_event(thread);
@@ -270,9 +276,10 @@ impl Tracer {
         })
     }
 
-    /// Whether a thread with these registers makes a system call that starts a thread or a process which is reported. The
-    /// kernel makes no such call while a signal is to be delivered (Linux, `copy_process`), so the signal stays blocked, and
-    /// what is started gets the program's mask at its first stop.
+    /// Whether a thread with these registers makes a system call that starts a thread or a process
+    /// which is reported. The kernel makes no such call while a signal is to be delivered (Linux,
+    /// `copy_process`), so the signal stays blocked, and what is started gets the program's mask at
+    /// its first stop.
     fn starts(&self, thread: Pid, registers: &user_regs_struct) -> bool {
         let flags = match registers.orig_rax.cast_signed() {
             libc::SYS_fork | libc::SYS_vfork => 0,
@@ -295,11 +302,13 @@ impl Tracer {
         self.deferrals.iter().find(|(_, one)| one.is_starting).map(|(thread, _)| *thread)
     }
 
-    /// Ends the deferrals of a process whose threads were stopped, and corrects what threads have started meanwhile.
+    /// Ends the deferrals of a process whose threads were stopped, and corrects what threads have
+    /// started meanwhile.
     pub fn end_deferrals(&mut self) -> Result<(), ControlError> {
         let deferrals = self.deferrals.clone();
         for (thread, deferral) in deferrals {
-            // The number of one that has ended may be that of a thread which has executed another program.
+            // The number of one that has ended may be that of a thread which has executed another
+            // program.
             match self.process.threads.contains_key(&thread) {
                 true => super::unless_ended(self.end_deferral(thread))?,
                 false => self.forget_deferral(thread),

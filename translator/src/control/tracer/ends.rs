@@ -13,18 +13,21 @@ use super::{Tracer, unless_ended};
 
 /// What leaving a process has led to.
 pub enum Left {
-    /// It goes on natively. These threads did not stop, and are traced until they do or this program ends.
+    /// It goes on natively. These threads did not stop, and are traced until they do or this
+    /// program ends.
     Detached(BTreeSet<Pid>),
-    /// It has ended, or has executed another program, which is reported later. Events that were received meanwhile.
+    /// It has ended, or has executed another program, which is reported later. Events that were
+    /// received meanwhile.
     Ending(Vec<Status>),
 }
 
 impl Tracer {
-    /// Stops all threads, moves them out of the cache, removes the shared memory and detaches. Children that were started
-    /// meanwhile are in [`Process::forked`], at their first stop.
+    /// Stops all threads, moves them out of the cache, removes the shared memory and detaches.
+    /// Children that were started meanwhile are in [`Process::forked`], at their first stop.
     ///
-    /// A thread that executes original code and is blocked in a system call need not stop: in vfork(2), for a child that
-    /// shares its memory. Others are left if signals end the wait for them: as if the controller had been killed.
+    /// A thread that executes original code and is blocked in a system call need not stop: in
+    /// vfork(2), for a child that shares its memory. Others are left if signals end the wait for
+    /// them: as if the controller had been killed.
     ///
     /// # Errors
     /// [`ControlError`] if threads cannot be stopped. Those that are in the cache stay there.
@@ -77,8 +80,9 @@ impl Tracer {
         uses_cache
     }
 
-    /// If all threads are at the start or end of a system call, or within one, none can remove the shared memory. One of
-    /// them then continues until it has made its call, or is interrupted in it.
+    /// If all threads are at the start or end of a system call, or within one, none can remove the
+    /// shared memory. One of them then continues until it has made its call, or is interrupted in
+    /// it.
     fn finish_call(&mut self) -> Result<(), PtraceError> {
         let is_at_call = |state: &StopState| state.signal() == Some(SignalNumber::SYSTEM_CALL);
         let threads = &self.process.threads;
@@ -118,7 +122,8 @@ impl Tracer {
         Ok(at_event.set_registers(registers)?)
     }
 
-    /// Removes the shared memory, if a thread can make system calls. What cannot be removed stays, and is not used.
+    /// Removes the shared memory, if a thread can make system calls. What cannot be removed stays,
+    /// and is not used.
     fn unmap(&mut self) {
         if let Ok(mut stopped) = self.process.stopped()
             && stopped.enter_handlers(|_| false).is_ok()

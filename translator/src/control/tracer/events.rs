@@ -1,4 +1,5 @@
-//! Handles what a thread of the process reports: system calls, stops, new threads and children, its end.
+//! Handles what a thread of the process reports: system calls, stops, new threads and children, its
+//! end.
 
 use std::sync::atomic::Ordering;
 
@@ -52,8 +53,9 @@ impl Tracer {
         }
     }
 
-    /// Adds a new thread of the process at its first stop. A new process, which comes here only if children are not
-    /// followed, goes on natively, as it was started. Returns whether the event is to be handled.
+    /// Adds a new thread of the process at its first stop. A new process, which comes here only if
+    /// children are not followed, goes on natively, as it was started. Returns whether the event is
+    /// to be handled.
     fn is_adopted(&mut self, thread: Pid, status: Status) -> Result<bool, ControlError> {
         let signal = match status {
             Status::Exited(..) | Status::Signaled(..) => {
@@ -72,8 +74,8 @@ impl Tracer {
                 self.enter(thread)?;
             }
             if StopState::reported(status) == StopState::GroupStop {
-                // The thread may have made system calls since then, and its process may have been continued. It reports
-                // again how it is stopped.
+                // The thread may have made system calls since then, and its process may have been
+                // continued. It reports again how it is stopped.
                 continue_to_stop(thread)?;
                 return Ok(false);
             }
@@ -139,7 +141,8 @@ impl Tracer {
         self.continue_thread(thread, None)
     }
 
-    /// A thread is stopped because it is new, because that was requested, or after a job-control stop.
+    /// A thread is stopped because it is new, because that was requested, or after a job-control
+    /// stop.
     fn handle_stop(&mut self, thread: Pid) -> Result<(), ControlError> {
         if let Some((number, is_call)) = self.take_request(thread)
             && self.shared.rings.areas.area(number).is_asking()
@@ -155,8 +158,8 @@ impl Tracer {
         self.continue_thread(thread, None)
     }
 
-    /// Stops the threads that the translator has handed over, and those whose deferral is over. Adds threads for which there
-    /// is an area now.
+    /// Stops the threads that the translator has handed over, and those whose deferral is over.
+    /// Adds threads for which there is an area now.
     pub fn serve_requests(&mut self) -> Result<(), ControlError> {
         self.admit_waiting()?;
         self.interrupt_deferrals();
@@ -208,7 +211,8 @@ impl Tracer {
         Ok(())
     }
 
-    /// The process has executed another program, natively: only its first thread is left, which stays stopped.
+    /// The process has executed another program, natively: only its first thread is left, which
+    /// stays stopped.
     fn handle_exec(&mut self, thread: Pid) -> Result<(), ControlError> {
         let caller = self.threads.iter().find(|(_, one)| one.call.is_some() && one.area.is_some());
         let caller = caller.map_or(thread, |(caller, _)| *caller);

@@ -1,4 +1,5 @@
-//! Maps areas and arenas in the process when they are needed, by a thread that is stopped for another reason.
+//! Maps areas and arenas in the process when they are needed, by a thread that is stopped for
+//! another reason.
 
 use std::collections::VecDeque;
 
@@ -9,8 +10,9 @@ use super::super::error::ControlError;
 use super::super::growth::has_ended;
 use super::Tracer;
 
-/// Lets a stopped thread, which is at no signal, make system calls for the controller. Other threads go on. `pending`: gets
-/// what the thread reports meanwhile. If its process is stopped meanwhile, the thread stops again when it is resumed.
+/// Lets a stopped thread, which is at no signal, make system calls for the controller. Other
+/// threads go on. `pending`: gets what the thread reports meanwhile. If its process is stopped
+/// meanwhile, the thread stops again when it is resumed.
 pub(super) fn with_thread<T>(
     process: &mut Process,
     pending: &mut VecDeque<Status>,
@@ -39,7 +41,8 @@ pub(super) fn with_thread<T>(
 }
 
 impl Tracer {
-    /// Maps an arena if one is needed. If that is not possible, threads run natively for which there is no space.
+    /// Maps an arena if one is needed. If that is not possible, threads run natively for which
+    /// there is no space.
     pub(super) fn map_arena(&mut self, thread: Pid) -> Result<(), ControlError> {
         let Some(near) = self.shared.translation().take_wanted() else { return Ok(()) };
         let mapped = mappings(self.process.pid)?;

@@ -1,8 +1,10 @@
-//! Locks the memory of the program, and not that of the controller, when the program locks all of its memory (mlockall(2)).
+//! Locks the memory of the program, and not that of the controller, when the program locks all of
+//! its memory (mlockall(2)).
 //!
-//! The kernel would lock everything that is mapped, and fill it with pages. So the thread makes another call instead, which
-//! only says what is to be done with memory that is mapped later, and then locks each mapping of the program (mlock2(2)). The
-//! result is that of the program's call: memory that cannot be filled is no error in either case.
+//! The kernel would lock everything that is mapped, and fill it with pages. So the thread makes
+//! another call instead, which only says what is to be done with memory that is mapped later, and
+//! then locks each mapping of the program (mlock2(2)). The result is that of the program's call:
+//! memory that cannot be filled is no error in either case.
 //!
 //! A program that may not lock that much gets the error of its own call.
 
@@ -23,7 +25,8 @@ const LOCK_ON_FAULT: u64 = 1;
 /// `CAP_IPC_LOCK` (capabilities(7)).
 const CAN_LOCK: u32 = 14;
 
-/// Whether the processes's limits and rights let it lock this many bytes: those of the first user namespace count.
+/// Whether the processes's limits and rights let it lock this many bytes: those of the first user
+/// namespace count.
 fn may_lock(pid: Pid, bytes: u64) -> bool {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
     let limits = read("limits").unwrap_or_default();
@@ -63,8 +66,8 @@ impl Tracer {
         Ok(all)
     }
 
-    /// A thread with these registers is about to make a system call. If it locks all memory, makes it make another call.
-    /// Returns what the call needs then.
+    /// A thread with these registers is about to make a system call. If it locks all memory, makes
+    /// it make another call. Returns what the call needs then.
     pub(super) fn begin_lock(
         &self,
         thread: Pid,
@@ -81,8 +84,8 @@ impl Tracer {
         Ok(need)
     }
 
-    /// A thread has made another call than `mlockall` with these flags: locks the program's memory. Returns the registers
-    /// that the thread has after its own call, which are set.
+    /// A thread has made another call than `mlockall` with these flags: locks the program's memory.
+    /// Returns the registers that the thread has after its own call, which are set.
     pub(super) fn lock_all(
         &mut self,
         thread: Pid,

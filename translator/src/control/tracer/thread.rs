@@ -19,7 +19,8 @@ use crate::monitor::Finished;
 /// Most bytes of the instruction of a system call.
 pub(super) const MAX_CALL_BYTES: u64 = 15;
 
-/// Instructions that raise a signal behind themselves, and do nothing else: `int3`, `int 3`, `int1`.
+/// Instructions that raise a signal behind themselves, and do nothing else: `int3`, `int 3`,
+/// `int1`.
 const TRAPS: [&[u8]; 3] = [&[0xcc], &[0xcd, 3], &[0xf1]];
 const LONGEST_TRAP: usize = 2;
 
@@ -40,21 +41,23 @@ pub struct Thread {
     pub paused_at: u64,
     /// Whether it was stopped to be made native, and is about to make a system call.
     pub request: Option<bool>,
-    /// Its processor time when it was added, and when it became native in code that is not translated, with the address of
-    /// that code.
+    /// Its processor time when it was added, and when it became native in code that is not
+    /// translated, with the address of that code.
     pub processor_ns: u64,
     pub native_since: Option<(RunAddr, u64)>,
     /// Whether it had executed such code before that.
     pub had_run_natively: bool,
     /// Whether it has executed code that is not translated since it was in the cache.
     pub has_run_natively: bool,
-    /// Address of the system call at the end of the last block, if the thread became native only for that.
+    /// Address of the system call at the end of the last block, if the thread became native only
+    /// for that.
     pub only_call: Option<u64>,
     /// The base of `fs` that is noted in its ring.
     pub fs_base: Option<u64>,
     /// When it was stopped last before the delivery of a signal.
     pub signal_at: Option<Instant>,
-    /// Whether it was moved to the abort handler of a restartable sequence, from which it runs natively.
+    /// Whether it was moved to the abort handler of a restartable sequence, from which it runs
+    /// natively.
     pub has_aborted: bool,
     /// Whether it was taken out of a group-stop for some steps, and has to stop again.
     pub has_left_group_stop: bool,
@@ -62,7 +65,8 @@ pub struct Thread {
     pub is_returning: bool,
 }
 
-/// Processor time of a thread in nanoseconds (Linux, `Documentation/scheduler/sched-stats.rst`); 0 if it has ended.
+/// Processor time of a thread in nanoseconds (Linux, `Documentation/scheduler/sched-stats.rst`); 0
+/// if it has ended.
 pub(super) fn processor_time(pid: Pid, thread: Pid) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/schedstat"));
     let first = text.ok().and_then(|text| text.split_whitespace().next()?.parse().ok());
@@ -70,7 +74,8 @@ pub(super) fn processor_time(pid: Pid, thread: Pid) -> u64 {
 }
 
 impl Tracer {
-    /// A thread of the process, with an area if there is a free one. `can_call`: whether it can map an area.
+    /// A thread of the process, with an area if there is a free one. `can_call`: whether it can map
+    /// an area.
     pub fn add_thread(&mut self, thread: Pid, can_call: bool) {
         let number = self.shared.rings.free_area();
         let number = number.filter(|number| self.is_area_mapped(*number, thread, can_call));
@@ -104,7 +109,8 @@ impl Tracer {
         }
     }
 
-    /// A thread has ended, or is native for good: its ring is read to the end. `pointer`: the ring's pointer, if known.
+    /// A thread has ended, or is native for good: its ring is read to the end. `pointer`: the
+    /// ring's pointer, if known.
     pub fn finish_ring(&mut self, thread: Pid, pointer: Option<u64>) {
         let Some(state) = self.threads.get_mut(&thread) else { return };
         if let Some(number) = state.area.take() {
@@ -117,8 +123,9 @@ impl Tracer {
         }
     }
 
-    /// Takes the request for which a thread was interrupted: the number of its area, and whether it is about to make a
-    /// system call. If the thread is not made native now, the translator sees its request again.
+    /// Takes the request for which a thread was interrupted: the number of its area, and whether it
+    /// is about to make a system call. If the thread is not made native now, the translator sees
+    /// its request again.
     pub fn take_request(&mut self, thread: Pid) -> Option<(usize, bool)> {
         let state = self.threads.get_mut(&thread)?;
         let (area, is_call) = (state.area?, state.request.take()?);
@@ -126,8 +133,9 @@ impl Tracer {
         Some((area, is_call))
     }
 
-    /// Moves a stopped native thread into the cache, if its next instruction is translated; otherwise it stays native. The
-    /// next block is noted as a start, unless the thread has made nothing but the last block's system call.
+    /// Moves a stopped native thread into the cache, if its next instruction is translated;
+    /// otherwise it stays native. The next block is noted as a start, unless the thread has made
+    /// nothing but the last block's system call.
     pub fn enter(&mut self, thread: Pid) -> Result<(), ControlError> {
         let registers = self.process.thread_at_event(thread).registers()?;
         let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
@@ -197,8 +205,9 @@ impl Tracer {
         Ok(())
     }
 
-    /// Lets a thread continue: in the cache, or natively until its next system call. A stop that was requested before is
-    /// requested again, because another stop has cancelled it (Linux, `ptrace_stop`).
+    /// Lets a thread continue: in the cache, or natively until its next system call. A stop that
+    /// was requested before is requested again, because another stop has cancelled it (Linux,
+    /// `ptrace_stop`).
     pub fn continue_thread(
         &self,
         thread: Pid,
@@ -216,7 +225,8 @@ impl Tracer {
         Ok(())
     }
 
-    /// Makes a thread in the cache native, only to make the system call at the end of its block, which is at `call`.
+    /// Makes a thread in the cache native, only to make the system call at the end of its block,
+    /// which is at `call`.
     pub fn become_native_for_call(
         &mut self,
         thread: Pid,
@@ -231,8 +241,8 @@ impl Tracer {
         Ok(())
     }
 
-    /// Where a thread that is stopped before the delivery of a signal became native, if it is still at that instruction or has
-    /// only executed a trap there: it has accessed nothing natively.
+    /// Where a thread that is stopped before the delivery of a signal became native, if it is still
+    /// at that instruction or has only executed a trap there: it has accessed nothing natively.
     pub fn raised_at(&self, thread: Pid) -> Result<Option<RunAddr>, ControlError> {
         let native_since = self.threads.get(&thread).and_then(|state| state.native_since);
         let Some((at, _)) = native_since else { return Ok(None) };
@@ -248,7 +258,8 @@ impl Tracer {
         Ok((is_read && TRAPS.contains(&&*bytes)).then_some(at))
     }
 
-    /// A thread leaves the instruction at which it became native by a signal, without having executed anything there.
+    /// A thread leaves the instruction at which it became native by a signal, without having
+    /// executed anything there.
     pub fn discount_raised(&mut self, thread: Pid, at: Option<RunAddr>) {
         let Some((state, at)) = self.threads.get_mut(&thread).zip(at) else { return };
         state.native_since = None;
@@ -256,8 +267,9 @@ impl Tracer {
         self.shared.translation().discount_native(at);
     }
 
-    /// Moves a thread that has left the cache within a restartable sequence to the abort handler: the kernel has seen it
-    /// outside of the sequence, and does not abort it. Returns whether it was moved.
+    /// Moves a thread that has left the cache within a restartable sequence to the abort handler:
+    /// the kernel has seen it outside of the sequence, and does not abort it. Returns whether it
+    /// was moved.
     fn abort_sequence_at(&self, thread: Pid, address: RunAddr) -> Result<bool, ControlError> {
         let abort = self.shared.translation().abort_of(address);
         match abort.zip(sequence_area(thread)) {
@@ -266,7 +278,8 @@ impl Tracer {
         }
     }
 
-    /// Records that a thread in the cache becomes native with these original registers, which are set.
+    /// Records that a thread in the cache becomes native with these original registers, which are
+    /// set.
     pub fn become_native(
         &mut self,
         thread: Pid,

@@ -1,7 +1,8 @@
-//! Lets new threads wait at their first stop while no area is free, as long as areas of ended threads are still being read.
+//! Lets new threads wait at their first stop while no area is free, as long as areas of ended
+//! threads are still being read.
 //!
-//! The area of an ended thread is free when the monitor has read its ring to the end. A thread that started before that would
-//! run natively, and not be counted.
+//! The area of an ended thread is free when the monitor has read its ring to the end. A thread that
+//! started before that would run natively, and not be counted.
 
 use std::sync::atomic::Ordering;
 

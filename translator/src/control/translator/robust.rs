@@ -1,7 +1,8 @@
-//! A word that the kernel marks when the calling thread dies (set_robust_list(2), Linux, `exit_robust_list`).
+//! A word that the kernel marks when the calling thread dies (set_robust_list(2), Linux,
+//! `exit_robust_list`).
 //!
-//! Memory layout: `struct robust_list_head` with a circular list of one `struct robust_list`, both in private memory.
-//! The word is at `futex_offset` from that entry.
+//! Memory layout: `struct robust_list_head` with a circular list of one `struct robust_list`, both
+//! in private memory. The word is at `futex_offset` from that entry.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -27,7 +28,8 @@ pub struct Robust {
 }
 
 impl Robust {
-    /// Stores the number of the calling thread in a word, which the kernel marks when the thread dies.
+    /// Stores the number of the calling thread in a word, which the kernel marks when the thread
+    /// dies.
     pub fn register(word: &AtomicU32) -> Self {
         let entry = Box::into_raw(Box::new(Entry { next: std::ptr::null() }));
         let futex_offset = (word.as_ptr() as isize).wrapping_sub(entry as isize) as libc::c_long;
@@ -38,8 +40,8 @@ impl Robust {
         let thread = nix::unistd::gettid().as_raw().cast_unsigned();
         let mut before: *const libc::c_void = std::ptr::null();
         let mut bytes = 0usize;
-        // SAFETY: the kernel writes two words that outlive the call, and stores the address of the new list, which is
-        // freed only after another list is set.
+        // SAFETY: the kernel writes two words that outlive the call, and stores the address of the
+        // new list, which is freed only after another list is set.
         unsafe {
             libc::syscall(libc::SYS_get_robust_list, 0, &raw mut before, &raw mut bytes);
             libc::syscall(libc::SYS_set_robust_list, head, size_of::<Head>());
@@ -51,8 +53,8 @@ impl Robust {
     /// Clears the word: nobody answers any more.
     pub fn unregister(self, word: &AtomicU32) {
         word.store(0, Ordering::SeqCst);
-        // SAFETY: the earlier list is that of the C library, which lives as long as the thread. The allocations are not
-        // used any more.
+        // SAFETY: the earlier list is that of the C library, which lives as long as the thread. The
+        // allocations are not used any more.
         unsafe {
             libc::syscall(libc::SYS_set_robust_list, self.before, size_of::<Head>());
             drop(Box::from_raw(self.head));

@@ -1,4 +1,5 @@
-//! An instruction cache with sets of equal size; in each, the line that was not used for the longest time is replaced.
+//! An instruction cache with sets of equal size; in each, the line that was not used for the
+//! longest time is replaced.
 
 /// Size and shape of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,8 +14,8 @@ const MOST_BYTES: u64 = 64 << 20;
 const MOST_WAYS: u64 = 64;
 
 impl Geometry {
-    /// A cache of this size, with sets of this many lines of this size. `None` if the size of a line or the number of sets
-    /// is no power of two, or something is too large.
+    /// A cache of this size, with sets of this many lines of this size. `None` if the size of a
+    /// line or the number of sets is no power of two, or something is too large.
     pub fn new(size_bytes: u64, ways: u64, line_bytes: u64) -> Option<Self> {
         let fits = (1..=MOST_BYTES).contains(&size_bytes) && (1..=MOST_WAYS).contains(&ways);
         let set = ways.checked_mul(line_bytes).filter(|set| *set > 0)?;
@@ -68,8 +69,8 @@ impl ICache {
         }
     }
 
-    /// Fetches the lines of some bytes. `end`: address after the last one. Returns their number, and how many were not
-    /// in the cache.
+    /// Fetches the lines of some bytes. `end`: address after the last one. Returns their number,
+    /// and how many were not in the cache.
     pub fn fetch(&mut self, start: u64, end: u64) -> (u64, u64) {
         let (first, last) = (start >> self.line_shift, end.wrapping_sub(1) >> self.line_shift);
         let mut misses = 0;
@@ -94,7 +95,8 @@ impl ICache {
 mod tests {
     use super::*;
 
-    /// Whether the last line is in the cache: fewer than `ways` others of its set were used since its last use.
+    /// Whether the last line is in the cache: fewer than `ways` others of its set were used since
+    /// its last use.
     fn is_hit(lines: &[u64], sets: u64, ways: usize) -> bool {
         let (last, before) = lines.split_last().unwrap();
         let Some(at) = before.iter().rposition(|one| one == last) else { return false };

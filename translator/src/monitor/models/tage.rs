@@ -1,15 +1,15 @@
-//! A predictor after TAGE (Seznec and Michaud, 2006): tables of tagged counters that are chosen by the address and by ever
-//! more of the last outcomes. The prediction is that of the longest history whose entry has the right tag, otherwise that
-//! of a table of two-bit counters.
+//! A predictor after TAGE (Seznec and Michaud, 2006): tables of tagged counters that are chosen by
+//! the address and by ever more of the last outcomes. The prediction is that of the longest history
+//! whose entry has the right tag, otherwise that of a table of two-bit counters.
 //!
 //! | table | entries | history | entry |
 //! |---|---|---|---|
 //! | base | 8,192 | none | counter of 2 bits |
 //! | 1 to 4 | 1,024 each | 5, 15, 44, 128 outcomes | counter of 3 bits, tag of 9 bits, usefulness of 2 bits |
 //!
-//! It is simpler than published ones: there is no correction of new entries, no loop predictor, and the history has only
-//! outcomes of conditional jumps. After a misprediction one entry with a longer history is taken, if it is not useful;
-//! otherwise all of those become less useful.
+//! It is simpler than published ones: there is no correction of new entries, no loop predictor, and
+//! the history has only outcomes of conditional jumps. After a misprediction one entry with a
+//! longer history is taken, if it is not useful; otherwise all of those become less useful.
 
 /// Tagged tables, and how many outcomes each uses.
 const LENGTHS: [usize; 4] = [5, 15, 44, 128];

@@ -46,7 +46,8 @@ impl Tally {
         Sums { blocks, edges, inner_edges }
     }
 
-    /// Adds the executions of blocks, and the transfers within paths. The numbers of a path's parts precede its own.
+    /// Adds the executions of blocks, and the transfers within paths. The numbers of a path's parts
+    /// precede its own.
     fn executions(
         &self,
         totals: &[Total],

@@ -1,11 +1,13 @@
 //! Attributes the time of threads to the numbers that they have written.
 //!
-//! A chunk states in which time it was filled. That time is distributed over some of its numbers, in proportion to the
-//! instructions that they stand for. One number is chosen at random from each of equal parts of the chunk: a loop whose length
-//! divides that of a part would otherwise show always the same of its numbers. Reading a chunk takes the time of about
-//! 260,000 numbers, and this that of a few hundred.
+//! A chunk states in which time it was filled. That time is distributed over some of its numbers,
+//! in proportion to the instructions that they stand for. One number is chosen at random from each
+//! of equal parts of the chunk: a loop whose length divides that of a part would otherwise show
+//! always the same of its numbers. Reading a chunk takes the time of about 260,000 numbers, and
+//! this that of a few hundred.
 //!
-//! So instructions of a chunk count as equally fast. Times of code whose numbers fill chunks of its own are exact.
+//! So instructions of a chunk count as equally fast. Times of code whose numbers fill chunks of its
+//! own are exact.
 
 use super::super::code::Numbered;
 use super::super::table::Table;
@@ -50,7 +52,8 @@ impl Times {
         self.numbers.get(number as usize).map_or(0, |(_, ticks)| *ticks)
     }
 
-    /// A random number below a limit (Marsaglia, *Xorshift RNGs*; Lemire, *Fast Random Integer Generation in an Interval*).
+    /// A random number below a limit (Marsaglia, *Xorshift RNGs*; Lemire, *Fast Random Integer
+    /// Generation in an Interval*).
     fn below(&mut self, limit: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -74,8 +77,8 @@ impl Times {
 }
 
 impl Tally {
-    /// Attributes the ticks in which a chunk was filled to its numbers. `count`: how many it has; `number_at`: reads one of
-    /// them.
+    /// Attributes the ticks in which a chunk was filled to its numbers. `count`: how many it has;
+    /// `number_at`: reads one of them.
     pub fn add_time(&mut self, ticks: u64, count: u64, number_at: impl Fn(u64) -> u32) {
         let parts = count.min(SAMPLES as u64);
         let mut samples = [0; SAMPLES];
@@ -95,7 +98,8 @@ mod tests {
     use super::super::Recording;
     use super::*;
 
-    /// Blocks of one, two and three instructions, and a superblock of the first two: its part and the whole.
+    /// Blocks of one, two and three instructions, and a superblock of the first two: its part and
+    /// the whole.
     fn numbered(known: u32) -> Vec<Numbered> {
         let block = |instructions: u64| {
             let start = RunAddr(0x1000 * instructions);
@@ -138,7 +142,8 @@ mod tests {
     #[test]
     fn samples_of_a_long_chunk_are_fair() {
         let mut tally = tally();
-        // A quarter of the numbers stands for three times as many instructions, with a period that divides all parts.
+        // A quarter of the numbers stands for three times as many instructions, with a period that
+        // divides all parts.
         let number_at = |place: u64| if place.is_multiple_of(4) { 3 } else { 1 };
         for _ in 0..1000 {
             tally.add_time(1000, 1 << 18, number_at);

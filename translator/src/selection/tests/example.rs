@@ -1,9 +1,10 @@
 //! The example of the paper, reconstructed.
 //!
-//! The 18 accesses of the published example were not available. The block below is a reconstruction that has all the
-//! properties that are known of it: 18 accesses with 8 representatives, accesses 9 and 11 equal and with displacement
-//! -0xc or -0x14, the traced representatives and both accuracies at 50 % and in chunks of 16 bytes, and the order of
-//! choice at 100 %. The scores of single accesses are those of the reconstruction.
+//! The 18 accesses of the published example were not available. The block below is a reconstruction
+//! that has all the properties that are known of it: 18 accesses with 8 representatives, accesses 9
+//! and 11 equal and with displacement -0xc or -0x14, the traced representatives and both accuracies
+//! at 50 % and in chunks of 16 bytes, and the order of choice at 100 %. The scores of single
+//! accesses are those of the reconstruction.
 
 use hmtt_probe::address::RunAddr;
 use iced_x86::IcedError;

@@ -1,5 +1,5 @@
-//! Compares expressions with addresses that a small interpreter computes: equal expressions have equal addresses, and
-//! those at distance zero are less than a chunk apart.
+//! Compares expressions with addresses that a small interpreter computes: equal expressions have
+//! equal addresses, and those at distance zero are less than a chunk apart.
 
 use iced_x86::code_asm::{CodeAssembler, CodeLabel, ptr, qword_ptr};
 use iced_x86::{IcedError, code_asm::AsmRegister64, code_asm::registers::gpr64};

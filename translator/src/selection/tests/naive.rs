@@ -1,4 +1,5 @@
-//! Compares selections with a second implementation, which follows the description of the method step by step.
+//! Compares selections with a second implementation, which follows the description of the method
+//! step by step.
 
 use iced_x86::Register;
 
@@ -53,7 +54,8 @@ fn classes(accesses: &[Access]) -> Vec<Class> {
     classes
 }
 
-/// The average distance in units of 1/2520, so that averages over up to 10 others are whole numbers.
+/// The average distance in units of 1/2520, so that averages over up to 10 others are whole
+/// numbers.
 fn average(classes: &[Class], one: usize, chunk: u64) -> u32 {
     let mut distances = Vec::new();
     for (other, (expression, _)) in classes.iter().enumerate() {

@@ -13,7 +13,8 @@ use hmtt_format::access_trace::Accuracy;
 /// Most bytes of a program that are examined.
 const MAX_CODE: usize = 1 << 20;
 
-/// Calls a function with the blocks of code, one behind the other. What is not translated is left out.
+/// Calls a function with the blocks of code, one behind the other. What is not translated is left
+/// out.
 fn for_each_block(start: u64, code: &[u8], mut call: impl FnMut(Block)) {
     let mut at = 0;
     while at < code.len() {

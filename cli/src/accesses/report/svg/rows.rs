@@ -9,7 +9,8 @@ use super::{Frame, TOP, words};
 pub const HEIGHT: f64 = 30.0;
 /// Most letters of a name, which fit beside each other.
 const LETTERS: usize = 90;
-/// Where the text stands, below which are the descenders of letters, and the bar begins and ends, as parts of a row.
+/// Where the text stands, below which are the descenders of letters, and the bar begins and ends,
+/// as parts of a row.
 const TEXT: f64 = 0.36;
 const BAR: [f64; 2] = [0.53, 0.9];
 

@@ -1,4 +1,5 @@
-//! Attaches to processes with their children, detaches from them and kills the controller: all continue.
+//! Attaches to processes with their children, detaches from them and kills the controller: all
+//! continue.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,7 +14,8 @@ use crate::monitor::hmtt_monitor;
 use crate::tag::build;
 use crate::wait_for;
 
-/// Attaches to a process with its children until `end` has been called. Returns whether that process still ran.
+/// Attaches to a process with its children until `end` has been called. Returns whether that
+/// process still ran.
 fn attach(program: &mut Child, file: &Path, end: impl FnOnce(Pid)) -> bool {
     let mut command = hmtt_monitor(&["attach", "-f", "--overwrite", "-o"]);
     command.arg(file).arg(program.id().to_string()).stderr(Stdio::piped());
@@ -83,7 +85,8 @@ fn wait_for_program(monitor: &mut Child) {
     });
 }
 
-/// Sends a signal to the controller some time after it has started the program. Returns what the processes have written, to their end.
+/// Sends a signal to the controller some time after it has started the program. Returns what the
+/// processes have written, to their end.
 fn output_after(words: &[&str], file: &Path, signal: Signal, after: Duration) -> String {
     let mut command = hmtt_monitor(&["run", "-f", "--overwrite", "-o"]);
     command.arg(file).arg("--").args(words).stdout(Stdio::piped()).stderr(Stdio::null());

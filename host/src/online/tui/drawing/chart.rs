@@ -41,7 +41,8 @@ impl View {
     }
 }
 
-/// Rounds `value` up to 1, 2 or 5 times a power of 10, so that the axis does not change with every value.
+/// Rounds `value` up to 1, 2 or 5 times a power of 10, so that the axis does not change with every
+/// value.
 fn ceiling(value: f64) -> f64 {
     let mut step = 1.0;
     while step < 1e18 {

@@ -69,7 +69,8 @@ impl Bench {
         self.shared.memory.read(self.chunk(number) + chunk::STATE).any()
     }
 
-    /// Contents of the log in order: `e` events, `d` dropped, `x` damaged, `i` interrupted, each with a count.
+    /// Contents of the log in order: `e` events, `d` dropped, `x` damaged, `i` interrupted, each
+    /// with a count.
     fn finish(mut self) -> Vec<(char, u64)> {
         self.drain.finish(&self.shared, &SHAPE, &mut self.writer);
         self.writer.finish(Ending::Detached).unwrap();
@@ -293,7 +294,8 @@ proptest! {
         let calls = bench.writer.calls.len() as u64;
         prop_assert!(calls <= numbers);
         let events: u64 = bench.finish().iter().filter(|(kind, _)| *kind != 'd').map(|one| one.1).sum();
-        // Each check takes what fits into the chunks, once; a false value in a field is one piece of damage.
+        // Each check takes what fits into the chunks, once; a false value in a field is one piece
+        // of damage.
         prop_assert!(events <= (looks + 2) * SHAPE.chunks * (SHAPE.capacity() + 2) + 3);
     }
 }

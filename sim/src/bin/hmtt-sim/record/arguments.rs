@@ -20,24 +20,27 @@ pub struct RecordArguments {
         trailing_var_arg = true
     )]
     pub program: Vec<OsString>,
-    /// Accesses of a program in a file: a trace of `hmtt trace run`, lines `R|W,ADDRESS,SIZE`, or the output of valgrind's
-    /// lackey; `-` is standard input
+    /// Accesses of a program in a file: a trace of `hmtt trace run`, lines `R|W,ADDRESS,SIZE`, or
+    /// the output of valgrind's lackey; `-` is standard input
     ///
-    /// In lines, addresses are virtual and hexadecimal, and sizes are bytes; plain or gzip. For lackey: valgrind
-    /// --tool=lackey --trace-mem=yes --log-file=FILE PROGRAM.
+    /// In lines, addresses are virtual and hexadecimal, and sizes are bytes; plain or gzip. For
+    /// lackey: valgrind --tool=lackey --trace-mem=yes --log-file=FILE PROGRAM.
     #[arg(long, value_name = "FILE")]
     pub accesses: Option<PathBuf>,
     /// End the recording after this many accesses; the program goes on without being recorded
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "NUMBER")]
     pub limit: Option<u64>,
-    /// Recording to write, NAME.cmd or NAME.cmd.gz; its list of accesses is NAME.truth or NAME.truth.gz
+    /// Recording to write, NAME.cmd or NAME.cmd.gz; its list of accesses is NAME.truth or
+    /// NAME.truth.gz
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// One cache, as l1=32K,8,64,lru: its place, size, ways, size of a line, replacement; once for each
+    /// One cache, as l1=32K,8,64,lru: its place, size, ways, size of a line, replacement; once for
+    /// each
     ///
-    /// The place is l1 to l4 on the way of data, or i1 for instructions beside l1; without i1, l1 is for both. The
-    /// replacement is lru, tree-plru, random or random:SEED. `,inclusive` at the end removes what the cache evicts
-    /// from those before it. [default: i1=32K,8,64,lru l1=32K,8,64,lru l2=256K,8,64,lru l3=8M,16,64,lru]
+    /// The place is l1 to l4 on the way of data, or i1 for instructions beside l1; without i1, l1
+    /// is for both. The replacement is lru, tree-plru, random or random:SEED. `,inclusive` at the
+    /// end removes what the cache evicts from those before it. [default: i1=32K,8,64,lru
+    /// l1=32K,8,64,lru l2=256K,8,64,lru l3=8M,16,64,lru]
     #[arg(long, value_name = "CACHE", conflicts_with = "no_caches")]
     pub cache: Vec<PlacedCache>,
     /// Make every access to memory
@@ -70,7 +73,8 @@ pub struct RecordArguments {
 }
 
 impl RecordArguments {
-    /// Returns the machine that the options describe. `has_fetches`: whether the processor may fetch instructions.
+    /// Returns the machine that the options describe. `has_fetches`: whether the processor may
+    /// fetch instructions.
     pub fn machine(&self, has_fetches: bool) -> Result<MachineConfiguration> {
         let MachineConfiguration { levels, instructions, .. } = MachineConfiguration::default();
         let (levels, instructions) = match (self.no_caches, &self.cache[..]) {

@@ -1,9 +1,9 @@
 //! Records the accesses of a program while it runs from the code cache of `hmtt-translator`.
 //!
-//! The monitor's thread decodes what the program's threads write, and makes their accesses on the simulated machine.
-//! Threads whose rings are full wait for it, so memory does not grow with the length of the run. At the limit, and if the
-//! recording cannot be continued, the program is released, and goes on in its original code. This process then only waits
-//! for it.
+//! The monitor's thread decodes what the program's threads write, and makes their accesses on the
+//! simulated machine. Threads whose rings are full wait for it, so memory does not grow with the
+//! length of the run. At the limit, and if the recording cannot be continued, the program is
+//! released, and goes on in its original code. This process then only waits for it.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -38,7 +38,8 @@ use super::session::Session;
 use super::{MISSING, Prepared, report};
 use crate::FAILED;
 
-/// Longest time between two checks whether the program has ended; its end is reported by a signal, too.
+/// Longest time between two checks whether the program has ended; its end is reported by a signal,
+/// too.
 const TICK: Duration = Duration::from_secs(1);
 
 /// What is known of a program that is recorded.
@@ -57,8 +58,8 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a program until it ends, and records its accesses. Returns the exit status; a signal that has ended the program
-/// ends this process, too.
+/// Runs a program until it ends, and records its accesses. Returns the exit status; a signal that
+/// has ended the program ends this process, too.
 pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<ExitCode> {
     let prepared = Prepared::new(arguments, false)?;
     let memory = prepared.memory.clone();
@@ -139,8 +140,8 @@ fn options(signals: SigSet) -> Options {
     }
 }
 
-/// Waits until the program ends, which is no longer followed. Returns its exit status, or the signal that has ended it. A
-/// signal to this process ends it.
+/// Waits until the program ends, which is no longer followed. Returns its exit status, or the
+/// signal that has ended it. A signal to this process ends it.
 fn wait_for_end(pid: Pid, signals: SigSet) -> Result<i32, SignalNumber> {
     let mut waited = signals;
     waited.add(Signal::SIGCHLD);

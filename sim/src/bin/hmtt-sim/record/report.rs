@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::arguments::RecordArguments;
 use super::session::Recorded;
 
-/// Prints what was recorded, as the options say. `missing`: what is missing, a sentence for each reason.
+/// Prints what was recorded, as the options say. `missing`: what is missing, a sentence for each
+/// reason.
 pub fn print(
     arguments: &RecordArguments,
     recorded: &Recorded,

@@ -1,4 +1,5 @@
-//! Makes the accesses of a program on the simulated machine, up to a limit, and completes the recording.
+//! Makes the accesses of a program on the simulated machine, up to a limit, and completes the
+//! recording.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -43,7 +44,8 @@ pub struct Recorded {
 }
 
 impl Session {
-    /// Creates the files, and starts the machine. `shows_progress`: whether there is a place for a line of progress.
+    /// Creates the files, and starts the machine. `shows_progress`: whether there is a place for a
+    /// line of progress.
     pub fn new(
         arguments: &RecordArguments,
         paths: &RecordingPaths,

@@ -13,10 +13,12 @@ use crate::access_trace::table::reader::{Row, Rows};
 use crate::table::TableError;
 use crate::table::parquet::{CheckedFile, Values, catch_panic, open};
 
-/// Longest name accepted, in bytes. A dictionary holds a long text once, but every row can refer to it.
+/// Longest name accepted, in bytes. A dictionary holds a long text once, but every row can refer to
+/// it.
 const MOST_NAME_BYTES: usize = 1 << 16;
 
-/// Whether a Parquet file is a table of the accesses of a program: it has addresses of instructions, and no clocks.
+/// Whether a Parquet file is a table of the accesses of a program: it has addresses of
+/// instructions, and no clocks.
 ///
 /// # Errors
 /// [`TableError`]: it cannot be read, or is no Parquet file.
@@ -27,7 +29,8 @@ pub fn is_of_program(file: &File) -> Result<bool, TableError> {
     Ok(has("pc") && !has("clock"))
 }
 
-/// A reader of Parquet files that [`ParquetWriter`](super::ParquetWriter) wrote, or that have the same columns in any order.
+/// A reader of Parquet files that [`ParquetWriter`](super::ParquetWriter) wrote, or that have the
+/// same columns in any order.
 pub struct ParquetRows {
     file: SerializedFileReader<CheckedFile>,
     next_group: usize,
@@ -139,7 +142,8 @@ impl Columns {
         })
     }
 
-    /// Advances to the next row; false at the end of the group, where the addresses of instructions end.
+    /// Advances to the next row; false at the end of the group, where the addresses of instructions
+    /// end.
     fn advance(&mut self) -> Result<bool, TableError> {
         let more = self.pc.advance()?;
         self.thread.advance()?;

@@ -78,7 +78,8 @@ impl Tracks {
         lengths
     }
 
-    /// Joins the tracks with fewest accesses, so that at most so many are left besides those of all others.
+    /// Joins the tracks with fewest accesses, so that at most so many are left besides those of all
+    /// others.
     fn join_smallest(&mut self, most: usize) {
         let sum = |columns: &Columns<Count>| columns.iter().map(|(_, count)| count.0).sum::<u64>();
         let own = self.tracks.iter().filter(|((.., group), _)| group.is_some());
@@ -103,7 +104,8 @@ impl Tracks {
         name.chars().take(MOST_LETTERS).collect()
     }
 
-    /// Writes the tracks with most accesses as counters: accesses in each slice. Each memory and thread is a process.
+    /// Writes the tracks with most accesses as counters: accesses in each slice. Each memory and
+    /// thread is a process.
     ///
     /// # Errors
     /// The output cannot be written.

@@ -5,7 +5,8 @@ use crate::decode::rules::tests::check;
 
 const BOTH: [bool; 2] = [false, true];
 
-/// Calls `with` for each combination of the claims of cards, runs and parked traces, and of the frame's content.
+/// Calls `with` for each combination of the claims of cards, runs and parked traces, and of the
+/// frame's content.
 fn each_claim(mut with: impl FnMut(Claim, Claim, Claim, Content)) {
     for card in Claim::ALL {
         for run in Claim::ALL {
@@ -59,8 +60,8 @@ fn only_a_claimant_gets_a_frame() {
     }
 }
 
-/// A parked trace is resumed only by a frame that continues it: a copy or a late frame would not show that the card still
-/// sends.
+/// A parked trace is resumed only by a frame that continues it: a copy or a late frame would not
+/// show that the card still sends.
 #[test]
 fn copies_and_late_frames_resume_no_parked_trace() {
     for claims in all() {
@@ -86,8 +87,8 @@ fn a_frame_that_fits_nothing_waits_or_is_a_stray() {
     }
 }
 
-/// Nothing but an exactly continued parked trace, or a run that may be a repetition after a restart, takes a frame from a
-/// card that it fits at least as well.
+/// Nothing but an exactly continued parked trace, or a run that may be a repetition after a
+/// restart, takes a frame from a card that it fits at least as well.
 #[test]
 fn a_card_keeps_a_frame_that_it_fits_best() {
     for claims in all().iter().filter(|claims| claims.prefers_card()) {

@@ -1,9 +1,9 @@
-//! Tracks overlaps: stretches of time in which several threads have open functions, by the earliest and the latest
-//! times of their starts and ends.
+//! Tracks overlaps: stretches of time in which several threads have open functions, by the earliest
+//! and the latest times of their starts and ends.
 //!
-//! Accesses in an overlap are not counted for any function, though functions stay open across it. A function that
-//! stops in an overlap stopped to own accesses when the overlap began. If the latest start of the overlap is not yet
-//! reached, the function is kept as a possible owner until it is.
+//! Accesses in an overlap are not counted for any function, though functions stay open across it. A
+//! function that stops in an overlap stopped to own accesses when the overlap began. If the latest
+//! start of the overlap is not yet reached, the function is kept as a possible owner until it is.
 
 use std::collections::VecDeque;
 

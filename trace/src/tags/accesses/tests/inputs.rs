@@ -58,8 +58,8 @@ fn plain(actions: &[Action]) -> (BTreeMap<Owner, u64>, u64) {
     (accesses, unmatched)
 }
 
-/// Writes a log of the threads' events in chunks of the given lengths; returns also the threads in the order in which
-/// they appear.
+/// Writes a log of the threads' events in chunks of the given lengths; returns also the threads in
+/// the order in which they appear.
 fn written(threads: &[Vec<TagEvent>], cuts: Vec<(usize, usize)>) -> (File, LogIndex, Vec<usize>) {
     let (mut file, mut index) = (tempfile::tempfile().unwrap(), LogIndex::default());
     let (mut places, mut offset, mut order) = (vec![0; threads.len()], 0, Vec::new());

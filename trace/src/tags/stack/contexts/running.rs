@@ -11,8 +11,8 @@ pub(super) struct RunningContext<N> {
     pub is_context: bool,
     pub outer: Option<Id>,
     pub origin: Option<Id>,
-    /// The group that was left at an entry above all frames. If the stack has moved, this group holds the entry's
-    /// caller.
+    /// The group that was left at an entry above all frames. If the stack has moved, this group
+    /// holds the entry's caller.
     pub before: Option<Id>,
 }
 

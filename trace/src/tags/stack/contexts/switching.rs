@@ -6,7 +6,8 @@ use crate::tags::stack::suspended::{Group, Id};
 use crate::tags::stack::{Call, Exit, Frame, Listener, above};
 
 impl<N: Copy> Stacks<N> {
-    /// If all calls of the context have returned, resumes the frames that called it or the context that it interrupted.
+    /// If all calls of the context have returned, resumes the frames that called it or the context
+    /// that it interrupted.
     #[cold]
     pub(super) fn resume_caller(&mut self, listener: &mut impl Listener<Note = N>) {
         while self.running.frames.is_empty() {
@@ -20,8 +21,9 @@ impl<N: Copy> Stacks<N> {
         }
     }
 
-    /// Removes all but the `kept` outermost frames of the running context. An event shows that the others do not run.
-    /// Frames near to the outer frames or to the event have ended; other frames may belong to another context.
+    /// Removes all but the `kept` outermost frames of the running context. An event shows that the
+    /// others do not run. Frames near to the outer frames or to the event have ended; other frames
+    /// may belong to another context.
     pub(super) fn leave(
         &mut self,
         kept: usize,
@@ -40,8 +42,8 @@ impl<N: Copy> Stacks<N> {
         None
     }
 
-    /// Suspends all but the `kept` outermost frames of the running context; if `kept` is 0, its outer frames too.
-    /// `is_context`: whether the frames are likely to run again.
+    /// Suspends all but the `kept` outermost frames of the running context; if `kept` is 0, its
+    /// outer frames too. `is_context`: whether the frames are likely to run again.
     pub(super) fn suspend(
         &mut self,
         kept: usize,
@@ -81,8 +83,8 @@ impl<N: Copy> Stacks<N> {
         self.resume_group(id, group, Some(place), listener);
     }
 
-    /// Makes a group the running context; frames further in than the index `place` stay suspended. False if the group
-    /// does not exist.
+    /// Makes a group the running context; frames further in than the index `place` stay suspended.
+    /// False if the group does not exist.
     pub(super) fn resume_group(
         &mut self,
         id: Id,
