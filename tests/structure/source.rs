@@ -223,8 +223,7 @@ fn files(folder: &Path, name: &str, path: Option<String>) -> (PathBuf, PathBuf) 
         let above = folder.parent().unwrap_or(folder).join(path);
         return (if within.is_file() { within } else { above }, inner);
     }
-    let alone = folder.join(format!("{name}.rs"));
-    if alone.is_file() { (alone, inner) } else { (inner.join("mod.rs"), inner) }
+    (folder.join(format!("{name}.rs")), inner)
 }
 
 fn is_name(token: &str) -> bool {
