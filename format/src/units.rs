@@ -23,6 +23,32 @@ impl PhysAddr {
         let address = u64::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'));
         address.map(PhysAddr)
     }
+
+    /// Returns the first byte of the page that has this address. `bytes`: size of a page; 0 counts
+    /// as 1.
+    ///
+    /// ```
+    /// # use hmtt_format::PhysAddr;
+    /// assert_eq!(PhysAddr(0x1234_5678).page(4096), PhysAddr(0x1234_5000));
+    /// ```
+    pub const fn page(self, bytes: u64) -> Self {
+        self.block(bytes)
+    }
+
+    /// Returns the first byte of the cache line that has this address. `bytes`: size of a line; 0
+    /// counts as 1.
+    ///
+    /// ```
+    /// # use hmtt_format::PhysAddr;
+    /// assert_eq!(PhysAddr(0x1234_5678).line(64), PhysAddr(0x1234_5640));
+    /// ```
+    pub const fn line(self, bytes: u64) -> Self {
+        self.block(bytes)
+    }
+
+    const fn block(self, bytes: u64) -> Self {
+        PhysAddr(if bytes == 0 { self.0 } else { self.0 - self.0 % bytes })
+    }
 }
 
 impl fmt::Display for PhysAddr {
@@ -44,7 +70,12 @@ pub enum Direction {
 impl Direction {
     /// The bit of this direction in every record: 0 for a read, 1 for a write.
     pub const fn bit(self) -> u64 {
-        matches!(self, Direction::Write) as u64
+        self.is_write() as u64
+    }
+
+    /// Whether the access is a write.
+    pub const fn is_write(self) -> bool {
+        matches!(self, Direction::Write)
     }
 
     /// Converts the bit of a record.
@@ -83,6 +114,13 @@ pub struct Access {
     /// Address of the first byte of the accessed burst or line.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::event::serialised::prefixed"))]
     pub address: PhysAddr,
+}
+
+impl Access {
+    /// Whether the access is a write.
+    pub const fn is_write(&self) -> bool {
+        self.direction.is_write()
+    }
 }
 
 impl fmt::Display for Access {
