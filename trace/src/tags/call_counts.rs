@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
-use super::hash::{FACTOR, FastMap};
+use super::hash::FastMap;
 use super::stack::{Call, Exit, Listener};
 use hmtt_format::tag_log::FunctionId;
 
@@ -78,6 +78,8 @@ struct Edge {
 
 /// Number of cached entries, a power of two.
 const RECENT: usize = 1024;
+/// 2^64 divided by the golden ratio, rounded to an odd number (Knuth, TAOCP 3, 6.4).
+const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A cache of recently found indices, by the hashes of their keys: most calls equal a recent call,
 /// and the cache is faster than a map. All threads share it, so the memory of a thread depends only
