@@ -154,7 +154,14 @@ fn event_on_base(mut event: Event, base: &TimeBase) -> Event {
         Event::Slice { length: SliceLength::Partial(length), .. } => {
             *length = Cycles(scaled(length.0 as f64) as u64);
         }
-        _ => {}
+        Event::Slice { length: SliceLength::Unknown { .. } | SliceLength::Whole(_), .. }
+        | Event::Access(_)
+        | Event::Tag { .. }
+        | Event::Mark { .. }
+        | Event::Fault { .. }
+        | Event::Interval { .. }
+        | Event::Count { .. }
+        | Event::HotPage { .. } => {}
     }
     if let Some(clock) = event.clock_mut() {
         *clock = base.clock(*clock);

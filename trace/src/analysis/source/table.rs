@@ -142,15 +142,20 @@ impl Table<'_> {
                 let accesses = u64::from(*reads) + u64::from(*writes);
                 self.slice_accesses = self.slice_accesses.saturating_add(accesses);
             }
-            Entry::Event(event) => {
-                let is_tag = matches!(event, Event::Tag { .. });
-                self.tags += u64::from(is_tag);
-                if is_tag || matches!(event, Event::Mark { .. }) {
-                    self.flush(memory);
-                    self.memories.item(memory, &Item::Event(*event));
-                }
+            Entry::Event(event @ (Event::Tag { .. } | Event::Mark { .. })) => {
+                self.tags += u64::from(matches!(event, Event::Tag { .. }));
+                self.flush(memory);
+                self.memories.item(memory, &Item::Event(*event));
             }
-            _ => {}
+            Entry::Event(
+                Event::Fault { .. }
+                | Event::Interval { .. }
+                | Event::Count { .. }
+                | Event::HotPage { .. },
+            )
+            | Entry::Gap(_)
+            | Entry::DdrClock(_)
+            | Entry::NoEnd => {}
         }
         Ok(())
     }

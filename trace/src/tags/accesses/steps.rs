@@ -130,7 +130,7 @@ impl Steps {
                 self.before = self.last;
                 to(self.last, Step::Restart);
             }
-            _ => {}
+            Item::Gap(_) | Item::Malformed { .. } | Item::DdrClock(_) | Item::NoEnd => {}
         }
     }
 
@@ -160,7 +160,10 @@ impl Steps {
             Event::Slice { reads, writes, .. } => {
                 self.found.counted_only += u64::from(reads) + u64::from(writes);
             }
-            _ => {}
+            Event::Fault { .. }
+            | Event::Interval { .. }
+            | Event::Count { .. }
+            | Event::HotPage { .. } => {}
         }
     }
 
