@@ -1,30 +1,34 @@
-//! How many accesses the recorded ones account for.
+//! Computes for how many accesses the addresses follow from the recorded ones.
 //!
-//! The measures are those of S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia, "Configurable
-//! and Efficient Memory Access Tracing via Selective Expression-based x86 Binary Instrumentation",
-//! MASCOTS 2016 (DOI 10.1109/MASCOTS.2016.69).
+//! The measures are taken from S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia,
+//! "Configurable and Efficient Memory Access Tracing via Selective Expression-based x86 Binary
+//! Instrumentation", MASCOTS 2016 (DOI 10.1109/MASCOTS.2016.69).
+//!
+//! Example: a block has four accesses, `[rax]`, `[rax]`, `[rax + 8]` and `[rbx]`, and only the
+//! first one is traced. The second access is equal to it. The third is not equal, but near. So
+//! `accesses` is 4, `traced` 1, `equal` 2 and `near` 1.
 
 use std::ops::AddAssign;
 
-/// Numbers of accesses: of one execution of a block, or of many executions of many blocks.
+/// Numbers of accesses of one execution of a block, or of many executions of many blocks.
 ///
-/// They are exact: `u128` holds the sum over 2^50 blocks, each with 2^14 accesses and 2^64
+/// The numbers are exact: `u128` holds the sum over 2^50 blocks, each with 2^14 accesses and 2^64
 /// executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accuracy {
     /// All accesses.
     pub accesses: u128,
-    /// Accesses that are traced.
+    /// Accesses that are traced (recorded).
     pub traced: u128,
-    /// Accesses that are traced or equal to one that is, so that their addresses are known.
+    /// Accesses that are traced, or equal to a traced access, so that their addresses are known.
     pub equal: u128,
-    /// Accesses that equal none, but whose expression is at distance zero from that of a traced
-    /// one, so that their chunks are probably known.
+    /// Accesses that are equal to no traced access, but whose expression is at distance zero from
+    /// the expression of a traced access. So their chunks of memory are probably known.
     pub near: u128,
 }
 
 impl Accuracy {
-    /// The accuracy of a number of executions of the same block.
+    /// Numbers for `executions` executions of the block whose numbers these are.
     #[must_use]
     pub fn times(self, executions: u64) -> Self {
         let executions = u128::from(executions);
@@ -42,9 +46,9 @@ impl Accuracy {
         ratio(self.equal, self.accesses)
     }
 
-    /// Alignment-Independent Accuracy, between 0 and 1: the share of accesses whose chunks are
-    /// known if no two expressions at distance zero are on different sides of a boundary between
-    /// chunks. `None` if there are no accesses.
+    /// Alignment-Independent Accuracy, between 0 and 1: the share of accesses whose chunks of
+    /// memory are known, assuming that no boundary between chunks separates two expressions at
+    /// distance zero. `None` if there are no accesses.
     pub fn alignment_independent(&self) -> Option<f64> {
         ratio(self.equal + self.near, self.accesses)
     }
@@ -54,16 +58,16 @@ impl Accuracy {
         ratio(self.traced, self.accesses)
     }
 
-    /// The payoff factor: Minimal Accuracy divided by the share of accesses that are traced. It is
-    /// the number of accesses that a traced one accounts for: 1 if every access is traced. `None`
-    /// if none is.
+    /// The payoff factor: Minimal Accuracy divided by the share of accesses that are traced. It
+    /// states how many accesses a traced access accounts for, and is 1 if every access is traced.
+    /// `None` if no access is traced.
     ///
     /// The paper uses a payoff factor too; its definition was not available and may differ.
     pub fn payoff(&self) -> Option<f64> {
         ratio(self.equal, self.traced)
     }
 
-    /// As [`payoff`](Self::payoff), of Alignment-Independent Accuracy.
+    /// The [payoff factor](Self::payoff), computed with Alignment-Independent Accuracy.
     pub fn alignment_independent_payoff(&self) -> Option<f64> {
         ratio(self.equal + self.near, self.traced)
     }

@@ -1,4 +1,8 @@
-//! The accesses of a block, or of a path of blocks, and how their addresses are found.
+//! Describes the accesses of a block or of a path of blocks, and computes their addresses from
+//! slots.
+//!
+//! Example: `mov rax, [rbx + 8]`, `mov [rbx], rcx`. The block has one slot, which contains `rbx`.
+//! The load is at [`Place::Slot`] with slot 0 plus 8, and the store at slot 0 plus 0.
 
 mod description;
 mod tail;
@@ -19,148 +23,149 @@ pub const MOST_PARTS: usize = 64;
 pub const MOST_SLOTS: usize = 1 << 10;
 /// Most derived values of a block or path.
 pub const MOST_DERIVED: usize = 1 << 13;
-/// Most accesses with lanes for each slot: readers compute up to 64 accesses of each.
+/// Most accesses with lanes for each slot. Readers compute up to 64 accesses of each.
 const MOST_LANES: usize = 16;
-/// Most slots and derived values for each access and each kept value, besides the masks and indexes
-/// of accesses.
+/// Most slots and derived values for each access and each kept value. Masks and indexes of accesses
+/// are not counted.
 pub const MOST_VALUES: usize = 8;
 
-/// How the address of an access is found.
+/// How the address of an access is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// It is an address in the program.
+    /// The address is a constant.
     Static(u64),
-    /// It is the value of a slot, or a value that is derived of slots, plus a constant.
+    /// The address is the value of a slot, or a derived value, plus a constant.
     Slot {
-        /// Index of the value: those of the block's slots come first, then those that it takes,
-        /// then the derived ones.
+        /// Index of the value: the block's slots come first, then the values that it takes, then
+        /// the derived values.
         slot: u16,
         /// The constant, in bytes.
         plus: i64,
     },
-    /// It has as many elements as a register has become smaller, one after the other.
+    /// The access has several elements, one after the other. Their number is the decrease of a
+    /// register.
     Elements {
-        /// Slots with the number of elements that are left, before and after the instruction.
+        /// Slots with the number of remaining elements, before and after the instruction.
         left: [u16; 2],
         /// Slot with the address of the first element.
         first: u16,
-        /// Slots with a pointer before and after the instruction, which has become larger or
-        /// smaller.
+        /// Slots with a pointer before and after the instruction. The pointer has increased or
+        /// decreased by the bytes of the elements.
         pointer: [u16; 2],
     },
-    /// It has several elements, of which some are accessed.
+    /// The access has several elements, of which only some may be accessed.
     Lanes(Lanes),
-    /// It cannot be found.
+    /// The address is not known.
     Unknown,
 }
 
-/// An access, and how its address is found.
+/// A recorded access, and how its address is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// Original address of its instruction.
+    /// Original address of the access's instruction.
     pub pc: u64,
-    /// Index of its instruction in the block or path.
+    /// Index of the access's instruction in the block or path.
     pub operation: u16,
-    /// Whether it reads or writes.
+    /// Whether the access reads or writes.
     pub direction: Direction,
-    /// Number of accesses of the block or path with its address, one of which is recorded. That
-    /// follows from the [others](BlockAccesses::others).
+    /// Number of accesses of the block or path with this address, including the recorded one. The
+    /// number follows from [`BlockAccesses::others`].
     pub represents: u16,
-    /// Number of bytes; of one element if there are several, and 0 if it is not known.
+    /// Number of bytes, of one element if there are several; 0 if it is not known.
     pub size: u32,
-    /// Whether it depends on other values than the address if memory is accessed.
+    /// Whether memory is accessed only under a condition that the address does not show.
     pub conditional: bool,
     /// Whether the base of `fs` is added to the address.
     pub adds_fs: bool,
-    /// Where it is.
+    /// Where the accessed memory is.
     pub place: Place,
 }
 
-/// A block of a path: what was executed if the path was left behind it.
+/// A block of a path. Its counts hold for an execution that leaves the path after this block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Part {
-    /// Number of the block.
+    /// Number of the block itself.
     pub block: u32,
-    /// Number of instructions of the path up to its end.
+    /// Number of instructions of the path up to the end of this block.
     pub instructions: u16,
-    /// Number of slots of the path up to its end.
+    /// Number of slots of the path up to the end of this block.
     pub slots: u16,
 }
 
-/// The accesses of a block, or of blocks that are executed one after the other, and how many slots
-/// they follow from.
+/// The accesses of a block or of a path of blocks, with the values from which their addresses
+/// follow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct BlockAccesses {
-    /// Original address of its first instruction.
+    /// Original address of the first instruction.
     pub start: u64,
-    /// Number of the function that contains its first instruction, from 1 on; 0 if it is not known.
+    /// Number of the function that contains the first instruction, from 1 on; 0 if it is not known.
     pub function: u32,
-    /// Number of its instructions.
+    /// Number of instructions.
     pub instructions: u16,
-    /// Number of its slots.
+    /// Number of slots.
     pub slots: u16,
-    /// Original bytes of its instructions, one after the other.
+    /// Original bytes of a block's instructions, one after the other; empty for a path.
     pub code: Vec<u8>,
-    /// Whether it takes values that another execution has kept.
+    /// The values that the block takes from another execution, if any.
     pub repeated: Repeated,
-    /// The values that are derived of its slots and of those that it takes, each of those before
-    /// it.
+    /// The values that are derived from slots, from taken values, and from earlier derived values.
     pub derived: Vec<Derived>,
-    /// The values that it keeps if it is executed as a whole.
+    /// The values that are kept if the block or path is executed completely.
     pub kept: Vec<Kept>,
-    /// Its accesses that are recorded, in program order.
+    /// The recorded accesses, in program order.
     pub accesses: Vec<Access>,
-    /// Its other accesses that might be recorded, in program order: those of the directions and
-    /// functions that are wanted.
+    /// The accesses that are not recorded, in program order, although their directions and
+    /// functions are wanted.
     pub others: Vec<Other>,
-    /// Of a path: its blocks. Each has a number, which is that of the path up to there.
+    /// The blocks of a path; empty for a block. Each entry has a number of its own, which stands
+    /// for an execution of the path up to the end of this block.
     pub parts: Vec<Part>,
 }
 
-/// An access that was made, or those to all elements of a string.
+/// An access that was made, or accesses to all elements of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Made {
-    /// Original address of its instruction.
+    /// Original address of the access's instruction.
     pub pc: u64,
-    /// Whether it reads or writes.
+    /// Whether the access reads or writes.
     pub direction: Direction,
-    /// Its virtual address, or that of the first element; `None` if it is not known.
+    /// Virtual address of the access, or of its first element; `None` if it is not known.
     pub address: Option<u64>,
-    /// Number of bytes; of one element if there are several, and 0 if it is not known.
+    /// Number of bytes, of one element if there are several; 0 if it is not known.
     pub size: u32,
-    /// Number of accesses that it represents, with itself. The others have its address, and may be
-    /// reads or writes of other sizes.
+    /// Number of accesses that this one represents, including itself. The represented accesses have
+    /// the same address, but may differ in direction and size.
     pub represents: u16,
     /// Number of elements, at least 1. An instruction that copies or compares strings accesses one
-    /// element of each in turn.
+    /// element of each string in turn.
     pub elements: u64,
     /// Whether each element is at a lower address than the one before it.
     pub is_down: bool,
-    /// Whether memory may not have been accessed.
+    /// Whether it is not known if memory was accessed.
     pub conditional: bool,
 }
 
 impl BlockAccesses {
-    /// How many numbers it has: one, or one for each part.
+    /// Count of numbers that the block or path has: one, or one for each part.
     pub fn numbers(&self) -> usize {
         self.parts.len().max(1)
     }
 
-    /// How many instructions and slots it has if it is executed up to the end of a part. A block is
-    /// one part.
+    /// Number of instructions and of slots in an execution up to the end of a part. A block has one
+    /// part.
     pub fn up_to(&self, part: usize) -> (u16, u16) {
         let whole = (self.instructions, self.slots);
         self.parts.get(part).map_or(whole, |part| (part.instructions, part.slots))
     }
 
-    /// Bytes of the slots.
+    /// Bytes of the slots of a complete execution.
     pub fn slot_bytes(&self) -> usize {
         usize::from(self.slots) * SLOT_BYTES
     }
 
-    /// Whether it has no more values than its accesses and what it keeps may need: all of them are
-    /// computed for each execution. Registers at the start of a path that may be repeated are
-    /// needed at most once each.
+    /// Whether the counts are within the limits. Readers compute all values for each execution, so
+    /// there must not be many more values than accesses and kept values may need. A path that may
+    /// be repeated needs each register at its start at most once.
     pub fn is_possible(&self) -> bool {
         let kept = self.kept.len().max(self.repeated.taken.into());
         let at_start = if kept > 0 { MOST_KEPT } else { 0 };
@@ -178,13 +183,14 @@ impl BlockAccesses {
             && usize::from(self.given()) + self.derived.len() <= most
     }
 
-    /// How many accesses it has that might be recorded.
+    /// Number of recorded and other accesses.
     pub fn all(&self) -> usize {
         self.accesses.len() + self.others.len()
     }
 
-    /// What some of its instructions account for, one after the other, if all before them were
-    /// executed, too. What is probably known of an access by one behind it counts where that is.
+    /// Accuracy of a range of instructions, if all instructions before the range were executed too.
+    /// An access of which the chunk follows from a later access counts at the instruction of the
+    /// later access.
     pub fn accuracy(&self, instructions: Range<usize>) -> Accuracy {
         let is_within = |operation: u16| instructions.contains(&usize::from(operation));
         let recorded = self.accesses.iter().filter(|one| is_within(one.operation)).count() as u128;
@@ -202,7 +208,7 @@ impl BlockAccesses {
         accuracy
     }
 
-    /// Index of the instruction behind which it is known what is known of an access. `None`: that
+    /// Index of the instruction after which the address or chunk of an access is known. `None`: it
     /// is never known.
     fn known_from(&self, other: &Other) -> Option<u16> {
         let of = |index: u16| self.accesses.get(usize::from(index)).map(|one| one.operation);
@@ -212,8 +218,7 @@ impl BlockAccesses {
         }
     }
 
-    /// Sets how many accesses each recorded one [represents](Access::represents), as the others
-    /// state it.
+    /// Sets [`Access::represents`] of each recorded access, according to the other accesses.
     pub fn count_represented(&mut self) {
         self.accesses.iter_mut().for_each(|access| access.represents = 1);
         for other in &self.others {
@@ -225,13 +230,13 @@ impl BlockAccesses {
         }
     }
 
-    /// How many values it has that are not derived: of slots, and those that it takes.
+    /// Number of values that are not derived: slots and taken values.
     pub fn given(&self) -> u16 {
         self.slots.saturating_add(self.repeated.taken)
     }
 
-    /// Adds values that another execution has kept to those of slots. Slots that are missing count
-    /// as 0.
+    /// Appends `kept`, the values that another execution has kept, to the slots in `values`.
+    /// Missing slots count as 0. Does nothing if the block takes no values.
     #[inline]
     pub fn take(&self, values: &mut Vec<u64>, kept: &[u64]) {
         if self.repeated.taken > 0 {
@@ -240,8 +245,8 @@ impl BlockAccesses {
         }
     }
 
-    /// Adds the first derived values to those of slots and those that were [taken](Self::take).
-    /// Those that are missing count as 0.
+    /// Appends the first `count` derived values to the slots and the [taken](Self::take) values in
+    /// `values`. Missing values count as 0.
     #[inline]
     pub fn derive(&self, values: &mut Vec<u64>, count: u16) {
         let Some(derived) = self.derived.get(..count.into()).filter(|some| !some.is_empty()) else {
@@ -253,13 +258,13 @@ impl BlockAccesses {
         }
     }
 
-    /// How many derived values some of its accesses need.
+    /// Number of derived values that a range of the recorded accesses needs.
     pub fn derived_for(&self, accesses: Range<usize>) -> u16 {
         let accesses = self.accesses.get(accesses).unwrap_or_default();
         self.derived_up_to(accesses.iter().flat_map(Access::values))
     }
 
-    /// How many derived values are needed to know those that are kept.
+    /// Number of derived values that the kept values need.
     pub fn derived_for_kept(&self) -> u16 {
         self.derived_up_to(self.kept.iter().map(|kept| kept.value))
     }
@@ -269,20 +274,21 @@ impl BlockAccesses {
         values.map(needed).max().unwrap_or(0).min(self.derived.len() as u16)
     }
 
-    /// The accesses that the block has made. `executed`: how many of its instructions were
-    /// executed. `slots`: the values of its slots, and those that are [derived](Self::derive) of
-    /// them. `fs`: the base of that segment.
+    /// Computes the accesses of one execution and passes them to `add`, in program order.
+    /// `executed`: number of executed instructions. `slots`: values of the slots, the taken values
+    /// and the values that are [derived](Self::derive) from them. `fs`: base of the segment `fs`.
     ///
-    /// Values that are missing count as 0. Numbers of elements that do not fit how far the pointer
-    /// has moved are forged, and count as 0, too. What accesses [represent](Made::represents) is
-    /// that of a whole execution.
+    /// Missing values count as 0. A number of elements that does not match the distance of the
+    /// pointer is forged, and also counts as 0. [`Made::represents`] is always the number for a
+    /// complete execution.
     #[inline]
     pub fn made(&self, executed: usize, slots: &[u64], fs: u64, mut add: impl FnMut(Made)) {
         self.made_by(0..self.accesses.len(), executed, slots, fs, |_, made| add(made));
     }
 
-    /// Those of some of its accesses, all of each instruction, with their indexes, as
-    /// [`made`](Self::made) does.
+    /// Computes the accesses of one execution as [`made`](Self::made) does, but only a range of the
+    /// recorded ones, and also passes their indexes. The range must contain all accesses of each
+    /// instruction in it.
     #[inline]
     pub fn made_by(
         &self,
@@ -327,7 +333,8 @@ impl BlockAccesses {
 }
 
 impl Access {
-    /// The values from which its address follows.
+    /// Indexes of the values from which the address follows. Of consecutive slots only the last one
+    /// is returned.
     fn values(&self) -> impl Iterator<Item = u16> {
         let (some, count) = match self.place {
             Place::Slot { slot, .. } => ([slot; 5], 1),
@@ -348,8 +355,8 @@ impl Access {
         some.into_iter().take(count)
     }
 
-    /// How many elements were accessed, by how many are left and by the pointer, each before and
-    /// after it. A forged number counts as 0.
+    /// Number of accessed elements. `before`, `after`: remaining elements. `from`, `to`: the
+    /// pointer. A forged number counts as 0.
     fn elements(&self, [before, after]: [u64; 2], [from, to]: [u64; 2]) -> u64 {
         let count = before.wrapping_sub(after);
         let distance = to.wrapping_sub(from) as i64;
@@ -357,7 +364,7 @@ impl Access {
         if after == NOT_BEGUN || !is_right { 0 } else { count }
     }
 
-    /// The access that was made. `value`: of a slot.
+    /// Computes the access that was made. `value`: returns the value with an index.
     #[inline]
     fn made(&self, value: &impl Fn(u16) -> u64, fs: u64, elements: u64) -> Made {
         let (address, is_down) = match self.place {
@@ -374,7 +381,7 @@ impl Access {
         Made { pc, direction, address, represents, size, elements, is_down, conditional }
     }
 
-    /// The accesses that were made to elements. `value`: of a slot.
+    /// Computes the accesses to elements of lanes. `value`: returns the value with an index.
     #[inline]
     fn made_of_lanes(
         &self,

@@ -1,28 +1,28 @@
-//! The header of a file, and of its chunks.
+//! Encodes and decodes the header of a file and the headers of its chunks.
 
 use super::{MAGIC, MOST_BYTES, VERSION};
 
 /// Bytes before the first chunk.
 pub const HEADER_BYTES: usize = 16;
-/// Bytes before the content of a chunk.
+/// Bytes of the header that precedes the content of a chunk.
 pub const CHUNK_HEADER_BYTES: usize = 20;
 
-/// What precedes the content of a chunk.
+/// Header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// Kind of its content.
+    /// Kind of the content, such as [`UNITS`](super::UNITS).
     pub kind: u32,
-    /// Number of the thread in the system.
+    /// Number of the thread in the system; 0 for chunks that belong to no thread.
     pub thread: u32,
-    /// Number of bytes that follow.
+    /// Number of bytes that follow the header.
     pub compressed: u32,
-    /// Number of bytes of the content.
+    /// Number of bytes of the content after decompression.
     pub bytes: u32,
-    /// CRC-32 of the bytes that follow.
+    /// CRC-32 of the bytes that follow the header.
     pub checksum: u32,
 }
 
-/// The first bytes of a file.
+/// The first bytes of a file. `flags`: 0 or [`CHOSEN`](super::CHOSEN).
 pub fn header(flags: u32) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(&MAGIC);
@@ -32,7 +32,7 @@ pub fn header(flags: u32) -> [u8; HEADER_BYTES] {
 }
 
 impl ChunkHeader {
-    /// Its bytes.
+    /// The encoded header, little-endian.
     pub fn to_bytes(self) -> [u8; CHUNK_HEADER_BYTES] {
         let ChunkHeader { kind, thread, compressed, bytes, checksum } = self;
         let mut all = [0; CHUNK_HEADER_BYTES];
@@ -44,11 +44,11 @@ impl ChunkHeader {
         all
     }
 
-    /// The header with these bytes; `None` if a size is not possible.
+    /// Decodes a header; `None` if it states a size above the limits.
     pub fn from_bytes(all: [u8; CHUNK_HEADER_BYTES]) -> Option<Self> {
         let number = |place: usize| u32::from_le_bytes(all.as_chunks::<4>().0[place]);
         let [kind, thread, compressed, bytes, checksum] = [0, 1, 2, 3, 4].map(number);
-        // A frame of zstd is not much larger than its content.
+        // A zstd frame is not much larger than its content.
         let is_possible = bytes as usize <= MOST_BYTES && compressed as usize <= 2 * MOST_BYTES;
         is_possible.then_some(ChunkHeader { kind, thread, compressed, bytes, checksum })
     }

@@ -1,12 +1,18 @@
-//! Values that follow from slots: what a block computes of registers that are in slots, and
-//! addresses memory with.
+//! Defines derived values: what a block computes from registers that are in slots, and then uses as
+//! addresses.
+//!
+//! Example: slot 0 contains `rax`, slot 1 contains `rcx`, and the block executes `movsxd rcx, ecx`,
+//! `lea rbx, [rax + rcx*4]`, `mov edx, [rbx + 8]`. Value 2 is value 1
+//! [sign-extended](Operation::SignExtended) from 32 bits, value 3 is the
+//! [product](Operation::Product) of value 2 and 4, and value 4 is the [sum](Operation::Sum) of the
+//! values 3 and 0. The address of the load is value 4 plus 8.
 //!
 //! | bytes of a derived value | |
 //! |---|---|
 //! | 1 | kind |
 //! | 1 | number, by kind |
-//! | 2 | index of the value from which it follows: those of slots come first, then the derived ones before it |
-//! | 8 | constant that is added to that value first, modulo 2^64 |
+//! | 2 | index of the source value: values of slots come first, then earlier derived values |
+//! | 8 | constant that is added to the source value before the operation, modulo 2^64 |
 //!
 //! | kind | | number | further bytes |
 //! |---|---|---|---|
@@ -20,59 +26,60 @@
 
 use super::take;
 
-/// What is computed. All of it is modulo 2^64.
+/// An operation on a value. All arithmetic is modulo 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Another value is added.
     Sum {
-        /// Its index.
+        /// Index of the other value.
         other: u16,
     },
-    /// It is multiplied by a constant.
+    /// The value is multiplied by a constant.
     Product {
         /// The factor.
         by: u64,
     },
-    /// The bits above the lowest ones are cleared.
+    /// The low `bits` bits are kept, and all bits above them are cleared.
     ZeroExtended {
-        /// How many bits are left, 1 to 63.
+        /// Number of bits that are kept, 1 to 63.
         bits: u8,
     },
-    /// The bits above the lowest ones become copies of the highest of these.
+    /// The low `bits` bits are kept, and all bits above them become copies of the highest kept bit.
     SignExtended {
-        /// How many bits are left, 1 to 63.
+        /// Number of bits that are kept, 1 to 63.
         bits: u8,
     },
-    /// It is shifted to the right, and zeros come from above.
+    /// The value is shifted to the right, and zeros are shifted in.
     ShiftedRight {
         /// By how many bits, 1 to 63.
         by: u8,
     },
-    /// It is shifted to the right, and copies of its highest bit come from above.
+    /// The value is shifted to the right, and copies of its highest bit are shifted in.
     ArithmeticallyShiftedRight {
         /// By how many bits, 1 to 63.
         by: u8,
     },
-    /// Some bits are cleared.
+    /// The bits outside of a mask are cleared.
     Masked {
-        /// The others.
+        /// Bits that are kept.
         mask: u64,
     },
 }
 
-/// A value that follows from one or two values before it.
+/// A value that is computed from one or two earlier values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Derived {
-    /// Index of the value from which it follows.
+    /// Index of the source value.
     pub of: u16,
-    /// A constant that is added to that first.
+    /// Constant that is added to the source value before the operation.
     pub plus: i64,
-    /// What is computed of the sum.
+    /// Operation on that sum.
     pub operation: Operation,
 }
 
 impl Operation {
-    /// What is computed of a value. `other`: another one by its index.
+    /// Applies the operation to `value`. `other`: returns the value with an index; only
+    /// [`Operation::Sum`] calls it.
     ///
     /// ```
     /// use hmtt_format::access_trace::Operation;
@@ -104,14 +111,14 @@ impl Operation {
 }
 
 impl Derived {
-    /// The value. `values`: those before it; missing ones count as 0.
+    /// Computes the value. `values`: all earlier values; a missing one counts as 0.
     #[inline]
     pub fn value(self, values: &[u64]) -> u64 {
         let at = |index: u16| values.get(usize::from(index)).copied().unwrap_or(0);
         self.operation.apply(at(self.of).wrapping_add(self.plus as u64), at)
     }
 
-    /// Indexes of the values from which it follows.
+    /// Indexes of the source values, twice the same one if there is only one.
     fn sources(self) -> [u16; 2] {
         match self.operation {
             Operation::Sum { other } => [self.of, other],
@@ -141,8 +148,8 @@ impl Derived {
         }
     }
 
-    /// The value that is described at the start of bytes, which are taken. `before`: how many
-    /// values precede it.
+    /// Parses a derived value and removes its bytes from the start of `bytes`. `before`: number of
+    /// earlier values. `None` if the bytes are invalid, or name a value that is not earlier.
     pub(super) fn parse(bytes: &mut &[u8], before: usize) -> Option<Self> {
         let [kind, number] = *take(bytes)?;
         let of = u16::from_le_bytes(*take(bytes)?);

@@ -1,15 +1,15 @@
-//! The functions of a program, and their descriptions in bytes.
+//! Encodes and decodes the functions of a program.
 //!
 //! All numbers are little-endian, and all text is UTF-8.
 //!
 //! | offset | bytes | |
 //! |---|---|---|
-//! | 0 | 8 | original address of its first instruction; 0 if it is not known |
-//! | 8 | 8 | number of its bytes; 0 if it is not known |
-//! | 16 | 2 | number of bytes of its name; 0 for code of a file outside of all functions that are known |
-//! | 18 | 2 | number of bytes of the path of its file; 0 if it is in none |
-//! | 20 | 2 | number of bytes of the build identifier of that file; 0 if it has none |
-//! | 22 | | its name, the path and the build identifier |
+//! | 0 | 8 | original address of the first instruction; 0 if it is not known |
+//! | 8 | 8 | size of the function in bytes; 0 if it is not known |
+//! | 16 | 2 | bytes of the name; 0 for code of a file outside of all known functions |
+//! | 18 | 2 | bytes of the path of the file; 0 if the function is in no file |
+//! | 20 | 2 | bytes of the build identifier of the file; 0 if there is none |
+//! | 22 | | the name, the path and the build identifier |
 
 use std::string::String;
 use std::vec::Vec;
@@ -19,19 +19,19 @@ use super::take;
 /// A function of the program, or code of a file that belongs to no known function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Function {
-    /// Original address of its first instruction in the process; 0 if it is not known.
+    /// Original address of the first instruction in the process; 0 if it is not known.
     pub start: u64,
-    /// Number of its bytes; 0 if it is not known.
+    /// Size of the function in bytes; 0 if it is not known.
     pub bytes: u64,
-    /// Its name; empty for code of a file outside of all functions that are known.
+    /// Name of the function; empty for code of a file outside of all known functions.
     pub name: String,
-    /// Path of its file when that was mapped; empty if it is in none.
+    /// Path of the file when it was mapped; empty if the function is in no file.
     pub path: String,
-    /// Build identifier of that file; empty if it has none.
+    /// Build identifier of the file; empty if there is none.
     pub build_id: Vec<u8>,
 }
 
-/// As much of a text as has at most 65535 bytes.
+/// The first bytes of a text, at most 65535. A character is not split.
 fn shortened(text: &str) -> &[u8] {
     let mut end = text.len().min(u16::MAX.into());
     while !text.is_char_boundary(end) {
@@ -41,7 +41,8 @@ fn shortened(text: &str) -> &[u8] {
 }
 
 impl Function {
-    /// Adds its description to bytes. Of texts that are too long the first 65535 bytes are added.
+    /// Appends the description to `bytes`. Names, paths and build identifiers are cut after 65535
+    /// bytes.
     pub fn write(&self, bytes: &mut Vec<u8>) {
         bytes.extend(self.start.to_le_bytes());
         bytes.extend(self.bytes.to_le_bytes());
@@ -51,8 +52,8 @@ impl Function {
         texts.iter().for_each(|text| bytes.extend(*text));
     }
 
-    /// The function that is described at the start of bytes, and the bytes after it. `None` if they
-    /// do not describe one.
+    /// Parses the function at the start of `bytes`. Returns the function and the bytes after it, or
+    /// `None` if the bytes are invalid.
     pub fn parse(mut bytes: &[u8]) -> Option<(Self, &[u8])> {
         let rest = &mut bytes;
         let start = u64::from_le_bytes(*take(rest)?);
@@ -68,7 +69,7 @@ impl Function {
         Some((Function { start, bytes: size, name, path, build_id }, bytes))
     }
 
-    /// Name of the file without its folders; empty if it is in none.
+    /// Name of the file without its folders; empty if the function is in no file.
     pub fn file_name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }

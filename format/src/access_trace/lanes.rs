@@ -1,21 +1,25 @@
-//! Accesses of which a mask chooses the elements, or a vector has their addresses: masked loads and
-//! stores, gathers and scatters.
+//! Describes accesses with several elements of which only some are accessed: masked loads and
+//! stores, gathers and scatters. A mask selects the elements, or a vector contains their addresses.
+//!
+//! Example: `vmaskmovps [rax], ymm1, ymm2` has 8 lanes and 8 elements of 4 bytes. If the mask in
+//! `ymm1` has set sign bits in the lanes 0, 2 and 3, the bytes 0 to 3 and 8 to 15 after `rax` are
+//! written.
 //!
 //! | bytes | |
 //! |---|---|
-//! | 2 | index of the value from which the address of the first element follows; [`NO_VALUE`] if that is a constant |
-//! | 8 | constant that is added to it |
+//! | 2 | index of the value from which the address of the first element follows; [`NO_VALUE`] if the address is a constant |
+//! | 8 | constant that is added to this value |
 //! | 2 | slot with the mask; [`NO_VALUE`] if all lanes are active |
-//! | 1 | number of the mask's bit for the first lane; others follow it |
+//! | 1 | number of the mask's bit for the first lane; the bits of the other lanes follow |
 //! | 1 | number of lanes, 1 to 64 |
 //! | 1 | number of elements, 1 to 64, which divides the number of lanes |
 //! | 1 | order of the elements: 0 [`Apart`](LaneOrder::Apart), 1 [`Packed`](LaneOrder::Packed), 2 and 3 [`Indexed`](LaneOrder::Indexed) |
 //!
-//! With [`Indexed`](LaneOrder::Indexed) follow:
+//! With [`Indexed`](LaneOrder::Indexed) these bytes follow:
 //!
 //! | bytes | |
 //! |---|---|
-//! | 2 | first of the slots with the indexes, one behind the other; each has 4 bytes with order 2, and 8 with order 3 |
+//! | 2 | first of the consecutive slots with the indexes; an index has 4 bytes with order 2, and 8 with order 3 |
 //! | 1 | factor of the indexes: 1, 2, 4 or 8 |
 //! | 1 | 1 if addresses are computed modulo 2^32, 0 otherwise |
 
@@ -23,16 +27,16 @@ use std::vec::Vec;
 
 use super::{SLOT_BYTES, take};
 
-/// Stands for no value in a description.
+/// Means "no value" in a description.
 pub const NO_VALUE: u16 = u16::MAX;
 
-/// The elements of an access, of which some are accessed.
+/// An access with several elements, of which only some may be accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lanes {
-    /// Index of the value from which the address of the first element follows, as that of a
-    /// [slot](super::Place::Slot). `None`: it is the constant.
+    /// Index of the value from which the address of the first element follows, as in
+    /// [`Place::Slot`](super::Place::Slot). `None`: the address is the constant.
     pub base: Option<u16>,
-    /// A constant that is added to it, in bytes.
+    /// Constant that is added to the value, in bytes.
     pub plus: i64,
     /// Slot with a bit for each lane, which is 1 if the lane is active. `None`: all lanes are
     /// active.
@@ -41,21 +45,22 @@ pub struct Lanes {
     pub first_bit: u8,
     /// Number of lanes.
     pub lanes: u8,
-    /// Number of elements. The element of lane n is n modulo this number, and it is accessed if one
-    /// of its lanes is active.
+    /// Number of elements. Lane n belongs to element n modulo this number. An element is accessed
+    /// if one of its lanes is active.
     pub elements: u8,
     /// Where the elements are.
     pub order: LaneOrder,
 }
 
-/// Where the elements are that are accessed.
+/// Where the accessed elements are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LaneOrder {
-    /// Each in its own place, one element after the other.
+    /// Each element has its own place, one element after the other.
     Apart,
-    /// One after the other, without places for elements that are not accessed.
+    /// The accessed elements are one after the other. Elements that are not accessed take no place.
     Packed,
-    /// Each where an index says, which is multiplied and added to the address of the first element.
+    /// Each element has an index, which is multiplied by the scale and added to the address of the
+    /// first element.
     Indexed {
         /// First of the slots with the indexes.
         slot: u16,
@@ -68,13 +73,13 @@ pub enum LaneOrder {
     },
 }
 
-/// The lowest bits.
+/// A mask of the lowest `count` bits.
 const fn low(count: u32) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }
 
 impl Lanes {
-    /// Number of slots that it alone needs, besides those of its address.
+    /// Number of slots for the mask and the indexes.
     pub fn own_slots(&self) -> usize {
         usize::from(self.mask.is_some()) + self.index_slots()
     }
@@ -88,7 +93,7 @@ impl Lanes {
         }
     }
 
-    /// Slots with its indexes.
+    /// Range of the slots with the indexes; empty if there are none.
     pub(super) fn indexes(&self) -> std::ops::Range<u16> {
         match self.order {
             LaneOrder::Indexed { slot, .. } => slot..slot.saturating_add(self.index_slots() as u16),
@@ -96,7 +101,8 @@ impl Lanes {
         }
     }
 
-    /// The last values of each kind from which its accesses follow.
+    /// Indexes of the base, of the mask and of the last slot with indexes. They are the highest of
+    /// their kind.
     pub(super) fn values(&self) -> [Option<u16>; 3] {
         let index = match self.order {
             LaneOrder::Indexed { slot, .. } => {
@@ -107,16 +113,21 @@ impl Lanes {
         [self.base, self.mask, index]
     }
 
-    /// Whether the mask and the indexes are in slots, of which there are so many.
+    /// Whether the access has slots of its own, and they are below `slots`, the number of slots of
+    /// the block.
     pub(super) fn fits(&self, slots: u16) -> bool {
         let [_, mask, index] = self.values();
         let is_slot = |value: Option<u16>| value.is_none_or(|value| value < slots);
         self.own_slots() > 0 && is_slot(mask) && is_slot(index)
     }
 
-    /// Passes on the address and the number of elements of each access. Elements one behind the
-    /// other are one access, unless they have indexes. `size`: bytes of an element. `value`: of a
-    /// slot or a derived value.
+    /// Calls `add` with the address and the number of elements of each access. Adjacent elements
+    /// are one access, unless they have indexes. `size`: bytes of an element. `value`: returns the
+    /// value of a slot or the derived value with an index.
+    ///
+    /// Example: elements of 4 bytes at 0x1000, of which the elements 0, 2 and 3 are accessed.
+    /// [`LaneOrder::Apart`] gives 1 element at 0x1000 and 2 elements at 0x1008,
+    /// [`LaneOrder::Packed`] 3 elements at 0x1000.
     #[inline]
     pub fn each(&self, size: u32, value: &impl Fn(u16) -> u64, mut add: impl FnMut(u64, u32)) {
         let base = self.base.map_or(0, value).wrapping_add(self.plus as u64);
@@ -154,7 +165,7 @@ impl Lanes {
         }
     }
 
-    /// The elements that are accessed, as bits.
+    /// The accessed elements, one bit for each.
     fn accessed(&self, value: &impl Fn(u16) -> u64) -> u64 {
         let all = low(self.lanes.into());
         let active = self.mask.map_or(all, |slot| value(slot) >> self.first_bit & all);
@@ -178,7 +189,8 @@ impl Lanes {
         }
     }
 
-    /// The lanes that are described at the start of bytes, which are taken.
+    /// Parses lanes and removes their bytes from the start of `bytes`. `None` if the bytes are
+    /// invalid.
     pub(super) fn parse(bytes: &mut &[u8]) -> Option<Self> {
         let value = |value: u16| (value != NO_VALUE).then_some(value);
         let base = value(u16::from_le_bytes(*take(bytes)?));

@@ -1,44 +1,44 @@
-//! Accesses that have the wanted direction and function but are not recorded, and what follows for
-//! each from a recorded one.
+//! Describes accesses that have the wanted direction and function but are not recorded, and what is
+//! known about each from a recorded access.
 //!
 //! | bytes | |
 //! |---|---|
-//! | 2 | index of its instruction in the block or path |
-//! | 2 | bits 0 to 12: index of a recorded access; bits 13 and 14: what follows from that: 0: the address; 1: probably the chunk; 2: nothing, and the index is 0 |
+//! | 2 | index of the access's instruction in the block or path |
+//! | 2 | bits 0 to 12: index of a recorded access; bits 13 and 14: what is known from it: 0: the address; 1: probably the chunk of memory; 2: nothing, and the index is 0 |
 
 use std::vec::Vec;
 
 use super::take;
 
-/// Most accesses of a block or path that are recorded, and most that are not.
+/// Most recorded accesses of a block or path, and most accesses that are not recorded.
 pub const MOST_ACCESSES: usize = 1 << INDEX_BITS;
 /// Bits of the index.
 const INDEX_BITS: u32 = 13;
 
-/// What is known of an access that is not recorded.
+/// What is known about an access that is not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Known {
-    /// It has the address of a recorded one, by index, which is not behind it.
+    /// The access has the address of the recorded access with this index, which precedes it or
+    /// belongs to the same instruction.
     Address(u16),
-    /// It is probably in the same chunk of memory as a recorded one, by index: the first one of
-    /// which that is so.
+    /// The access is probably in the same chunk of memory as the recorded access with this index,
+    /// the first one for which that holds.
     Chunk(u16),
-    /// Nothing.
+    /// Neither the address nor the chunk is known.
     Nothing,
 }
 
-/// An access that might have been recorded: it has the wanted direction, and its function is
-/// wanted.
+/// An access that is not recorded although it has the wanted direction and its function is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Other {
-    /// Index of its instruction in the block or path.
+    /// Index of the access's instruction in the block or path.
     pub operation: u16,
-    /// What is known of it.
+    /// What is known about the access.
     pub known: Known,
 }
 
 impl Other {
-    /// Adds it to bytes.
+    /// Appends the description of the access to `bytes`.
     pub(super) fn write(&self, bytes: &mut Vec<u8>) {
         let known = match self.known {
             Known::Address(index) => index,
@@ -49,7 +49,8 @@ impl Other {
         bytes.extend(known.to_le_bytes());
     }
 
-    /// The one at the start of bytes. `None` if there is none.
+    /// Parses a description and removes its bytes from the start of `bytes`. `None` if there is no
+    /// valid one.
     pub(super) fn parse(bytes: &mut &[u8]) -> Option<Self> {
         let [a, b, known @ ..] = *take::<4>(bytes)?;
         let known = u16::from_le_bytes(known);

@@ -1,38 +1,41 @@
-//! A region of the instructions of a thread, if only that was to be recorded.
+//! Describes the region of a thread's instructions to which a recording was limited.
 //!
-//! Instructions are counted as the thread executes them, from 0 on: those of executed blocks. A
-//! repeated string instruction is one, and one that a signal or fault has interrupted counts when
-//! it is executed to its end. The first and the last block in the file may be parts of blocks of
-//! the program.
+//! Instructions of executed blocks are counted as the thread executes them, from 0 on. A repeated
+//! string instruction counts once. An instruction that a signal or fault interrupts counts when it
+//! is executed to its end. The first and the last block in the file may be parts of blocks of the
+//! program.
+//!
+//! Example: with `skip` 1000 and `count` 50, the region consists of the instructions 1000 to 1049.
 
 use std::string::String;
 
 use super::take;
 
-/// What was to be recorded of a thread, and what was.
+/// The requested region of a thread, and the instructions that were recorded.
 ///
 /// | offset | bytes | |
 /// |---|---|---|
 /// | 0 | 8 | number of the thread in the system |
 /// | 8 | 8 | how many instructions were to be skipped |
-/// | 16 | 8 | how many were to be recorded behind them; all ones: all |
+/// | 16 | 8 | how many of the following instructions were to be recorded; all ones: all |
 /// | 24 | 8 | how many were skipped |
 /// | 32 | 8 | how many were recorded |
-/// | 40 | 8 | address of the instruction that the thread has executed behind the region; all ones if it is not known |
+/// | 40 | 8 | address of the instruction that the thread executed after the region; all ones if it is not known |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedRegion {
-    /// Number of the thread in the system. Of others, nothing was to be recorded.
+    /// Number of the thread in the system. Nothing was to be recorded of other threads.
     pub thread: u32,
     /// How many instructions were to be skipped.
     pub skip: u64,
-    /// How many instructions were to be recorded behind them; `None` for all.
+    /// How many of the following instructions were to be recorded; `None` for all.
     pub count: Option<u64>,
-    /// How many instructions were skipped: fewer only if the thread has executed no more.
+    /// How many instructions were skipped. This is less than `skip` only if the thread executed no
+    /// more instructions.
     pub skipped: u64,
     /// How many instructions were recorded.
     pub recorded: u64,
-    /// Address of the instruction that the thread has executed behind the region, if it is known.
-    /// It says whether a branch was taken.
+    /// Address of the instruction that the thread executed after the region, if it is known. It
+    /// shows whether a branch at the end of the region was taken.
     pub next: Option<u64>,
 }
 
@@ -52,7 +55,7 @@ impl RecordedRegion {
         all
     }
 
-    /// Parses a description; `None` if it is none.
+    /// Parses a description; `None` if the bytes are not a valid one.
     pub fn parse(mut bytes: &[u8]) -> Option<Self> {
         let mut number = || Some(u64::from_le_bytes(*take::<8>(&mut bytes)?));
         let thread = u32::try_from(number()?).ok()?;
@@ -63,13 +66,13 @@ impl RecordedRegion {
         bytes.is_empty().then_some(region)
     }
 
-    /// Whether all instructions of the region were recorded; of a region without an end at least
-    /// one.
+    /// Whether all instructions of the region were recorded. A region without an end is complete if
+    /// at least one instruction was recorded.
     pub fn is_complete(&self) -> bool {
         self.skipped == self.skip && self.recorded >= self.count.unwrap_or(1)
     }
 
-    /// What was asked for, as a clause.
+    /// The request, as a clause of a sentence.
     pub fn request_text(&self) -> String {
         let RecordedRegion { thread, skip, count, .. } = *self;
         match count {
@@ -82,7 +85,8 @@ impl RecordedRegion {
         }
     }
 
-    /// What is missing of the region, as a clause; `None` if nothing is.
+    /// The instructions of the region that are missing, as a clause of a sentence; `None` if none
+    /// are missing.
     pub fn missing_text(&self) -> Option<String> {
         let RecordedRegion { skip, count, skipped, recorded, .. } = *self;
         if self.is_complete() {

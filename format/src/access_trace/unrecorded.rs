@@ -1,40 +1,40 @@
-//! What has run natively although that was not asked for, and is not in a trace.
+//! Counts what ran natively without a request, so that its accesses are missing in a trace.
 
 use std::string::String;
 use std::vec::Vec;
 
 use super::take;
 
-/// How a process has gone on that was recorded.
+/// How a recorded process continued without being recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Continuation {
-    /// It has ended, or was left as that was asked for.
+    /// The process ended while it was recorded, or recording stopped on request.
     #[default]
     None,
-    /// It went on natively, because it did what a code cache cannot do, or could not be followed
-    /// any more.
+    /// The process continued natively: it did something that a code cache cannot do, or it could
+    /// not be followed any longer.
     Natively,
-    /// It has executed another program.
+    /// The process executed another program.
     Replaced,
 }
 
-/// Counts of what has run natively although that was not asked for.
+/// Counts of what ran natively without a request.
 ///
 /// | offset | bytes | |
 /// |---|---|---|
 /// | 0 | 8 | how often threads came to code that ran natively |
 /// | 8 | 8 | threads that ran natively, because there were too many |
 /// | 16 | 8 | child processes |
-/// | 24 | 8 | the [`Continuation`]: 0, 1 if it went on natively, 2 if it has executed another program |
+/// | 24 | 8 | the [`Continuation`]: 0 for none, 1 if the process continued natively, 2 if it executed another program |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unrecorded {
     /// How often threads came to code that ran natively.
     pub native_code: u64,
     /// Threads that ran natively, because there were too many.
     pub native_threads: u32,
-    /// Child processes, which are not recorded. That is no loss.
+    /// Child processes, which are not recorded. They do not count as a loss.
     pub children: u64,
-    /// How the process has gone on.
+    /// How the process continued after it was recorded.
     pub continuation: Continuation,
 }
 
@@ -58,7 +58,7 @@ impl Unrecorded {
         all
     }
 
-    /// Parses a description; `None` if it is none.
+    /// Parses a description; `None` if the bytes are not a valid one.
     pub fn parse(mut bytes: &[u8]) -> Option<Self> {
         let mut number = || Some(u64::from_le_bytes(*take::<8>(&mut bytes)?));
         let [native_code, native_threads, children] = [number()?, number()?, number()?];
@@ -73,7 +73,8 @@ impl Unrecorded {
         bytes.is_empty().then_some(all)
     }
 
-    /// Adds what was not recorded later.
+    /// Adds the counts of a later part of the recording. Its continuation replaces the earlier one,
+    /// unless it is [`Continuation::None`].
     pub fn add(&mut self, later: Self) {
         self.native_code = self.native_code.saturating_add(later.native_code);
         self.native_threads = self.native_threads.saturating_add(later.native_threads);
@@ -88,7 +89,7 @@ impl Unrecorded {
         Unrecorded { children: 0, ..*self } != Unrecorded::default()
     }
 
-    /// What is missing of the process itself, a clause for each reason.
+    /// Describes the losses of the process itself, one clause for each reason.
     pub fn missing(&self) -> Vec<String> {
         let Unrecorded { native_code, native_threads, continuation, .. } = *self;
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! The description of a block, or of a path of blocks, in bytes.
+//! Encodes and decodes the description of a block, or of a path of blocks.
 //!
 //! All numbers are little-endian.
 //!
@@ -8,29 +8,29 @@
 //! | 8 | 2 | number of instructions |
 //! | 10 | 2 | number of slots |
 //! | 12 | 2 | number of accesses |
-//! | 14 | 2 | number of bytes of the instructions of a block, 0 for a path |
+//! | 14 | 2 | number of bytes of a block's instructions, 0 for a path |
 //! | 16 | 2 | number of parts of a path, 0 for a block |
-//! | 18 | 2 | number of other accesses that might have been recorded, but were not chosen |
-//! | 20 | 4 | number of the function that contains its first instruction, from 1 on; 0 if it is not known |
-//! | 24 | 2 | number of values that are derived of others |
-//! | 26 | 4 | of a repeated path: number of the first one as a whole; 0 otherwise |
-//! | 30 | 2 | of a repeated path: number of values that it takes, which have the indexes behind those of slots; 0 otherwise |
-//! | 32 | 2 | number of values that it keeps |
+//! | 18 | 2 | number of other accesses, which have the wanted direction and function but are not recorded |
+//! | 20 | 4 | number of the function that contains the first instruction, from 1 on; 0 if it is not known |
+//! | 24 | 2 | number of derived values |
+//! | 26 | 4 | for a repeated path: number of the first path as a whole; 0 otherwise |
+//! | 30 | 2 | for a repeated path: number of values that it takes, whose indexes follow the indexes of its slots; 0 otherwise |
+//! | 32 | 2 | number of values that the block or path keeps |
 //! | 34 | | the bytes of the instructions, the parts, the [derived values](Derived), the [kept values](Kept), the accesses, and then the [others](Other) |
 //!
 //! | bytes of a part | |
 //! |---|---|
-//! | 4 | number of its block, which is described before |
-//! | 2 | number of instructions of the path up to its end |
-//! | 2 | number of slots of the path up to its end |
+//! | 4 | number of the block itself, whose description precedes this one |
+//! | 2 | number of instructions of the path up to the end of the block |
+//! | 2 | number of slots of the path up to the end of the block |
 //!
 //! | bytes of an access | |
 //! |---|---|
-//! | 8 | original address of its instruction |
-//! | 2 | index of its instruction |
-//! | 4 | number of bytes that are accessed; of one element if there are several, and 0 if it is not known |
-//! | 1 | bit 0: write; bit 1: conditional; bit 2: the base of `fs` is added; bits 4 to 6: where it is |
-//! | 8, 10, 10, 0 or more | where it is: 0: the address; 1: the index of a value in 2 bytes: those of slots come first, then those that are taken, then the derived ones, and what is added to it; 2: five numbers of slots, of a count before and after, of the first element, and of a pointer before and after; 3: not known; 4: [`Lanes`] |
+//! | 8 | original address of the access's instruction |
+//! | 2 | index of the access's instruction |
+//! | 4 | number of accessed bytes, of one element if there are several; 0 if it is not known |
+//! | 1 | bit 0: write; bit 1: conditional; bit 2: the base of `fs` is added; bit 3: 0; bits 4 to 7: kind of the [`Place`] |
+//! | 8, 10, 10, 0 or more | the place, by its kind: 0: an address in 8 bytes; 1: index of a value in 2 bytes (slots come first, then taken values, then derived values) and a constant that is added in 8 bytes; 2: five indexes of values in 2 bytes each: a count before and after, the first element, a pointer before and after; 3: not known; 4: [`Lanes`] |
 
 use super::{Access, BlockAccesses, MOST_PARTS, Part, Place};
 use crate::Direction;
@@ -40,7 +40,7 @@ use crate::access_trace::lanes::Lanes;
 use crate::access_trace::others::{Known, MOST_ACCESSES, Other};
 use crate::access_trace::take;
 
-/// Bytes before those of the instructions.
+/// Bytes before the instructions.
 const HEADER_BYTES: usize = 34;
 /// Bytes of a part.
 const PART_BYTES: usize = 8;
@@ -51,7 +51,7 @@ const ADDS_FS: u8 = 4;
 const PLACE_SHIFT: u8 = 4;
 
 impl BlockAccesses {
-    /// Adds its description to bytes.
+    /// Appends the description to `bytes`.
     pub fn write(&self, bytes: &mut Vec<u8>) {
         bytes.extend(self.start.to_le_bytes());
         let counts = [self.accesses.len(), self.code.len(), self.parts.len(), self.others.len()];
@@ -76,8 +76,8 @@ impl BlockAccesses {
         self.others.iter().for_each(|other| other.write(bytes));
     }
 
-    /// The block that is described at the start of bytes, and the bytes after it. `None` if they do
-    /// not describe one.
+    /// Parses the block at the start of `bytes`. Returns the block and the bytes after it, or
+    /// `None` if the bytes are invalid.
     pub fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
@@ -96,7 +96,7 @@ impl BlockAccesses {
         for _ in 0..number(16) {
             parts.push(Part::parse(take(&mut rest)?));
         }
-        // Each instruction of a block has a byte at least.
+        // Each instruction of a block has at least one byte.
         let has_code = usize::from(instructions) <= code.len() || !parts.is_empty();
         if !(has_code && are_ascending(&parts, instructions, slots)) {
             return None;
@@ -144,8 +144,8 @@ impl BlockAccesses {
         (block.is_possible() && block.has_valid_others()).then_some((block, rest))
     }
 
-    /// Whether the others are in program order, and the recorded accesses exist from which
-    /// something follows for them.
+    /// Whether the other accesses are in program order, and each recorded access that they name
+    /// exists and does not follow an access with its address.
     fn has_valid_others(&self) -> bool {
         let is_valid = |other: &Other| {
             let recorded = |index: u16| self.accesses.get(usize::from(index));
@@ -162,7 +162,7 @@ impl BlockAccesses {
     }
 }
 
-/// Whether each part ends behind the one before it, and the last one ends the path.
+/// Whether no part ends before the previous one, and the last part ends with the path.
 fn are_ascending(parts: &[Part], instructions: u16, slots: u16) -> bool {
     let ends = |part: &Part| (part.instructions, part.slots);
     let is_ascending = parts

@@ -1,13 +1,13 @@
-//! Describes the last instructions of one execution of a block, as a block of their own.
+//! Describes the last instructions of one execution of a block as a separate block.
 //!
 //! ```text
 //! block  slots a, b     derived c = a + 8   mov [a] | mov [c] | mov [b + 4]
 //! tail   slots c, b                                   mov [c] | mov [b + 4]
 //! ```
 //!
-//! The values that its accesses need become its slots, also those that were derived of slots of
-//! instructions before it. So only what is known of the one execution is needed, and nothing of the
-//! instructions that are left out.
+//! Each value that an access of the tail needs becomes a slot of the tail, even if it was derived
+//! from slots before the tail. So the tail needs no values of the instructions that are left out.
+//! It is valid for this one execution only.
 
 use std::vec::Vec;
 
@@ -15,17 +15,17 @@ use super::{Access, BlockAccesses, Place};
 use crate::access_trace::lanes::{LaneOrder, Lanes};
 use crate::access_trace::others::{Known, Other};
 
-/// The indexes of values that are kept, ascending.
+/// Indexes of the values that the tail needs, ascending.
 struct KeptValues(Vec<u16>);
 
 impl KeptValues {
-    /// The index that a value has among those that are kept.
+    /// The new index of a value, which must be needed.
     fn index(&self, value: u16) -> u16 {
         self.0.binary_search(&value).unwrap_or(0) as u16
     }
 
-    /// A place, whose values are slots now. Slots one behind the other stay so, because all of them
-    /// are kept.
+    /// The place with the new indexes of its values, which are slots now. Consecutive slots stay
+    /// consecutive, because all of them are needed.
     fn place(&self, place: Place) -> Place {
         let index = |value| self.index(value);
         match place {
@@ -51,16 +51,17 @@ impl KeptValues {
 }
 
 impl BlockAccesses {
-    /// The block of its instructions from `first` on, whose code begins at byte `offset` of its
-    /// code, and the slots of that block in an execution in which this one has these slots.
+    /// Returns the block of the instructions from index `first` on, and the values of its slots.
+    /// `offset`: byte of the block's code at which these instructions begin. `slots`: values of
+    /// this block's slots in the execution.
     ///
-    /// Slots that are missing count as 0. `None` for paths, for what takes values of another
-    /// execution, and if there is no such code.
+    /// Missing slots count as 0. `None` for paths, for blocks that take values of another
+    /// execution, and if `first` or `offset` is outside of the block.
     pub fn tail(&self, first: u16, offset: usize, slots: &[u64]) -> Option<(Self, Vec<u64>)> {
         if !self.parts.is_empty() || self.repeated.taken > 0 || first > self.instructions {
             return None;
         }
-        // Each instruction has a byte at least.
+        // Each instruction has at least one byte.
         let is_described = |code: &&[u8]| code.len() >= usize::from(self.instructions - first);
         let code = self.code.get(offset..).filter(is_described)?.to_vec();
         let mut values = slots.to_vec();
@@ -96,7 +97,7 @@ impl BlockAccesses {
 }
 
 impl Access {
-    /// All values from which its address follows.
+    /// All values from which the address follows, including each slot with indexes.
     fn all_values(&self) -> impl Iterator<Item = u16> {
         let indexes = match self.place {
             Place::Lanes(lanes) => lanes.indexes(),
@@ -106,7 +107,8 @@ impl Access {
     }
 }
 
-/// An access that is not recorded, in a block without the first instructions and their accesses.
+/// An access that is not recorded, in the tail. `first`: number of instructions that are left out.
+/// `left_out`: number of recorded accesses that are left out.
 fn moved_other(other: &Other, first: u16, left_out: usize) -> Other {
     let moved = |index: u16| usize::from(index).checked_sub(left_out).map(|index| index as u16);
     let known = match other.known {
