@@ -1,11 +1,12 @@
 //! Compares the bursts that the card counted with those that its records represent.
 //!
-//! Reports count READ and WRITE bursts before any are merged, including accesses to the tag window
-//! and to registers. Records represent bursts too: records of bursts, tags, page runs and slices
-//! represent the number that they state, and a record of a line represents one burst up to all
-//! bursts of the line. So both numbers can be compared from the report at a start to the first end
-//! frame, whatever was set in between. Losses widen the range: the card counts no burst that its
-//! event queue lost, and may count several bursts for a lost record of a line.
+//! Reports count READ and WRITE bursts before bursts are merged, including accesses to the tag
+//! window and to registers. Records represent bursts too: a record of a burst, tag, page run or
+//! slice represents the number that it states. A record of a line represents at least one burst,
+//! and at most all bursts of the line. So both numbers can be compared from the report at a start
+//! to the first end frame, whatever was set in between. Losses widen the range: the card does not
+//! count a burst that its event queue lost, and may count several bursts for a lost record of a
+//! line.
 
 use crate::config::Mode;
 use crate::info::Report;
@@ -16,11 +17,11 @@ use crate::tally::Tally;
 pub struct Balance {
     /// Bursts that the card counted.
     pub card: u64,
-    /// Fewest bursts that its records represent.
+    /// Fewest bursts that the records represent.
     pub least: u64,
-    /// Most bursts that its records, including lost ones, represent.
+    /// Most bursts that the records represent, including lost records.
     pub most: u64,
-    /// Bursts of its slices and tags; `None` unless slices were on all the time and no record was
+    /// Bursts of the slices and tags; `None` unless slices were on all the time and no record was
     /// lost.
     pub sliced: Option<u64>,
 }
@@ -41,12 +42,12 @@ pub struct Account {
     ended: bool,
 }
 
-/// A capture whose start was seen.
+/// The counts of a capture whose start was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Open {
-    /// Bursts that the card had counted before.
+    /// Bursts that the card had counted before the start.
     before: u64,
-    /// log2 of the bytes of the smallest unit.
+    /// log2 of the bytes of the unit of burst records.
     burst_log2: u8,
     /// log2 of the bursts of a line.
     line_bursts_log2: u8,
@@ -82,7 +83,7 @@ impl Account {
         }
     }
 
-    /// Counts a report; returns both counts at the first end frame after a start.
+    /// Counts a report. At the first end frame after a start, it returns the two counts.
     pub fn report(&mut self, report: &Report, end: bool) -> Option<Balance> {
         let bursts = report.reads.wrapping_add(report.writes);
         let ended = core::mem::replace(&mut self.ended, end);
@@ -102,7 +103,7 @@ impl Account {
             open.sliced = None;
         }
         if !report.frequency && report.mode == Mode::Analysis {
-            // Bursts have no records.
+            // In analysis mode bursts have no records.
             open.most = u64::MAX;
         }
         None

@@ -18,10 +18,10 @@ pub const MAX_COLUMN_BITS: u8 = 13;
 /// Most rank bits (four chip selects).
 pub const MAX_RANK_BITS: u8 = 2;
 
-/// The place of a bus word in the memory.
+/// The place of a bus word in the memory, as numbers on the bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Coordinates {
-    /// Number of the rank, which is that of its chip select.
+    /// Number of the rank, equal to the number of its chip select.
     pub rank: u32,
     /// Number of the bank; on DDR4 with the bank group in its high bits.
     pub bank: u32,
@@ -239,10 +239,10 @@ fn invert(forward: &[u64; 64]) -> Result<[u64; ADDRESS_BITS], MapError> {
 /// An address map with its inverse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressMap {
-    /// For each coordinate bit, by its position in [`Coordinates::packed`], the address bits of
-    /// which it is the parity.
+    /// For each coordinate bit, at its position in [`Coordinates::packed`], the address bits whose
+    /// XOR it is.
     forward: [u64; 64],
-    /// For each address bit, the packed coordinate bits of which it is the parity.
+    /// For each address bit, the packed coordinate bits whose XOR it is.
     inverse: [u64; ADDRESS_BITS],
 }
 

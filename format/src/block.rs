@@ -1,8 +1,9 @@
 //! Decodes the words of one frame into events with absolute clocks and addresses.
 //!
-//! A block is decoded from its own words only: the sync states clock, unit and segment, and records
-//! are relative to them. A reader of several frames compares [`Block::accesses`] at the end of one
-//! with the [`Sync`] of the next; the difference is the number of accesses lost between them.
+//! Each block is decoded from its own words only: the sync states clock, unit and segment, and
+//! records are relative to them. A reader of several frames compares [`Block::accesses`] at the end
+//! of a block with the [`Sync`] of the next block; the difference is the number of accesses lost in
+//! between.
 
 use crate::config::Mode;
 use crate::event::{Event, MarkRegister, SliceLength};

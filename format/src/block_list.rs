@@ -1,7 +1,8 @@
-//! Lists of the blocks of a file that earlier runs of programs executed, by which `hmtt monitor`
-//! starts faster.
+//! Encodes and decodes block lists: the blocks of a program file that earlier runs executed.
+//! `hmtt monitor` translates them in advance, so that it starts faster.
 //!
-//! A list is a hint: nothing depends on its being right. All numbers are little-endian.
+//! A list is only a hint: a wrong list costs time, but does not change results. All numbers are
+//! little-endian.
 //!
 //! | offset | bytes | |
 //! |---|---|---|
@@ -37,14 +38,14 @@ pub const INDIRECT: u64 = 1 << 63;
 pub struct ListedBlock {
     /// Offset in the file of its first instruction, in bytes, below 2^62.
     pub offset: u64,
-    /// Whether direct transfers lead to it.
+    /// Whether direct transfers lead to the block.
     pub direct: bool,
-    /// Whether indirect transfers or returns lead to it.
+    /// Whether indirect transfers or returns lead to the block.
     pub indirect: bool,
 }
 
 impl ListedBlock {
-    /// Its bytes in a list.
+    /// Bytes of the block in a list. The two highest bits of the offset are dropped.
     pub fn to_bytes(self) -> [u8; BLOCK_BYTES] {
         let bit = |is_set: bool, bit: u64| if is_set { bit } else { 0 };
         let offset = self.offset & !(DIRECT | INDIRECT);
@@ -62,7 +63,7 @@ impl ListedBlock {
     }
 }
 
-/// The bytes before the blocks of a list.
+/// The header of a list of `blocks` blocks.
 pub fn header(blocks: u32) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(&MAGIC);
@@ -71,7 +72,8 @@ pub fn header(blocks: u32) -> [u8; HEADER_BYTES] {
     header
 }
 
-/// The blocks of a list, in its order; `None` if it is not one of this version.
+/// The blocks of a list, in its order. `None` if the bytes are no list of this version, if the list
+/// is truncated or has more than [`MOST_BLOCKS`].
 pub fn parse(bytes: &[u8]) -> Option<impl ExactSizeIterator<Item = ListedBlock> + '_> {
     let (found, blocks) = bytes.split_at_checked(HEADER_BYTES)?;
     let number = u32::from_le_bytes(found[12..].try_into().ok()?);

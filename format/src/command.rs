@@ -43,14 +43,14 @@ impl Generation {
         Self::ALL.into_iter().find(|g| *g as u8 == number)
     }
 
-    /// Whether ACTIVATE has a pin of its own (ACT_n), and RAS, CAS and WE are also A16, A15 and
-    /// A14.
+    /// Whether ACTIVATE has a pin of its own (ACT_n). The pins RAS, CAS and WE are then also A16,
+    /// A15 and A14.
     pub const fn has_act_n(self) -> bool {
         matches!(self, Generation::Ddr4)
     }
 
     /// The address pin of column bit `bit`. A10 (auto-precharge) and, from DDR2 on, A12 (burst
-    /// chop) are no column bits.
+    /// chop) are not column bits, so column bit 10 is on pin A11.
     pub const fn column_pin(self, bit: u8) -> u8 {
         match (self, bit) {
             (_, 0..=9) => bit,
@@ -76,7 +76,7 @@ pub struct Pins {
     /// Clock enables, one bit for each rank, rank 0 lowest. Ranks without a pin have the level of
     /// rank 0.
     pub cke: u8,
-    /// Chip selects, one bit for each rank, rank 0 lowest; absent ones are high.
+    /// Chip selects, one bit for each rank, rank 0 lowest; the bits of absent ranks are high.
     pub cs_n: u8,
     /// ACTIVATE (DDR4); high on generations without the pin.
     pub act_n: bool,
@@ -133,13 +133,13 @@ pub struct Command {
     pub kind: CommandKind,
     /// Bank address pins.
     pub ba: u8,
-    /// Address pins; those of ACTIVATE on DDR4 include A14 to A16, from the strobe pins.
+    /// Address pins. For ACTIVATE on DDR4 they include A14 to A16, which share the strobe pins.
     pub a: u32,
 }
 
 impl Command {
-    /// Decodes the pins at a clock edge for rank 0. `cke_before`: CKE of that rank at the previous
-    /// edge. If it was low, the other pins are ignored; at the edge at which CKE rises, JEDEC
+    /// Decodes the pins at a clock edge for rank 0. `cke_before`: CKE of rank 0 at the previous
+    /// edge. If CKE was low, the other pins are ignored; at the edge at which CKE rises, JEDEC
     /// allows only DESELECT and NOP.
     pub fn decode(generation: Generation, pins: Pins, cke_before: bool) -> Command {
         Self::decode_rank(generation, pins, 0, cke_before)
@@ -253,10 +253,10 @@ pub fn encode_to(generation: Generation, command: Command, ranks: u8) -> Pins {
     }
 }
 
-/// Swaps the pins of a command to a mirrored rank: converts the slot's levels to the rank's, and
-/// the rank's to the slot's. `bank_bits`: number of bank bits of the map, since only DDR4 with two
-/// bank group bits swaps BG0 and BG1. Source: JESD21-C 4.20.18 and 4.20.19 (DDR3 modules), 4.20.25
-/// and 4.20.26 (DDR4 modules), annexes on address mirroring.
+/// Swaps the pins of a command to a mirrored rank. It converts the slot's levels to the rank's
+/// levels and back, because swapping twice restores them. `bank_bits`: number of bank bits of the
+/// map, since only DDR4 with two bank group bits swaps BG0 and BG1. Source: JESD21-C 4.20.18 and
+/// 4.20.19 (DDR3 modules), 4.20.25 and 4.20.26 (DDR4 modules), annexes on address mirroring.
 pub fn mirror(generation: Generation, bank_bits: u8, ba: u8, a: u32) -> (u8, u32) {
     let swap = |word: u32, low: u32, high: u32| {
         let differ = (word >> low ^ word >> high) & 1;

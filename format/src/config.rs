@@ -15,7 +15,7 @@ pub const DEFAULT_COUNT: u8 = 32;
 pub const DEFAULT_STRIDE_LOG2: u8 = 3;
 /// log2 of the number of registers.
 pub const REGISTERS_LOG2: u8 = 9;
-/// Clocks without an access to registers after which the count of accesses begins again.
+/// Clocks without an access to registers after which a new count of accesses begins.
 pub const DEFAULT_TIMEOUT: u32 = 1 << 12;
 
 /// Restores the power-on settings: 32 accesses to 0x80, with the default distance between

@@ -1,12 +1,12 @@
-//! Turns commands to the card into the accesses that make them.
+//! Converts commands to the card to the memory accesses that make them.
 //!
 //! ```text
 //! Control -> registers -> accesses: reads, as many of each register as the card counts
 //! ```
 //!
 //! Every program that controls a card uses these accesses: `hmtt ctl`, the marks of `hmtt tag`,
-//! and, in C, `probe/include/hmtt.h`. All of them read: a command needs no write, and a read
-//! changes no data of the memory.
+//! and, in C, `probe/include/hmtt.h`. All of the accesses are reads: a command needs no write, and
+//! a read does not change the memory.
 
 use crate::config::{self, Granularity, Mode};
 use crate::memory::MemoryDescription;
@@ -38,7 +38,8 @@ pub enum Control {
     Slice(SliceCode),
     /// Sets the number of words after which a frame is sent.
     Threshold(Threshold),
-    /// Sets the base of the tag window, a physical address: its lowest [`TAG_BASE_BITS`] bits.
+    /// Sets the base of the tag window, a physical address. Only its lowest [`TAG_BASE_BITS`] bits
+    /// are used.
     TagBase(u64),
     /// Turns the tag window on or off.
     TagWindow(bool),
@@ -64,19 +65,20 @@ impl SliceCode {
     }
 }
 
-/// A register of a threshold, by its offset of 0 to 7.
+/// The register that sets a threshold, as an offset of 0 to 7 from the first such register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Threshold(u8);
 
 impl Threshold {
-    /// The register of a number of words; `None` if there is none.
+    /// The register that sets a number of words; `None` if there is none.
     pub fn from_words(words: u8) -> Option<Self> {
         (0..8).find(|offset| config::threshold_words(*offset) == words).map(Threshold)
     }
 }
 
 impl Control {
-    /// The registers of the command, in order. Each stands for one sequence of accesses.
+    /// The registers of the command, in order. A sequence of accesses to each register makes the
+    /// command.
     pub fn registers(self) -> impl Iterator<Item = u16> {
         let (register, base) = match self {
             Control::TagBase(base) => (config::TAG_NIBBLE_FIRST, Some(base)),
@@ -89,7 +91,7 @@ impl Control {
             .map(move |digit| register + base.map_or(0, |base| (base >> (4 * digit) & 0xf) as u16))
     }
 
-    /// The only register of a command; of a base the first one.
+    /// The only register of a command, or the first register of the base of the tag window.
     const fn register(self) -> u16 {
         match self {
             Control::Reset => config::RESET,
@@ -122,11 +124,11 @@ impl Control {
 pub struct ControlAccess {
     /// The direction of the access.
     pub direction: Direction,
-    /// Offset in bytes from the first register, which is the physical address.
+    /// Offset in bytes from the first register. It is also the physical address.
     pub offset: u64,
 }
 
-/// How a card has its registers in memory.
+/// Layout of a card's registers in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registers {
     /// log2 of the bytes from one register to the next.
@@ -140,7 +142,7 @@ impl Registers {
     pub const DEFAULT: Registers =
         Registers { stride_log2: config::DEFAULT_STRIDE_LOG2, count: config::DEFAULT_COUNT };
 
-    /// The registers of a card with this memory.
+    /// The registers of a card with this memory description.
     pub const fn of(memory: &MemoryDescription) -> Self {
         Registers { stride_log2: memory.config_stride_log2, count: memory.config_count }
     }
@@ -150,7 +152,7 @@ impl Registers {
         1 << (config::REGISTERS_LOG2 + self.stride_log2)
     }
 
-    /// The accesses of a command, in order. None may be left out or made twice.
+    /// The accesses of a command, in order. All of them must be made, each exactly once.
     pub fn accesses(self, control: Control) -> impl Iterator<Item = ControlAccess> {
         control.registers().flat_map(move |register| {
             let offset = config::register_address(register, self.stride_log2);

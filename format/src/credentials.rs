@@ -1,12 +1,12 @@
 //! Hides credentials of URLs in messages.
 //!
 //! A URL of an object store may have a user and a password in front of its host, or a signature in
-//! its query. Errors quote URLs, as do those of the libraries that access them; what is printed may
-//! be kept in logs that others read.
+//! its query. Our errors quote URLs, and so do errors of the libraries that access them. Messages
+//! may be kept in logs that others read.
 
 use core::fmt;
 
-/// Stands for what is hidden.
+/// Printed in place of a credential.
 const HIDDEN: &str = "***";
 const BEFORE_HOST: &str = "://";
 
@@ -45,12 +45,12 @@ impl fmt::Display for Hidden<'_> {
     }
 }
 
-/// Whether a character cannot be in a URL.
+/// Whether a character ends a URL, because no URL contains it.
 fn ends_url(character: char) -> bool {
     character.is_whitespace() || matches!(character, '"' | '\'' | '`' | '<' | '>' | '(' | ')' | ',')
 }
 
-/// Writes what follows the scheme of a URL.
+/// Writes the part of a URL that follows `://`.
 fn write_url(url: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (user, rest) = url.split_at(user_bytes(url));
     f.write_str(if user.is_empty() { "" } else { HIDDEN })?;
@@ -62,7 +62,7 @@ fn write_url(url: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str(field)?;
             continue;
         };
-        // A message goes on behind a URL.
+        // A message may continue with `:` after a URL.
         let end = if value.ends_with(':') { ":" } else { "" };
         write!(f, "{name}={HIDDEN}{end}")?;
     }
@@ -70,8 +70,8 @@ fn write_url(url: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// Length of the user and the password, without the `@` behind them; 0 if there are none. A
-/// password may have unescaped characters that end a host, and `@` too: all in front of the last
-/// `@` is hidden, even if that is in a path.
+/// password may contain unescaped characters that end a host, and `@` too. So everything in front
+/// of the last `@` is hidden, even if that `@` is in a path.
 fn user_bytes(url: &str) -> usize {
     let host = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
     let has_user =
@@ -79,8 +79,7 @@ fn user_bytes(url: &str) -> usize {
     if has_user { url.rfind('@').unwrap_or(0) } else { 0 }
 }
 
-/// Whether what follows the first `:` of a host is the number of a port, or a part of an IPv6
-/// address.
+/// Whether the text after the first `:` of a host is a port number, or the host is an IPv6 address.
 fn is_port(host: &str, port: &str) -> bool {
     host.starts_with('[') || port.bytes().all(|byte| byte.is_ascii_digit())
 }

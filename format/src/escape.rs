@@ -19,8 +19,8 @@ pub const fn message(text: &str) -> Escaped<'_> {
     Escaped { text, with_backslash: false, with_lines: false }
 }
 
-/// Escapes a text of several lines, whose line ends are its own. Names in it are escaped by
-/// [`name`] or [`message`] before.
+/// Escapes a text of several lines, whose line ends are kept. Names in the text must have been
+/// escaped by [`name`] or [`message`].
 pub const fn lines(text: &str) -> Escaped<'_> {
     Escaped { text, with_backslash: false, with_lines: true }
 }
@@ -33,9 +33,9 @@ pub struct Escaped<'a> {
     with_lines: bool,
 }
 
-/// Whether a character has no glyph: control characters, and those that change the direction or the
-/// line of the text around them (Unicode's `Cf`, `Zl` and `Zp`, except those that ordinary text
-/// needs).
+/// Whether a character has no glyph: control characters, and characters that change the direction
+/// or the line of the text around them (Unicode's `Cf`, `Zl` and `Zp`, except the ones that
+/// ordinary text needs).
 fn is_unprintable(character: char) -> bool {
     character.is_control()
         || matches!(character,
@@ -71,7 +71,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Restores the text that [`name`] escaped. Text that is no such escape is unchanged.
+/// Restores the text that [`name`] escaped. Other characters and invalid escapes are unchanged.
 pub fn unescaped(text: &str) -> impl Iterator<Item = char> {
     let mut rest = text;
     core::iter::from_fn(move || {

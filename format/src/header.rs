@@ -26,11 +26,12 @@ pub const END: &str = "---";
 pub struct VectorHeader {
     /// The memory of the recording.
     pub memory: MemoryDescription,
-    /// The generation whose pins the lines have. It is the memory's, unless the memory was
-    /// described elsewhere ([`HeaderParser::finish_with`]) and the header states another one.
+    /// The generation whose pins the lines have. It equals the memory's generation, unless the
+    /// memory was described elsewhere ([`HeaderParser::finish_with`]) and the header states another
+    /// generation.
     pub generation: Generation,
-    /// Number of ranks whose CKE and CS# the lines have: the memory's, or fewer if it was described
-    /// elsewhere.
+    /// Number of ranks whose CKE and CS# the lines have. It equals the memory's number of ranks, or
+    /// is smaller if the memory was described elsewhere.
     pub ranks: u8,
     /// First clock of the recording.
     pub first_clock: u64,
@@ -48,8 +49,8 @@ pub enum HeaderError {
     Expected(&'static str),
     /// A required key is missing.
     MissingKey(&'static str),
-    /// A part of the memory's description is missing. A description from elsewhere can replace all
-    /// of it ([`HeaderParser::finish_with`]).
+    /// A part of the memory's description is missing. A description from elsewhere can replace the
+    /// whole description ([`HeaderParser::finish_with`]).
     Undescribed(&'static str),
     /// The number of chip selects is not the number of the map's ranks.
     ChipSelects { stated: u32, ranks: u8 },
@@ -202,13 +203,13 @@ impl HeaderParser {
         self.finish_with(memory)
     }
 
-    /// Returns the header, with `memory` in place of the memory that the lines describe. Their
-    /// description may be incomplete or inconsistent then; the generation and the ranks still
-    /// define the columns of a line.
+    /// Returns the header, with `memory` in place of the memory that the lines describe. The
+    /// description in the lines may then be incomplete or inconsistent; the generation and the
+    /// ranks in it still define the columns of a line.
     ///
     /// # Errors
-    /// [`HeaderError`] if the number of ranks is invalid or larger than that of `memory`, if
-    /// `last_clock` is missing, or if it is before `first_clock`.
+    /// [`HeaderError`] if the number of ranks is invalid or larger than the number of ranks of
+    /// `memory`, if `last_clock` is missing, or if it is before `first_clock`.
     pub fn finish_with(self, memory: MemoryDescription) -> Result<VectorHeader, HeaderError> {
         let ranks = self.stated_ranks()?.unwrap_or(memory.ranks());
         if ranks > memory.ranks() {
@@ -264,8 +265,8 @@ impl HeaderParser {
         Ok(memory)
     }
 
-    /// The number of ranks that the lines state: by the map, or else by a number of ranks or of
-    /// chip selects.
+    /// The number of ranks that the lines state: by the map, or otherwise by a number of ranks or
+    /// of chip selects.
     fn stated_ranks(&self) -> Result<Option<u8>, HeaderError> {
         if !self.map.is_empty() {
             return Ok(Some(1 << self.map.bits(Axis::Rank)));

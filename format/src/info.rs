@@ -118,8 +118,8 @@ pub fn digest(words: &[u64]) -> u64 {
 }
 
 /// Whether the words after the sync of a frame are a report of this version with the right digest.
-/// `words`: big-endian. The kind that the frame states makes no difference. Records of a data frame
-/// pass with a chance of 2^-64.
+/// `words`: big-endian. The kind of the frame is not considered. The records of a data frame are
+/// taken for a report with a chance of 2^-64.
 pub fn is_report(words: &[u8]) -> bool {
     const LEAST: usize = DYNAMIC_WORDS + STATIC_HEADER_WORDS;
     let (words, rest) = words.as_chunks::<WORD_BYTES>();
@@ -141,7 +141,7 @@ pub struct Report {
     pub version: u8,
     /// Whether the capture runs.
     pub running: bool,
-    /// The mode of the statistics unit.
+    /// Mode of the statistics unit.
     pub mode: Mode,
     /// Whether frequency slices are on.
     pub frequency: bool,
@@ -254,8 +254,8 @@ impl Report {
         })
     }
 
-    /// Packs the dynamic words as the card's statistics unit does, except for the base of a tag
-    /// window that is off, which a report does not contain.
+    /// Packs the dynamic words as the card's statistics unit does. The only difference is the base
+    /// of a tag window that is off, which a report does not contain.
     pub fn encode_dynamic(&self) -> [u64; DYNAMIC_WORDS] {
         let flags = u32::from(self.running) * FLAG_RUNNING
             | u32::from(self.frequency) * FLAG_FREQUENCY

@@ -1,7 +1,7 @@
 //! Writes JSON with numbers in their shortest form: `1600000000`, not `1600000000.0`.
 //!
-//! All output of our programs in JSON goes through these functions, so a number has one form,
-//! whatever its type is.
+//! All JSON output of the programs goes through these functions, so a number has one form, whatever
+//! its type is.
 
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use serde_json::{Error, Result};
 
-/// Formats numbers shortest, and everything else as another formatter does.
+/// Formats numbers in their shortest form, and everything else as the inner formatter does.
 struct ShortestNumbers<F>(F);
 
 impl<F: Formatter> Formatter for ShortestNumbers<F> {
@@ -70,7 +70,7 @@ impl<F: Formatter> Formatter for ShortestNumbers<F> {
     }
 }
 
-/// A number without a fraction of 0, and without the sign of 0.
+/// Removes a fraction of 0 from a number, and the sign of 0.
 fn without_fraction(text: &[u8]) -> &[u8] {
     match text.strip_suffix(b".0").unwrap_or(text) {
         b"-0" => b"0",
@@ -81,7 +81,7 @@ fn without_fraction(text: &[u8]) -> &[u8] {
 /// Writes a value in one line.
 ///
 /// # Errors
-/// It cannot be represented in JSON, or the output cannot be written.
+/// An error if the value cannot be represented in JSON, or the output cannot be written.
 pub fn to_writer(writer: impl Write, value: &(impl Serialize + ?Sized)) -> Result<()> {
     let formatter = ShortestNumbers(CompactFormatter);
     value.serialize(&mut Serializer::with_formatter(writer, formatter))
@@ -96,17 +96,17 @@ pub fn to_writer_pretty(writer: impl Write, value: &(impl Serialize + ?Sized)) -
     value.serialize(&mut Serializer::with_formatter(writer, formatter))
 }
 
-/// A value in one line.
+/// Returns a value in one line.
 ///
 /// # Errors
-/// It cannot be represented in JSON.
+/// An error if the value cannot be represented in JSON.
 pub fn to_string(value: &(impl Serialize + ?Sized)) -> Result<String> {
     let mut text = Vec::new();
     to_writer(&mut text, value)?;
     String::from_utf8(text).map_err(|error| Error::io(io::Error::other(error)))
 }
 
-/// A value with a line for each element, indented.
+/// Returns a value with a line for each element, indented.
 ///
 /// # Errors
 /// As [`to_string`].

@@ -3,10 +3,10 @@
 //!
 //! Invariant: each format is defined here and nowhere else. The card packs with these constants,
 //! the simulator checks with them and the receiver decodes with them. The crate is `no_std`, does
-//! not allocate and has no dependencies; the features `toml` (memory descriptions), `tag-map` (the
-//! file beside a tag log), `profile` (the file of `hmtt monitor`), `access-trace` (what translated
-//! programs write about their accesses), `page-map` (which process has which frame), `json` and
-//! `serde` need the standard library.
+//! not allocate and has no dependencies. These features need the standard library: `toml` (memory
+//! descriptions), `tag-map` (the file beside a tag log), `profile` (the file of `hmtt monitor`),
+//! `access-trace` (what translated programs write about their accesses), `page-map` (maps from
+//! frames to processes), `json` and `serde`.
 #![deny(clippy::missing_errors_doc)]
 #![cfg_attr(
     not(any(feature = "serde", feature = "access-trace", feature = "page-map", test)),

@@ -17,8 +17,8 @@ pub const DEFAULT_MERGE_WINDOW: u16 = 64;
 /// log2 of the size in bytes of the tag window of a card that is built from a description in TOML,
 /// unless it states another one: 2 MiB, for the tags of 16,384 functions.
 pub const DEFAULT_TAG_WINDOW_LOG2: u8 = 21;
-/// log2 of the size in bytes of the tag window of other descriptions, such as those in the headers
-/// of recordings: 64 KiB.
+/// log2 of the size in bytes of the tag window of all other cards, such as cards that are described
+/// by the header of a recording: 64 KiB.
 pub const SMALL_TAG_WINDOW_LOG2: u8 = 16;
 /// log2 of the length of the longest burst in bus words.
 pub const MAX_BURST_LOG2: u8 = 3;
@@ -183,23 +183,23 @@ impl MemoryDescription {
         Ok(memory)
     }
 
-    /// Sets the size of a cache line: of the sizes with at most eight units, which a line record
-    /// can distinguish, the one nearest to the default.
+    /// Sets the size of a cache line. A line record can distinguish at most eight units, so the
+    /// size is the one nearest to the default that has one to eight units.
     fn fit_line(&mut self) {
         let unit = self.burst_log2();
         self.line_log2 = DEFAULT_LINE_LOG2.clamp(unit, unit + 3);
     }
 
-    /// Lets the mode register set the burst length; `burst_length` is the length until it is
-    /// written. The sizes of records and registers then fit every length: the unit is the smallest
-    /// burst, the distance of registers the largest one.
+    /// Lets the mode register set the burst length; `burst_length` is the length until the mode
+    /// register is written. The sizes of records and registers then fit every length: the unit is
+    /// the smallest burst, the distance of registers the largest one.
     pub fn follow_mode_register(&mut self) {
         self.burst_from_mode_register = true;
         self.config_stride_log2 = self.config_stride_log2.max(self.bus_log2 + MAX_BURST_LOG2);
         self.fit_line();
     }
 
-    /// Checks all parameters. To be called after a change of a field.
+    /// Checks all parameters. A caller that changes a field must call this function.
     ///
     /// # Errors
     /// [`MemoryError::Mirroring`] if modules of the generation do not mirror addresses,
@@ -242,7 +242,7 @@ impl MemoryDescription {
         range("tick_clocks", self.tick_clocks.into(), 256, 1 << 15)?;
         range("merge_window", self.merge_window.into(), 1, 255)?;
         range("tag_window_log2", self.tag_window_log2.into(), 3, 30)?;
-        // Where the mode register sets the burst length, a burst is identified by its start only.
+        // If the mode register sets the burst length, only the start of a burst identifies it.
         let stride = if self.burst_from_mode_register { self.bus_log2 + MAX_BURST_LOG2 } else { 3 };
         let stride = u64::from(stride.max(3));
         range("config_stride_log2", self.config_stride_log2.into(), stride, 12)?;
@@ -250,8 +250,8 @@ impl MemoryDescription {
     }
 
     /// log2 of the unit of burst records: the number of contiguous bytes at the start of a burst.
-    /// It is the whole burst, unless the map distributes the columns within a burst over the
-    /// address; then the unit is smaller, so that no two bursts have one in common.
+    /// The unit is the whole burst, unless the map distributes the columns within a burst over the
+    /// address. In that case the unit is smaller, so that no two bursts share a unit.
     pub fn burst_log2(&self) -> u8 {
         let within = self.smallest_burst_log2();
         let straight = |bit: &u8| self.map.mask(Axis::Column, *bit) == 1 << (self.bus_log2 + bit);
@@ -272,9 +272,9 @@ impl MemoryDescription {
         1 << self.map.bits(Axis::Rank)
     }
 
-    /// The slot's levels of a command to some ranks. The pins of mirrored ranks are swapped, if all
-    /// of `ranks` (one bit for each rank) are mirrored; commands to others as well may not depend
-    /// on these pins.
+    /// The slot's pin levels for a command to some ranks (one bit for each rank). Pins are swapped
+    /// only if all of `ranks` are mirrored; a command to other ranks as well must not depend on
+    /// these pins.
     pub fn pins(&self, command: Command, ranks: u8) -> Pins {
         let mut pins = encode_to(self.generation, command, ranks);
         if self.mirror_odd_ranks && ranks & EVEN_RANKS == 0 {
@@ -320,11 +320,11 @@ pub const fn default_trfc(generation: Generation, tck_ps: u32) -> u16 {
     }
 }
 
-/// JEDEC's smallest tRCD of the generation over all speed bins, in clocks; its smallest tRP is the
-/// same. DDR1 15 ns (JESD79F, DDR400), DDR2 10 ns (JESD79-2F, DDR2-800C), DDR3 9.38 ns (JESD79-3F,
-/// DDR3-2133K), DDR4 12.5 ns (JESD79-4). The value is rounded up, as JEDEC does: a clock less is
-/// too early on every device, and rounded down, there would be nothing to check at low speeds.
-/// `tck_ps`: clock period.
+/// JEDEC's smallest tRCD of the generation over all speed bins, in clocks; the smallest tRP is
+/// equal. DDR1 15 ns (JESD79F, DDR400), DDR2 10 ns (JESD79-2F, DDR2-800C), DDR3 9.38 ns (JESD79-3F,
+/// DDR3-2133K), DDR4 12.5 ns (JESD79-4). The value is rounded up, as JEDEC does: one clock less is
+/// too early on every device. Rounding down would leave nothing to check at low speeds. `tck_ps`:
+/// clock period in picoseconds.
 pub const fn default_trcd(generation: Generation, tck_ps: u32) -> u8 {
     let picos: u32 = match generation {
         Generation::Ddr1 => 15_000,
@@ -347,8 +347,8 @@ pub const fn default_tmrd(generation: Generation) -> u8 {
 
 /// JEDEC's smallest time from the end of self refresh to a command that needs no DLL, rounded down
 /// to clocks: DDR1 tXSNR 75 ns (JESD79F), DDR2 tXSNR = tRFC + 10 ns (JESD79-2F), DDR3 tXS = tRFC +
-/// 10 ns (JESD79-3F), DDR4 tXS_ABORT = tRFC4 + 10 ns of 2 Gb, 100 ns (JESD79-4). `tck_ps`: clock
-/// period.
+/// 10 ns (JESD79-3F), DDR4 tXS_ABORT = tRFC4 of 2 Gb + 10 ns, 100 ns (JESD79-4). `tck_ps`: clock
+/// period in picoseconds.
 pub const fn default_txs(generation: Generation, tck_ps: u32) -> u16 {
     let picos = match generation {
         Generation::Ddr1 => 75_000,
@@ -361,8 +361,8 @@ pub const fn default_txs(generation: Generation, tck_ps: u32) -> u16 {
 }
 
 /// Longest legal time between two REFRESH commands of a rank, in clocks: nine average intervals,
-/// since eight commands may be postponed. tREFI is 7.8 us; for DDR1 it is the 15.6 us of the
-/// smaller devices. `tck_ps`: clock period.
+/// since eight commands may be postponed. tREFI is 7.8 us, but for DDR1 15.6 us, as smaller devices
+/// have it. `tck_ps`: clock period in picoseconds.
 pub const fn default_refresh_limit(generation: Generation, tck_ps: u32) -> u32 {
     let picos: u64 = match generation {
         Generation::Ddr1 => 9 * 15_600_000,

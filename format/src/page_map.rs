@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A [`Writer`] writes a map; [`decode_header`] and [`Chunk::decode`] read one. [`changes`] finds
-//! what differs between two states of a process.
+//! the differences between two states of a process.
 //!
 //! Invariant: every chunk has a CRC-32 and is decoded without any other chunk. Pages of
 //! [`Chunk::Pages`] are in order, do not overlap, and are below [`MOST_PAGES`], as frames are.
@@ -31,18 +31,18 @@ use crate::tag_log::crc32;
 
 /// First bytes of a map.
 pub const MAGIC: [u8; 8] = *b"HMTTPMAP";
-/// Version of the format. Version 1 has no marks of snapshots, and can be read, too.
+/// Version of the format. Version 1 has no marks of snapshots; it is still read.
 pub const VERSION: u32 = 2;
-/// The first version that can be read.
+/// Oldest version that can be read.
 const OLDEST_VERSION: u32 = 1;
 /// Bytes before the first chunk.
 pub const HEADER_BYTES: usize = 16;
-/// All numbers of pages and frames are lower: those of addresses with 64 bits, if a page has 4 KiB.
+/// Limit of the numbers of pages and frames: addresses have 64 bits, and a page has at least 4 KiB.
 pub const MOST_PAGES: u64 = 1 << 52;
-/// Bytes of the header before its CRC-32.
+/// Offset of the CRC-32 in the header.
 const CRC_AT: usize = 12;
 
-/// Why a map cannot be read, or not to its end.
+/// The reason why a map cannot be read, or not to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
     /// The file begins with other bytes, or is shorter than a header.

@@ -1,12 +1,12 @@
 //! Encodes and decodes the 13-byte records of changes of page tables in HMTT's published traces.
 //!
-//! `README.md` of the published traces says that a record has a magic number, a process, a virtual
-//! and a physical page number, with 1, 4, 4 and 4 bytes; `trace.cpp` beside it reads the last 8
-//! bytes as one little-endian number with 24 bits of the physical page and 40 bits of the virtual
-//! one (`docs/pagemap.md` names the sources). [`Layout`] has both.
+//! The `README.md` of the published traces says that a record has a magic number, a process, a
+//! virtual and a physical page number, with 1, 4, 4 and 4 bytes. The program `trace.cpp` beside it
+//! reads the last 8 bytes as one little-endian number, with 24 bits of the physical page and 40
+//! bits of the virtual page (`docs/pagemap.md` names the sources). [`Layout`] has both variants.
 //!
-//! Marks of 16 equal bytes are between the records: [`START`], [`DUMP`], the records of all pages
-//! at the begin, [`DUMPED`], the records of changes, [`END`].
+//! Marks of 16 equal bytes divide the records: [`START`], [`DUMP`], the records of all pages at the
+//! begin, [`DUMPED`], the records of changes, [`END`].
 
 /// Size of a record in bytes.
 pub const RECORD_BYTES: usize = 13;
@@ -22,24 +22,24 @@ pub const DUMPED: u8 = b'&';
 pub const END: u8 = b'$';
 /// Magic number: a page gets a frame.
 const SET: u8 = 0xec;
-/// Magic number: a page gets no frame any more. [`OTHER_FREES`] have the same meaning.
+/// Magic number: a page loses its frame. [`OTHER_FREES`] have the same meaning.
 const FREE: u8 = 0xfc;
 const OTHER_FREES: [u8; 2] = [0x22, 0x33];
 
 /// Where the numbers of pages are in the last 8 bytes of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// As the published program reads them: 3 bytes of the frame, 5 of the virtual page.
+    /// The layout that the published program reads: 3 bytes of the frame, 5 of the virtual page.
     #[default]
     Program,
-    /// As the published text says: 4 bytes of the virtual page, 4 of the frame.
+    /// The layout that the published text describes: 4 bytes of the virtual page, 4 of the frame.
     Text,
 }
 
 /// A change of a page table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageTableRecord {
-    /// Whether the page gets the frame; otherwise it had it until now.
+    /// Whether the page gets the frame; otherwise it loses the frame.
     pub is_set: bool,
     /// Number of the process.
     pub pid: u32,
@@ -50,7 +50,7 @@ pub struct PageTableRecord {
 }
 
 impl Layout {
-    /// Bits of a virtual page's number, and of a frame's.
+    /// Number of bits of a virtual page's number, and of a frame's number.
     const fn bits(self) -> (u32, u32) {
         match self {
             Layout::Program => (40, 24),
@@ -77,7 +77,7 @@ impl PageTableRecord {
         Some(bytes)
     }
 
-    /// Decodes a record; `None` if its magic number is none of a page with a frame.
+    /// Decodes a record; `None` if its magic number states no change of a page with a frame.
     pub fn decode(bytes: &[u8; RECORD_BYTES], layout: Layout) -> Option<Self> {
         let [magic, p0, p1, p2, p3, numbers @ ..] = *bytes;
         let is_set = match magic {
@@ -96,7 +96,7 @@ impl PageTableRecord {
     }
 }
 
-/// The mark that these bytes begin: its byte.
+/// The byte of a mark, if these bytes are the start of a mark.
 pub fn mark(bytes: &[u8; RECORD_BYTES]) -> Option<u8> {
     let first = bytes[0];
     let is_mark =

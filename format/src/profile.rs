@@ -1,9 +1,9 @@
-//! Writes and reads profiles of `hmtt monitor`: what a program has executed, block by block
-//! (docs/monitor.md).
+//! Writes and reads profiles of `hmtt monitor`, which state what a program has executed, block by
+//! block (docs/monitor.md).
 //!
 //! A profile is a JSON file. Invariant: numbers of blocks ascend, edges name blocks of the profile,
-//! and the size of a block is that of its code. Other files are refused. Counts are as the file
-//! states them: sums of them must saturate.
+//! and each block has as many bytes of code as its size states. Other files are refused. Counts are
+//! not checked, so sums of counts must saturate.
 
 mod parts;
 
@@ -25,7 +25,7 @@ pub enum ProfileError {
     /// The content is no JSON object with the keys of a profile.
     #[error("it is no profile")]
     Parse(#[source] serde_json::Error),
-    /// It is another kind of file.
+    /// The key `kind` has another value.
     #[error("its kind is not {KIND}")]
     Kind,
     /// The version is not supported.
@@ -34,88 +34,89 @@ pub enum ProfileError {
     /// Numbers of blocks do not ascend.
     #[error("block {0} is not in order")]
     Order(u32),
-    /// A block's code has another size than the block.
+    /// The code of a block has another size than the block states.
     #[error("the code of block {0} has another size")]
     Size(u32),
     /// An edge names a block that is not in the profile, or that does not end with an indirect
     /// transfer.
     #[error("the edge from block {0} to block {1} has no place")]
     Edge(u32, u32),
-    /// A superblock has fewer than two blocks, or one that is not in the profile.
+    /// A superblock has fewer than two blocks, or names a block that is not in the profile.
     #[error("superblock {0} has fewer than two blocks, or one that is not in the profile")]
     Superblock(usize),
 }
 
-/// How the program has ended.
+/// How the program ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// With this status.
+    /// The program exited with this status.
     Exited(i32),
-    /// By this signal.
+    /// This signal ended the program.
     Signaled(i32),
-    /// It has executed another program.
+    /// The program executed another program.
     Replaced,
-    /// It goes on natively.
+    /// The program continues natively.
     #[default]
     Detached,
 }
 
-/// What was recorded.
+/// Which kinds of counts were recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recorded {
     /// Executions of blocks.
     #[default]
     Counts,
-    /// Also what follows each block.
+    /// Executions of blocks, and of the edges between them.
     Edges,
 }
 
-/// What a program has executed.
+/// A profile of one process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
     /// Version of the format; [`VERSION`] in a profile that was read.
     pub version: u32,
-    /// [`KIND`].
+    /// Kind of the file; always [`KIND`].
     pub kind: String,
-    /// Path of the program, when it was followed first.
+    /// Path of the program, at the time when the process was followed first.
     pub program: String,
-    /// Number of the process.
+    /// Number of the process in the system.
     pub process: i32,
-    /// How the program has ended.
+    /// How the program ended.
     pub ending: Ending,
-    /// Why it was followed no longer.
+    /// The reason why the program is not followed any longer, if it was left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
-    /// What was recorded.
+    /// Which kinds of counts were recorded.
     pub recorded: Recorded,
-    /// Processor time of its threads while it was followed, in nanoseconds, without those that
-    /// ended without a last report.
+    /// Processor time of the threads while they were followed, in nanoseconds. Threads that ended
+    /// without a last report are not included.
     pub processor_ns: u64,
-    /// Time of its threads in code of the cache, in nanoseconds: without native code, system calls
+    /// Time of the threads in code of the cache, in nanoseconds, without native code, system calls
     /// and waiting.
     pub cache_ns: u64,
-    /// Which functions the lists of blocks, edges and superblocks are about; all if it is not
-    /// there.
+    /// Functions to which the lists of blocks, edges and superblocks are limited; all functions if
+    /// it is `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Selected>,
-    /// Threads that were in the cache.
+    /// Number of threads that were in the cache.
     pub monitored_threads: u64,
-    /// Threads that never were, because too many were at the same time.
+    /// Number of threads that were never in the cache, because there were too many at the same
+    /// time.
     pub native_threads: u64,
-    /// Processes that were started and ran natively.
+    /// Number of processes that the program started and that ran natively.
     pub native_children: u64,
-    /// Signals whose handlers were called.
+    /// Number of signals whose handlers were called.
     pub handled_signals: u64,
-    /// Block numbers that were dropped because a ring was full.
+    /// Number of block numbers that were dropped because a ring was full.
     pub dropped_numbers: u64,
-    /// Numbers that belong to no block.
+    /// Number of block numbers that belong to no block.
     pub invalid_numbers: u64,
-    /// Threads whose last block numbers are not known.
+    /// Number of threads whose last block numbers are not known.
     pub cut_threads: u64,
-    /// Addresses at which executions differ from the edges into the block and its starts; only with
-    /// edges.
+    /// Number of addresses at which the executions of blocks differ from the edges into them plus
+    /// their starts; only if edges were recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unbalanced_blocks: Option<u64>,
     /// Executed blocks, in the order of their numbers.
@@ -129,7 +130,7 @@ pub struct Profile {
     /// System calls by thread.
     #[serde(default)]
     pub system_calls: Vec<SystemCall>,
-    /// Code that ran natively.
+    /// Code that ran natively, by address.
     pub native: Vec<Native>,
     /// Results of models.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -137,7 +138,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The file's content.
+    /// The content of the file, one line of JSON.
     pub fn to_json(&self) -> String {
         // All keys are text and all numbers finite, so this cannot fail.
         let mut text = serde_json::to_string(self).unwrap_or_default();
@@ -145,10 +146,10 @@ impl Profile {
         text
     }
 
-    /// Reads the content of a file.
+    /// Parses the content of a file.
     ///
     /// # Errors
-    /// [`ProfileError`] if it is no profile of this version.
+    /// [`ProfileError`] if the content is no profile of this version, or violates the invariant.
     pub fn parse(text: &[u8]) -> Result<Self, ProfileError> {
         #[derive(Deserialize)]
         struct Stated {
@@ -193,18 +194,18 @@ impl Profile {
         }
     }
 
-    /// A block by its number.
+    /// The block with this number, if the profile has it.
     pub fn block(&self, number: u32) -> Option<&Block> {
         let at = self.blocks.binary_search_by_key(&number, |block| block.number).ok()?;
         Some(&self.blocks[at])
     }
 
-    /// Whether all that was executed in the cache is counted, and the sums agree.
+    /// Whether everything that was executed in the cache is counted, and the sums agree.
     pub fn is_complete(&self) -> bool {
         self.left.is_none() && self.losses().is_empty()
     }
 
-    /// What is missing or disagrees: counts that are not 0, with their meaning.
+    /// Losses and disagreements: counts that are not 0, each with its meaning.
     pub fn losses(&self) -> Vec<(u64, &'static str)> {
         let all = [
             (self.dropped_numbers, "block numbers were dropped, because rings were full"),

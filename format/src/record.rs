@@ -9,8 +9,8 @@
 //! word    63 1 | 62..58 31    | 57..54 kind | 53..0 body
 //! ```
 //!
-//! Numbers count units: bursts, lines or pages, as the frame's sync states. Records have their
-//! [`NUMBER_BITS`] low bits, the segment has their [`SEGMENT_BITS`] high bits.
+//! Numbers count units: bursts, lines or pages, as the frame's sync states. A record contains the
+//! low [`NUMBER_BITS`] bits of a number, the segment contains its high [`SEGMENT_BITS`] bits.
 
 mod analysis;
 mod half;

@@ -6,8 +6,8 @@
 /// First number after a gap.
 const LATER: u32 = 424;
 
-/// The name of a system call; `None` if the number is of no system call, or of one that is newer
-/// than this list.
+/// The name of a system call; `None` if no system call has this number, or the call is newer than
+/// this list.
 pub fn name(number: u32) -> Option<&'static str> {
     let (names, number) = match number.checked_sub(LATER) {
         Some(later) => (&LATER_NAMES[..], later),

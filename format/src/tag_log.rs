@@ -42,7 +42,7 @@ pub use events::{EVENT_BYTES_AT_MOST, EventDecoder, EventEncoder};
 #[cfg(test)]
 mod tests;
 
-/// Version of the log's format. Any change that a reader must know of increments it.
+/// Version of the log's format. A change that a reader must know increments it.
 pub const VERSION: u16 = 1;
 /// First bytes of a log.
 pub const MAGIC: [u8; 8] = *b"hmtt-tag";
@@ -73,12 +73,13 @@ impl core::fmt::Display for FunctionId {
 }
 
 impl FunctionId {
-    /// The number that is greater by `after`, of a block of the function or of a later function.
+    /// The number that is greater by `after`. With it, blocks get the numbers after the number of
+    /// their function.
     pub const fn offset(self, after: u32) -> Self {
         FunctionId(self.0.wrapping_add(after))
     }
 
-    /// Index of its counter, where counters are listed by number.
+    /// Index of the counter of this number in a list of counters.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -121,7 +122,7 @@ impl core::fmt::Display for LogError {
 
 impl core::error::Error for LogError {}
 
-/// A buffer is too small for a chunk or an event, of which nothing was written.
+/// A buffer is too small for a chunk or an event. Nothing was written then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 

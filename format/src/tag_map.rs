@@ -1,5 +1,5 @@
-//! Writes and reads tag maps: the functions, blocks and loops that the numbers in a tag log or in a
-//! card's tags stand for.
+//! Writes and reads tag maps. A map states which functions, blocks and loops the numbers in a tag
+//! log, or in a card's tags, stand for.
 //!
 //! A map is a JSON file, `LOG.json` beside `LOG`. It is replaced as a whole whenever a tag is added
 //! or removed, so that a reader finds the state before or after the change. Functions and blocks
@@ -28,7 +28,7 @@ const MODE: u32 = 0o600;
 
 /// Version of the file. Any change that a reader must know of increments it.
 pub const VERSION: u32 = 3;
-/// First version that can be read. Version 2 has no loops; version 1 also has other names of
+/// Oldest version that can be read. Version 2 has no loops; version 1 also has other names of
 /// fields, which are the aliases below.
 const OLDEST_VERSION: u32 = 1;
 
@@ -169,7 +169,8 @@ pub struct TaggedLoop {
     pub code_address: u64,
     /// Number of the innermost loop of the list that contains this one.
     pub outer_number: Option<u32>,
-    /// Which of the blocks outside of the loop to which its blocks lead are tagged.
+    /// Which of the loop's exits are tagged. An exit is a block outside of the loop to which a block
+    /// of the loop leads.
     pub tagged_exits: Exits,
 }
 
@@ -240,7 +241,7 @@ impl TagMap {
         })
     }
 
-    /// `rename`: gives the finished file its name.
+    /// Writes the map to an unfinished file, and calls `rename` to give the file its name.
     fn save_by(
         &self,
         path: &Path,
@@ -307,7 +308,7 @@ mod hex_address {
     }
 }
 
-/// The same for an address that may be missing.
+/// Converts an address that may be missing, as [`hex_address`] does.
 mod optional_hex_address {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

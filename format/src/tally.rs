@@ -1,8 +1,8 @@
 //! Sums the records of a data frame without decoding them into events.
 //!
-//! Most frames contain only halves. These are counted many at a time, without a branch for each; a
-//! frame with a record of whole words is decoded by [`Block`]. Invariant: a tally is the sum over
-//! the events of the frame's [`Block`], whichever way it was computed.
+//! Most frames contain only halves. Halves are counted many at a time, without a branch for each. A
+//! frame with a record of whole words is decoded by [`Block`]. Invariant: both ways give the sum
+//! over the events of the frame's [`Block`].
 
 use crate::block::{Block, BlockError};
 use crate::event::Event;
@@ -35,7 +35,7 @@ pub struct Tally {
     pub clock: Cycles,
     /// Segment at the end of the frame.
     pub segment: u32,
-    /// The reason why the frame could not be decoded to its end, if so.
+    /// The reason why the frame could not be decoded to its end; `None` if it was.
     pub error: Option<BlockError>,
 }
 

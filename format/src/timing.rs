@@ -1,10 +1,10 @@
 //! Computes the distances in clocks that a memory controller keeps, for a memory description.
 //!
 //! A description has the generation, the clock period and the shortest distances that the card
-//! checks, but no speed bin. So distances are those of the bin that fits its clock ([`bins`]), each
-//! rounded up to clocks, and never shorter than the description's own. Devices have eight data
-//! pins, which determines their density and so tRFC, and pages of 1 KiB, which determines tRRD and
-//! tFAW. The additive latency is 0.
+//! checks, but no speed bin. So this module takes the distances of the bin that fits the clock
+//! ([`bins`]). Each distance is rounded up to clocks, and is never shorter than the description's
+//! own. It is assumed that devices have eight data pins, which determines their density and so
+//! tRFC, and pages of 1 KiB, which determines tRRD and tFAW. The additive latency is 0.
 
 use crate::address_map::Axis;
 use crate::{Generation, MemoryDescription};
@@ -14,10 +14,10 @@ pub mod bins;
 use bins::Bin;
 
 /// Average distance of REFRESH commands, tREFI: 7.8 us in picoseconds, up to 85 degrees Celsius.
-/// Small DDR1 devices need only half as many.
+/// Small DDR1 devices need only half as many commands.
 const TREFI_PS: u64 = 7_800_000;
-/// Clocks of a rank that are left free on the data bus before data of another rank: no JEDEC value,
-/// but what two preambles need.
+/// Clocks that are left free on the data bus between data of two ranks. JEDEC states no value; two
+/// preambles need this time.
 pub const RANK_GAP: u64 = 2;
 
 /// Distances in clocks, with the names of JEDEC in their documentation.
@@ -59,11 +59,11 @@ pub struct Timing {
     pub twtr_l: u64,
     /// READ to PRECHARGE: BL/2 for DDR1, BL/2 + max(tRTP, 2) - 2 for DDR2, tRTP for DDR3 and DDR4.
     pub read_to_precharge: u64,
-    /// WR, the write recovery that the mode register sets: with it a device with auto-precharge
-    /// replaces tWR.
+    /// WR, the write recovery that the mode register sets. A device with auto-precharge uses it in
+    /// place of tWR.
     pub write_recovery: u64,
-    /// READ to the precharge of auto-precharge: RTP, half of WR, for DDR4; otherwise as by a
-    /// PRECHARGE.
+    /// READ to the precharge of an auto-precharge: RTP, half of WR, for DDR4; otherwise the same
+    /// distance as to a PRECHARGE command.
     pub read_to_auto_precharge: u64,
     /// READ to WRITE of one rank.
     pub read_to_write: u64,
@@ -160,7 +160,7 @@ impl Timing {
     }
 }
 
-/// Converts a time to clocks, rounded up. With DDR4 less than 0.026 of a clock is dropped, since
+/// Converts a time to clocks, rounded up. On DDR4 a fraction below 0.026 clocks is dropped, since
 /// periods are rounded to picoseconds (JESD79-4 *Rounding algorithms*).
 fn round_up(generation: Generation, picos: u64, tck_ps: u64) -> u64 {
     match generation {
@@ -169,9 +169,9 @@ fn round_up(generation: Generation, picos: u64, tck_ps: u64) -> u64 {
     }
 }
 
-/// tCCD and tCCD_L. DDR1 can issue a READ as soon as the burst before has ended (JESD79F *Reads*);
-/// the others after two clocks (DDR2) or four (DDR3, DDR4). tCCD_L of DDR4 is at least 5 clocks and
-/// depends on the bin.
+/// tCCD and tCCD_L. DDR1 can issue a READ as soon as the previous burst has ended (JESD79F
+/// *Reads*), DDR2 after at least two clocks, and DDR3 and DDR4 after four. tCCD_L of DDR4 is at
+/// least 5 clocks and depends on the bin.
 fn column_distances(
     generation: Generation,
     burst: u64,

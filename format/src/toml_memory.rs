@@ -51,8 +51,8 @@ impl std::fmt::Display for TomlError {
     }
 }
 
-/// Where a text is no TOML, or not the one that is expected, and why, on one line: without the
-/// lines of the text.
+/// Describes a syntax error on one line: line and column, and the reason, without the quoted lines
+/// of the text.
 pub fn syntax_text(error: &toml::de::Error) -> String {
     let (full, message) = (error.to_string(), error.message());
     match full.lines().next() {
@@ -100,7 +100,7 @@ struct File {
     map: Map,
 }
 
-/// A number of bus words, or the place where it is set.
+/// A number of bus words, or `"mode_register"`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum BurstLength {

@@ -58,7 +58,7 @@ impl fmt::Display for PhysAddr {
     }
 }
 
-/// The direction of an access.
+/// Direction of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// READ: from the memory to the controller.
@@ -106,10 +106,10 @@ impl Direction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Access {
-    /// Clock of the READ or WRITE command; of the first one where bursts were merged into one
-    /// access to a line.
+    /// Clock of the READ or WRITE command. If bursts were merged into one access to a line, it is
+    /// the clock of the first command.
     pub clock: Cycles,
-    /// Read or write.
+    /// Direction of the access.
     pub direction: Direction,
     /// Address of the first byte of the accessed burst or line.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::event::serialised::prefixed"))]

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::config::{MARK_FREE_FIRST, MARK_FREE_LAST, MARK_KERNEL_ENTER, MARK_KERNEL_EXIT};
 
-/// Number of the configuration register that a mark's command was made to, as its record states it.
+/// Number of the configuration register that was accessed to make a mark, as the record states it.
 /// A damaged record may state a number that is no register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MarkRegister(pub u32);

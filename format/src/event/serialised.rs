@@ -1,8 +1,8 @@
-//! Serialises the identities in events: addresses, directions and names as text, clocks as numbers.
+//! Serialises addresses, directions and names in events as text, and clocks as numbers.
 //!
 //! Addresses are hexadecimal text, because numbers in JSON lose bits above 2^53. The addresses of
-//! events begin with 0x: without it other readers take `1000` for a decimal number. Text of earlier
-//! versions has no prefix. It is read, too.
+//! events begin with 0x: without it, other readers take `1000` for a decimal number. Text of
+//! earlier versions has no prefix, and is read too.
 
 use core::fmt::Display;
 
@@ -90,7 +90,7 @@ impl<'de> Deserialize<'de> for CountGroup {
     }
 }
 
-/// A register is a member of its own, with its name beside it for people.
+/// Serialises the number of the register, and its name for people.
 impl Serialize for MarkRegister {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut members = serializer.serialize_struct("MarkRegister", 2)?;
@@ -100,7 +100,7 @@ impl Serialize for MarkRegister {
     }
 }
 
-/// The name need not be there: the register determines it.
+/// Reads the register only. The name may be missing, because the register determines it.
 impl<'de> Deserialize<'de> for MarkRegister {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]

@@ -8,18 +8,18 @@ use crate::units::Cycles;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "Members", into = "Members"))]
 pub enum SliceLength {
-    /// Not known in clocks. The record of a whole slice states only a code, and the length in
-    /// clocks of a code depends on the clock period.
+    /// The length in clocks is not known. The record of a whole slice states only a code, and the
+    /// number of clocks depends on the clock period.
     Unknown {
-        /// Whether the length is not that of the code. The card states such a length, but a table
-        /// may lack it.
+        /// Whether the length differs from the code's length. The card states such a length, but a
+        /// table may lack it.
         partial: bool,
     },
-    /// The length of the slice's code.
+    /// The length that the slice's code selects.
     Whole(Cycles),
     /// Another length, which the record states. It is shorter if the capture started or stopped
-    /// during the slice or a setting ended it, and longer if the slice is the first one after its
-    /// code was set or the event queue was full at its end.
+    /// during the slice or a setting ended it. It is longer if the slice is the first one after its
+    /// code was set, or the event queue was full at its end.
     Partial(Cycles),
 }
 
@@ -34,7 +34,8 @@ impl SliceLength {
         }
     }
 
-    /// Creates the length that a record states: `partial` clocks, or that of its code.
+    /// Creates a length from a record: `partial` clocks, or the length of the slice's code, which
+    /// is not known yet.
     pub const fn of_record(partial: Option<Cycles>) -> Self {
         SliceLength::new(partial, partial.is_some())
     }
@@ -44,7 +45,7 @@ impl SliceLength {
         SliceLength::Whole(Cycles(slice_clocks(code, tck_ps) as u64))
     }
 
-    /// Whether the length is not that of the slice's code.
+    /// Whether the length differs from the length of the slice's code.
     pub const fn is_partial(self) -> bool {
         matches!(self, SliceLength::Unknown { partial: true } | SliceLength::Partial(_))
     }

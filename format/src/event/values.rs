@@ -1,25 +1,26 @@
-//! Reads the values that events of several kinds have in common.
+//! Reads the values that several kinds of events have in common.
 
 use super::Event;
 use crate::units::{Access, Cycles, Direction, PhysAddr};
 
-/// The values of an event that tables have columns for, each `None` if the event does not have it.
+/// The values of an event for which tables have columns; `None` if the event does not have the
+/// value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Values {
-    /// Clock of the event; the first one if it lasts.
+    /// Clock of the event, or its first clock if it lasts.
     pub clock: Option<Cycles>,
-    /// Read or write, of an access or tag.
+    /// Direction of an access or tag.
     pub direction: Option<Direction>,
-    /// Address of an access, page or hot page; of a tag while it is known.
+    /// Address of an access, page or hot page; also of a tag if it is known.
     pub address: Option<PhysAddr>,
-    /// Numbers of READs and of WRITEs of a page or slice.
+    /// Number of READs and number of WRITEs of a page or slice.
     pub counts: Option<(u32, u32)>,
     /// Duration of a page or slice, in clocks.
     pub duration: Option<Cycles>,
 }
 
 impl Event {
-    /// The values that tables have columns for.
+    /// The values for which tables have columns.
     pub fn values(&self) -> Values {
         let of_clock = |clock: Cycles| Values { clock: Some(clock), ..Values::default() };
         match *self {
@@ -51,7 +52,7 @@ impl Event {
     }
 
     /// The clock of the event, see [`Values::clock`]; `None` for counts and hot pages, which have
-    /// that of their interval.
+    /// the clock of their interval.
     pub fn clock(&self) -> Option<Cycles> {
         let mut event = *self;
         event.clock_mut().copied()
@@ -72,8 +73,7 @@ impl Event {
         }
     }
 
-    /// The access, if the event is one with a known address: an access, or a tag whose address is
-    /// known.
+    /// The access that the event represents: an access, or a tag whose address is known.
     pub fn access(&self) -> Option<Access> {
         match *self {
             Event::Access(access) => Some(access),

@@ -1,4 +1,4 @@
-//! Encodes the line of a command in a recording.
+//! Encodes the line of a command, or of an access, in a recording.
 
 use crate::command::{ALL_RANKS, Pins};
 use crate::memory::MemoryDescription;
@@ -14,7 +14,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The line of the levels at a clock, in the columns that a header of
+    /// The line of the pin levels at a clock, in the columns that a header of
     /// [`HeaderText`](super::HeaderText) names.
     pub fn of_command(memory: &MemoryDescription, clock: u64, pins: &Pins) -> Self {
         let mut line = Line::new();
@@ -40,7 +40,7 @@ impl Line {
         line
     }
 
-    /// The line of an access in the list beside a recording.
+    /// The line of an access in the truth file of a recording.
     pub fn of_access(access: &crate::Access) -> Self {
         let mut line = Line::new();
         line.push_decimal(access.clock.0);

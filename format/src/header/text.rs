@@ -2,7 +2,7 @@
 //!
 //! The header has the memory's map, clock, bus and burst length. It has no place for limits of
 //! distances that differ from JEDEC's, for a burst length that the mode register sets, or for other
-//! parameters of the card: a replay with those needs the memory description.
+//! parameters of the card: a replay with such parameters needs the memory description.
 
 use core::fmt;
 
@@ -21,9 +21,9 @@ pub const LAST_CLOCK: &str = "last_clock=";
 pub struct HeaderText<'a> {
     /// The memory of the recording.
     pub memory: &'a MemoryDescription,
-    /// When the memory controller closes rows, in words.
+    /// Policy by which the memory controller closes rows, as text.
     pub page_policy: &'a str,
-    /// Last clock of the recording, whose first one is 0.
+    /// Last clock of the recording; the first clock is 0.
     pub last_clock: u64,
 }
 

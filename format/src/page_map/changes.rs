@@ -1,4 +1,4 @@
-//! Finds what has changed between two readings of a process.
+//! Finds the differences between two readings of the pages of a process.
 
 use super::content::{Entry, Place};
 
@@ -9,29 +9,30 @@ pub struct Run {
     pub page: u64,
     /// Number of pages; at least 1.
     pub count: u64,
-    /// Where the first page is.
+    /// The frame of the first page.
     pub place: Place,
 }
 
 impl Run {
-    /// The page behind the last one.
+    /// Number of the page after the run.
     pub const fn end(&self) -> u64 {
         self.page.saturating_add(self.count)
     }
 
-    /// The first pages, at most `count`.
+    /// The run of the first pages, at most `count`.
     pub fn first(self, count: u64) -> Run {
         Run { count: count.min(self.count), ..self }
     }
 
-    /// The pages behind the first `count`; `None` if there are none.
+    /// The run without its first `count` pages; `None` if no page is left.
     pub fn after(self, count: u64) -> Option<Run> {
         let left = self.count.checked_sub(count).filter(|left| *left > 0)?;
         let place = Place { frame: self.place.frame.saturating_add(count), ..self.place };
         Some(Run { page: self.page.saturating_add(count), count: left, place })
     }
 
-    /// Appends a run that continues this one, if it does. Returns whether it does.
+    /// Appends `next` if it continues this run in pages, frames and mapping. Returns whether it
+    /// does.
     pub fn join(&mut self, next: &Run) -> bool {
         let expected = Place { frame: self.place.frame.saturating_add(self.count), ..self.place };
         let continues = self.end() == next.page && expected == next.place;
@@ -42,7 +43,7 @@ impl Run {
     }
 }
 
-/// Changes in order, of which those that continue each other are one.
+/// Changes in order. Changes that continue each other are joined.
 #[derive(Default)]
 struct Changes(Vec<Entry>);
 
@@ -68,8 +69,12 @@ impl Changes {
     }
 }
 
-/// What has changed from one state to the next. The runs of each are in order and do not overlap;
-/// so are the changes.
+/// Returns the entries that change the state `old` to the state `new`. The runs of each state must
+/// be in order and must not overlap; the same holds for the returned entries.
+///
+/// Example: in `old` the pages 10 to 13 have the frames 50 to 53, in `new` the pages 10 and 11 have
+/// the frames 50 and 51 and page 12 has frame 90. The result is page 12 with frame 90, and page 13
+/// without a frame.
 pub fn changes(old: &[Run], new: &[Run]) -> Vec<Entry> {
     let mut changes = Changes::default();
     let (mut old, mut new) = (old.iter().copied(), new.iter().copied());

@@ -5,9 +5,10 @@
 //!        kind   length   CRC-32   payload      little-endian
 //! ```
 //!
-//! The CRC-32 is that of the 8 bytes before it and of the payload. The payload of a later version
-//! may be longer, with additional fields at its end, except that of [`Chunk::Mappings`] and
-//! [`Chunk::Pages`], which are lists up to its end.
+//! The CRC-32 is computed over the 8 bytes before it and the payload. The payload of a later
+//! version may be longer, with additional fields at its end. The payloads of [`Chunk::Mappings`]
+//! and [`Chunk::Pages`] cannot have such fields, because they are lists up to the end of the
+//! payload.
 
 use super::MapError;
 use super::content::{Ending, Entries, Entry, Machine, Mapping, Process, Scan, Snapshot};
@@ -37,28 +38,29 @@ pub enum Chunk {
     Machine(Machine),
     /// The next process. Processes are numbered from 1 on, in the order of the file.
     Process(Process),
-    /// Mappings of a process, numbered from 1 on, in the order of the file, over all processes.
+    /// Mappings of a process. They are numbered from 1 on, in the order of the file, over all
+    /// processes.
     Mappings {
         /// Number of the process.
         process: u32,
         /// The mappings.
         mappings: Vec<Mapping>,
     },
-    /// What has changed since the last reading of a process. All pages that are not named are as
-    /// before, at first without frames.
+    /// Changes since the last reading of a process. Pages that are not named are unchanged; at
+    /// first, no page has a frame.
     Pages {
         /// Number of the process.
         process: u32,
-        /// Pages in order, which do not overlap.
+        /// Changed pages in order, which do not overlap.
         entries: Vec<Entry>,
     },
-    /// A process was read. The pages before belong to this reading.
+    /// A process was read. The chunks of pages before it belong to this reading.
     Scan(Scan),
-    /// A process has ended, or executed another program, and has no pages any more.
+    /// A process has ended or has executed another program. Its pages have no frames from now on.
     Gone {
         /// Number of the process.
         process: u32,
-        /// When that was seen.
+        /// Time at which this was seen.
         time_ns: u64,
     },
     /// All processes were read.
@@ -70,7 +72,7 @@ pub enum Chunk {
 }
 
 impl Chunk {
-    /// Encodes the chunk. A list that is too long must be divided before.
+    /// Encodes the chunk. The caller divides lists that are longer than a chunk.
     pub fn encode(&self) -> Vec<u8> {
         let mut payload = Vec::new();
         let kind = match self {
@@ -115,11 +117,11 @@ impl Chunk {
         seal(kind, &payload)
     }
 
-    /// Length in bytes of the chunk at the start of `bytes`, which need not contain all of it;
-    /// `None` if its header is cut.
+    /// Length in bytes of the chunk at the start of `bytes`, which may contain only a part of the
+    /// chunk; `None` if the header is truncated.
     ///
     /// # Errors
-    /// [`MapError::Length`] if the length is above that of the longest chunk.
+    /// [`MapError::Length`] if the length is above the limit.
     pub fn length(bytes: &[u8]) -> Result<Option<usize>, MapError> {
         match field(bytes, LENGTH_AT).filter(|_| bytes.len() >= CHUNK_HEADER_BYTES) {
             Some(length) if length as usize > MAX_PAYLOAD_BYTES => Err(MapError::Length(length)),
@@ -128,7 +130,7 @@ impl Chunk {
     }
 
     /// Decodes the chunk at the start of `bytes` and returns it with its length in bytes; `None` if
-    /// it is cut.
+    /// it is truncated.
     ///
     /// # Errors
     /// [`MapError::Length`], [`MapError::Checksum`] or [`MapError::Content`].
@@ -176,7 +178,7 @@ impl Chunk {
     }
 }
 
-/// A chunk with this payload.
+/// Prepends the header of a chunk to a payload.
 fn seal(kind: u32, payload: &[u8]) -> Vec<u8> {
     let mut chunk = Vec::with_capacity(CHUNK_HEADER_BYTES + payload.len());
     chunk.extend_from_slice(&kind.to_le_bytes());

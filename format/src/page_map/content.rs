@@ -1,19 +1,19 @@
-//! What the chunks of a map say.
+//! Defines the content of the chunks of a map.
 
 use core::ops::Range;
 
 use super::MOST_PAGES;
 use super::fields::{Fields, push, push_text};
 
-/// Most bytes of a text. Paths in Linux have at most 4096.
+/// Most bytes of a text. Linux limits paths to 4096 bytes.
 const MOST_TEXT: usize = 1 << 14;
-/// Most ranges of memory.
+/// Most ranges of memory in a description of a machine.
 const MOST_RANGES: usize = 1 << 12;
 
-/// What the times of a map are.
+/// Meaning of the times in a map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
-    /// Only an order: one thing after the other.
+    /// Times only state an order: a later event has a larger time.
     #[default]
     Order,
     /// `CLOCK_MONOTONIC` of the machine, in nanoseconds.
@@ -23,32 +23,33 @@ pub enum Clock {
 /// The machine whose pages are in a map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// What times are.
+    /// Meaning of the times in the map.
     pub clock: Clock,
-    /// Identifies the time from one start of the machine to the next; 0 if it is not known.
+    /// Identifies the time between two starts of the machine; 0 if it is not known.
     pub boot_id: [u8; 16],
     /// log2 of the bytes of a page.
     pub page_log2: u8,
-    /// When the map was begun.
+    /// Time at which the map was begun.
     pub start_ns: u64,
-    /// When the map was begun, in nanoseconds since 1970; 0 if it is not known.
+    /// Time at which the map was begun, in nanoseconds since 1970; 0 if it is not known.
     pub start_realtime_ns: u64,
     /// Release of the kernel; empty if it is not known.
     pub kernel: String,
-    /// Addresses of memory; none if they are not known.
+    /// Physical addresses of memory; empty if they are not known.
     pub memory: Vec<Range<u64>>,
 }
 
-/// A process, from its start or from the execution of a program on.
+/// A process, from its start on, or from the execution of a program on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// Number of the process in the kernel.
     pub pid: u32,
-    /// When the process was started, in the kernel's clock ticks since the start of the machine.
+    /// Time at which the process was started, in the kernel's clock ticks since the start of the
+    /// machine.
     pub start_ticks: u64,
-    /// Name of its first thread.
+    /// Name of the first thread of the process.
     pub comm: String,
-    /// Path of its program; empty if it is not known.
+    /// Path of the program; empty if it is not known.
     pub exe: String,
 }
 
@@ -57,11 +58,11 @@ pub struct Process {
 pub struct Mapping {
     /// First address.
     pub start: u64,
-    /// Address behind the last one.
+    /// Address after the last byte.
     pub end: u64,
-    /// Bit 0: it can be read; 1: written; 2: executed; 3: it is shared.
+    /// Permissions: bit 0 read, bit 1 write, bit 2 execute; bit 3 is set if the mapping is shared.
     pub permissions: u8,
-    /// Offset of its begin in the file, in bytes.
+    /// Offset in the file at which the mapping begins, in bytes.
     pub offset: u64,
     /// Major and minor number of the file's device.
     pub device: (u32, u32),
@@ -72,36 +73,36 @@ pub struct Mapping {
     pub name: String,
 }
 
-/// Which frame a page has.
+/// The frame of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Number of the frame.
     pub frame: u64,
-    /// Number of the mapping in the file, from 1 on.
+    /// Number of the mapping in the map's file, from 1 on.
     pub mapping: u32,
-    /// Whether the frame is of a file or of shared memory, and not of the process alone.
+    /// Whether the frame belongs to a file or to shared memory, and not only to the process.
     pub is_file: bool,
 }
 
-/// Consecutive pages, which have consecutive frames from now on, or none.
+/// Consecutive pages, which have consecutive frames, or no frames, from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Number of the first virtual page.
     pub page: u64,
     /// Number of pages.
     pub count: u64,
-    /// Where the first page is; `None` if the pages have no frames.
+    /// The frame of the first page; `None` if the pages have no frames.
     pub place: Option<Place>,
 }
 
 /// A reading of the pages of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    /// Number of the process in the file, from 1 on.
+    /// Number of the process in the map's file, from 1 on.
     pub process: u32,
-    /// When its mappings were read.
+    /// Time at which the mappings of the process were read.
     pub begin_ns: u64,
-    /// When the last page was read.
+    /// Time at which the last page was read.
     pub end_ns: u64,
     /// Pages with a frame.
     pub present_pages: u64,
@@ -114,25 +115,25 @@ pub struct Scan {
 /// The end of a snapshot: all processes were read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// When the first process was read.
+    /// Time at which the first process was read.
     pub begin_ns: u64,
-    /// When the last process was read.
+    /// Time at which the last process was read.
     pub end_ns: u64,
-    /// Processes that were read.
+    /// Number of processes that were read.
     pub processes: u64,
-    /// Processes that could not be read.
+    /// Number of processes that could not be read.
     pub unread_processes: u64,
-    /// The number that marks to the card stated at its begin and at its end; `None` if no marks
-    /// were made.
+    /// Number that the marks to the card state at the begin and at the end of the snapshot; `None`
+    /// if no marks were made.
     pub mark: Option<u32>,
 }
 
-/// Why a map ends.
+/// The reason why a map ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It was asked for.
+    /// The end was requested.
     Requested,
-    /// The time was over.
+    /// The requested time was over.
     Time,
     /// All processes have ended.
     Processes,
@@ -273,13 +274,14 @@ impl Snapshot {
 /// Encodes and decodes the entries of a chunk, which follow each other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entries {
-    /// The page, and the frame, behind the entry before.
+    /// Number of the page after the previous entry.
     page: u64,
+    /// Number of the frame after the previous entry with frames.
     frame: u64,
 }
 
 impl Entries {
-    /// Appends an entry. Its pages are not before those of the entry before.
+    /// Appends an entry. Its first page must not be before the end of the previous entry.
     pub(super) fn encode(&mut self, entry: &Entry, to: &mut Vec<u8>) {
         push(entry.page.wrapping_sub(self.page), to);
         push(entry.count, to);
@@ -291,7 +293,7 @@ impl Entries {
         self.frame = frame.wrapping_add(entry.count);
     }
 
-    /// Reads the next entry; `None` if it is cut or impossible.
+    /// Decodes the next entry; `None` if it is truncated or impossible.
     pub(super) fn decode(&mut self, fields: &mut Fields<'_>) -> Option<Entry> {
         let page = self.page.checked_add(fields.number()?)?;
         let count = fields.number()?;

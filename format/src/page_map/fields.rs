@@ -1,5 +1,5 @@
 //! Writes and reads the fields of a chunk: numbers of variable length, and texts with their length
-//! before them.
+//! in front.
 
 use crate::tag_log::varint;
 
@@ -10,7 +10,7 @@ pub fn push(number: u64, to: &mut Vec<u8>) {
     to.extend_from_slice(&bytes[..length]);
 }
 
-/// Appends a text of at most `most` bytes; a longer one is cut at a character.
+/// Appends a text of at most `most` bytes. A longer text is cut between two characters.
 pub fn push_text(text: &str, most: usize, to: &mut Vec<u8>) {
     let text = &text[..text.floor_char_boundary_at(most)];
     push(text.len() as u64, to);
@@ -18,7 +18,7 @@ pub fn push_text(text: &str, most: usize, to: &mut Vec<u8>) {
 }
 
 trait Boundary {
-    /// The largest index of a character's begin, or the end, that is not above `most`.
+    /// The largest index, at most `most`, at which a character begins or the text ends.
     fn floor_char_boundary_at(&self, most: usize) -> usize;
 }
 
@@ -29,29 +29,29 @@ impl Boundary for str {
     }
 }
 
-/// What is left of a chunk.
+/// The part of a chunk that has not been read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
-    /// The next number; `None` if it is cut, or has more than 64 bits.
+    /// Reads a number; `None` if it is truncated or has more than 64 bits.
     pub fn number(&mut self) -> Option<u64> {
         varint::read(&mut self.0)
     }
 
-    /// The next number, which has at most 32 bits.
+    /// Reads a number; `None` if it is truncated or has more than 32 bits.
     pub fn short(&mut self) -> Option<u32> {
         self.number()?.try_into().ok()
     }
 
-    /// The next bytes.
+    /// Reads `N` bytes; `None` if there are fewer.
     pub fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (bytes, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*bytes)
     }
 
-    /// The next text. Bytes that are no UTF-8 are replaced.
+    /// Reads a text; `None` if it is truncated. Bytes that are not UTF-8 are replaced.
     pub fn text(&mut self) -> Option<String> {
         let length = usize::try_from(self.number()?).ok()?;
         let (text, rest): (&'a [u8], _) = self.0.split_at_checked(length)?;

@@ -1,14 +1,14 @@
-//! Marks to the card at the begin and at the end of a snapshot, by which a capture states when the
-//! snapshot was taken.
+//! Encodes the begin and the end of a snapshot as marks to the card, so that a capture contains the
+//! time of the snapshot.
 //!
 //! ```text
 //! 8 digits of the snapshot's number, the highest first: marks e0 to ef    then f0: it begins, or f1: it has ended
 //! ```
 //!
-//! Numbers count from a random one on, so that two recordings during one capture are not confused.
-//! The last mark is the one whose time counts.
+//! Snapshots are numbered from a random number on, so that two recordings during one capture can be
+//! told apart. The time of the snapshot's begin or end is the time of the last mark.
 
-/// The mark of the digit 0. That of the digit 15 is 15 more.
+/// The mark of the digit 0. The marks of the digits 1 to 15 follow.
 pub const MARK_DIGIT_FIRST: u8 = 0xe0;
 /// The mark behind the digits of a snapshot that begins.
 pub const MARK_BEGIN: u8 = 0xf0;
@@ -22,7 +22,7 @@ const DIGITS: u32 = u32::BITS / 4;
 pub struct SnapshotMark {
     /// Number of the snapshot, [`Snapshot::mark`](super::Snapshot::mark).
     pub number: u32,
-    /// Whether it has ended. Otherwise it begins.
+    /// Whether the snapshot has ended; otherwise it begins.
     pub is_end: bool,
 }
 
@@ -37,7 +37,7 @@ impl SnapshotMark {
         SnapshotMark { number, is_end: true }
     }
 
-    /// The marks for free use that state it, in order.
+    /// The marks for free use that encode this begin or end, in order.
     ///
     /// ```
     /// use hmtt_format::page_map::SnapshotMark;
@@ -60,7 +60,7 @@ pub struct SnapshotMarks {
 }
 
 impl SnapshotMarks {
-    /// Takes the next mark for free use. Returns what it completes.
+    /// Takes the next mark for free use. Returns the begin or end that this mark completes.
     pub fn mark(&mut self, mark: u8) -> Option<SnapshotMark> {
         let SnapshotMarks { number, digits } = *self;
         self.lose();
@@ -78,7 +78,7 @@ impl SnapshotMarks {
         }
     }
 
-    /// Marks may be missing here.
+    /// Discards the digits so far, because marks may be missing here.
     pub fn lose(&mut self) {
         *self = SnapshotMarks::default();
     }

@@ -6,12 +6,12 @@ use super::chunk::Chunk;
 use super::content::{Ending, Entry, Machine, Mapping, Process, Scan, Snapshot};
 use super::header;
 
-/// Entries of a chunk: each has at most 40 bytes.
+/// Most entries of a chunk. An entry has at most 40 bytes.
 const CHUNK_ENTRIES: usize = 16 << 10;
-/// Mappings of a chunk: each has at most 2^14 bytes of text, and 70 more.
+/// Most mappings of a chunk. A mapping has at most 2^14 bytes of text, and 70 more.
 const CHUNK_MAPPINGS: usize = 32;
 
-/// Writes a map. What was written can be read up to the last whole chunk at any time.
+/// Writes a map. At any time, a reader can read the map up to its last whole chunk.
 #[derive(Debug)]
 pub struct Writer<W> {
     output: W,
@@ -20,10 +20,10 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a map.
+    /// Creates a writer, and writes the header and the chunk of the machine.
     ///
     /// # Errors
-    /// The output cannot be written; so of all methods.
+    /// The output cannot be written.
     pub fn new(mut output: W, machine: &Machine) -> io::Result<Self> {
         output.write_all(&header())?;
         let mut writer = Writer { output, processes: 0, mappings: 0 };
@@ -35,7 +35,7 @@ impl<W: Write> Writer<W> {
         self.output.write_all(&chunk.encode())
     }
 
-    /// Adds a process. Returns its number.
+    /// Writes a process. Returns its number, from 1 on.
     ///
     /// # Errors
     /// As [`Writer::new`].
@@ -45,7 +45,8 @@ impl<W: Write> Writer<W> {
         Ok(self.processes)
     }
 
-    /// Adds mappings of a process. Returns the number of the first one; the others follow.
+    /// Writes mappings of a process. Returns the number of the first one; the others have the next
+    /// numbers.
     ///
     /// # Errors
     /// As [`Writer::new`].
@@ -58,7 +59,8 @@ impl<W: Write> Writer<W> {
         Ok(first)
     }
 
-    /// Adds what has changed in a process. Entries are in order and do not overlap.
+    /// Writes the changes of a process since its last reading. The entries must be in order and
+    /// must not overlap.
     ///
     /// # Errors
     /// As [`Writer::new`].
@@ -68,7 +70,7 @@ impl<W: Write> Writer<W> {
             .try_for_each(|some| self.chunk(&Chunk::Pages { process, entries: some.to_vec() }))
     }
 
-    /// Ends the reading of a process.
+    /// Writes the end of the reading of a process.
     ///
     /// # Errors
     /// As [`Writer::new`].
@@ -76,7 +78,7 @@ impl<W: Write> Writer<W> {
         self.chunk(&Chunk::Scan(scan))
     }
 
-    /// States that a process has ended.
+    /// Writes that a process has ended.
     ///
     /// # Errors
     /// As [`Writer::new`].
@@ -84,7 +86,7 @@ impl<W: Write> Writer<W> {
         self.chunk(&Chunk::Gone { process, time_ns })
     }
 
-    /// Ends a snapshot, and passes on what is in buffers.
+    /// Writes the end of a snapshot, and flushes the output.
     ///
     /// # Errors
     /// As [`Writer::new`].
@@ -93,7 +95,7 @@ impl<W: Write> Writer<W> {
         self.output.flush()
     }
 
-    /// Ends the map.
+    /// Writes the end of the map, and returns the flushed output.
     ///
     /// # Errors
     /// As [`Writer::new`].

@@ -1,32 +1,33 @@
-//! Defines the lists of a profile: blocks, edges, system calls, native code, results of models.
+//! Defines the lists of a profile: blocks, edges, system calls, native code and results of models.
 
 use serde::{Deserialize, Serialize};
 
-/// How a block ends.
+/// The kind of instruction with which a block ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockEnd {
-    /// With a direct jump.
+    /// A direct jump.
     Jump,
-    /// With a conditional jump.
+    /// A conditional jump.
     Conditional,
-    /// With a direct call.
+    /// A direct call.
     Call,
-    /// With a jump to an address in a register or in memory.
+    /// A jump to an address in a register or in memory.
     IndirectJump,
-    /// With a call of an address in a register or in memory.
+    /// A call of an address in a register or in memory.
     IndirectCall,
-    /// With a return.
+    /// A return.
     Return,
-    /// With a system call.
+    /// A system call.
     SystemCall,
-    /// Before the next instruction, because it is long enough or that instruction runs natively.
+    /// None of these: the block ends before the next instruction, because the block is long enough
+    /// or that instruction runs natively.
     #[default]
     Next,
 }
 
 impl BlockEnd {
-    /// All ends.
+    /// All kinds of ends.
     pub const ALL: [BlockEnd; 8] = [
         BlockEnd::Jump,
         BlockEnd::Conditional,
@@ -38,91 +39,91 @@ impl BlockEnd {
         BlockEnd::Next,
     ];
 
-    /// Whether the block may continue anywhere.
+    /// Whether the next block depends on a register or on memory.
     pub fn is_indirect(self) -> bool {
         matches!(self, BlockEnd::IndirectJump | BlockEnd::IndirectCall | BlockEnd::Return)
     }
 
-    /// Whether it ends with a call.
+    /// Whether the block ends with a call.
     pub fn is_call(self) -> bool {
         matches!(self, BlockEnd::Call | BlockEnd::IndirectCall)
     }
 }
 
-/// Which functions a profile is about, and what was executed besides.
+/// The functions to which a profile is limited, and counts of what the limit omits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selected {
     /// Rules that include functions, in the order in which they apply.
     pub include: Vec<String>,
-    /// Rules that exclude functions, which apply after those.
+    /// Rules that exclude functions. They apply after the rules that include functions.
     pub exclude: Vec<String>,
-    /// Executed blocks that are not in the profile.
+    /// Number of executed blocks that the profile omits.
     pub omitted_blocks: u64,
-    /// Their executions.
+    /// Number of executions of the omitted blocks.
     pub omitted_entries: u64,
-    /// Instructions that were executed in them.
+    /// Number of instructions that were executed in the omitted blocks.
     pub omitted_instructions: u64,
-    /// Superblocks that contain such a block, which are not in the profile either.
+    /// Number of superblocks that contain an omitted block, and are therefore omitted too.
     pub omitted_superblocks: u64,
 }
 
 /// An executed block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Block {
-    /// Number of the block, which edges name. A later translation of the same address has a number
-    /// of its own.
+    /// Number of the block, by which edges name it. A later translation of the same address has
+    /// another number.
     pub number: u32,
-    /// File that contains it, or the kernel's name of the memory.
+    /// File that contains the block, or the kernel's name of the memory.
     pub object: String,
-    /// Name of its function.
+    /// Name of the block's function, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// Its offset in the function.
+    /// Offset of the block in the function, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// Address in the process.
+    /// Address of the first instruction in the process.
     #[serde(with = "address")]
     pub code_address: u64,
-    /// Address in the file.
+    /// Address of the first instruction in the file's own address space.
     #[serde(default, with = "optional_address", skip_serializing_if = "Option::is_none")]
     pub file_address: Option<u64>,
-    /// Number of its bytes.
+    /// Size in bytes.
     pub size_bytes: u64,
-    /// Number of its instructions.
+    /// Number of instructions.
     pub instructions: u64,
-    /// How often it was executed.
+    /// Number of executions.
     pub entries: u64,
-    /// Instructions of these executions that a signal prevented.
+    /// Instructions of these executions that were not executed because of a signal.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unexecuted: u64,
-    /// Its bytes.
+    /// The bytes of the instructions.
     #[serde(with = "bytes")]
     pub code: Vec<u8>,
-    /// How it ends.
+    /// The kind of instruction with which the block ends.
     pub end: BlockEnd,
     /// Address in the process to which its last instruction leads, if the instruction contains it.
     #[serde(default, with = "optional_address", skip_serializing_if = "Option::is_none")]
     pub target_address: Option<u64>,
-    /// Executions that follow no other block.
+    /// Executions that did not follow another block.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub starts: u64,
-    /// Executions that no other block follows.
+    /// Executions that no other block followed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub stops: u64,
-    /// Jumps to the target, of a conditional jump.
+    /// Number of times that a conditional jump at the end was taken.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub taken: u64,
-    /// Indirect edges into it beyond the limit of edges.
+    /// Indirect edges into the block that are not listed, because there were too many edges.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub other_edges: u64,
-    /// Direct and indirect edges into it from blocks that the selection omits. Of several blocks at
-    /// one address, the first one has the direct ones of all.
+    /// Direct and indirect edges into the block from blocks that the selection omits. If there are
+    /// several blocks at one address, the first one has the direct edges of all.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from_omitted: u64,
-    /// Indirect edges from it to blocks that the selection omits.
+    /// Indirect edges from the block to blocks that the selection omits.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub to_omitted: u64,
-    /// Mispredictions of its last instruction, in the order of the profile's predictors.
+    /// Mispredictions of the last instruction, one number for each of the profile's predictors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mispredictions: Vec<u64>,
     /// Misses of the modelled instruction cache.
@@ -131,12 +132,12 @@ pub struct Block {
 }
 
 impl Block {
-    /// Instructions that were executed in it.
+    /// Number of instructions that were executed in the block. Saturates.
     pub fn executed(&self) -> u64 {
         self.instructions.saturating_mul(self.entries).saturating_sub(self.unexecuted)
     }
 
-    /// Executions that another block follows.
+    /// Number of executions that another block followed. Saturates.
     pub fn left(&self) -> u64 {
         self.entries.saturating_sub(self.stops)
     }
@@ -147,41 +148,42 @@ impl Block {
     }
 }
 
-/// An edge of a block that ends with an indirect transfer.
+/// An edge from a block that ends with an indirect transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndirectEdge {
     /// Number of the block that ends with the transfer.
     pub from: u32,
     /// Number of the block at its target.
     pub to: u32,
-    /// How often it was executed.
+    /// Number of transfers.
     pub times: u64,
 }
 
-/// A superblock: code of several blocks one after the other, whose executions write one number
-/// each.
+/// A superblock: code of several blocks one after the other, which writes one number for each
+/// execution of the superblock, instead of one for each block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Superblock {
     /// Numbers of its blocks, at least two, in order. Loops are unrolled, so a number may occur
     /// several times.
     pub blocks: Vec<u32>,
-    /// How often it was entered.
+    /// Number of times that the superblock was entered.
     pub entries: u64,
-    /// How often all of its blocks were executed.
+    /// Number of executions in which all of its blocks were executed.
     pub completions: u64,
-    /// Blocks that were executed in it.
+    /// Number of blocks that were executed in it.
     pub executed_blocks: u64,
-    /// The part of [`Profile::cache_ns`](super::Profile::cache_ns) in it, estimated from samples of
-    /// its executions.
+    /// The part of [`Profile::cache_ns`](super::Profile::cache_ns) that was spent in it, estimated
+    /// from samples of its executions.
     pub cache_ns: u64,
-    /// Whether it was not used any more at the end, because it had turned cold or its code had
+    /// Whether it was not used any longer at the end, because it had become cold or its code had
     /// changed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub undone: bool,
 }
 
 impl Superblock {
-    /// Numbers that it has saved: its blocks would have written one each.
+    /// Number of block numbers that the superblock has saved: separate blocks would have written
+    /// one each.
     pub fn saved_numbers(&self) -> u64 {
         self.executed_blocks.saturating_sub(self.entries)
     }
@@ -192,39 +194,40 @@ impl Superblock {
 pub struct SystemCall {
     /// Number of the thread in the system; 0 for all threads beyond a limit.
     pub thread: i32,
-    /// Number of the system call; not there for numbers that Linux does not have.
+    /// Number of the system call; `None` for numbers that Linux does not have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
     /// Name of the system call.
     pub name: String,
-    /// How often it was made.
+    /// Number of calls.
     pub calls: u64,
-    /// Calls whose duration is known.
+    /// Number of calls whose duration is known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub timed_calls: u64,
-    /// Duration of these calls together.
+    /// Sum of the known durations, in nanoseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub total_ns: u64,
 }
 
-/// Code that ran natively.
+/// A place at which threads began to run code natively.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Native {
     /// Address in the process.
     #[serde(with = "address")]
     pub code_address: u64,
-    /// Why it was not translated.
+    /// Reason why the code was not translated.
     pub reason: String,
-    /// How often threads came there.
+    /// Number of times that threads came to this address.
     pub times: u64,
-    /// Processor time of threads from there until they were in the cache again, in nanoseconds.
+    /// Processor time of the threads from this address until they were in the cache again, in
+    /// nanoseconds.
     pub processor_ns: u64,
 }
 
 /// Results of models of a processor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Models {
-    /// Predictors of conditional jumps.
+    /// Predictors of conditional jumps, in the order of [`Block::mispredictions`].
     #[serde(default)]
     pub predictors: Vec<Predictor>,
     /// The instruction cache.
@@ -237,7 +240,7 @@ pub struct Models {
 pub struct Predictor {
     /// Name of the model.
     pub name: String,
-    /// Size of its tables.
+    /// Size of its tables in bytes.
     pub size_bytes: u64,
     /// Conditional jumps that were executed.
     pub branches: u64,
@@ -248,15 +251,15 @@ pub struct Predictor {
 /// An instruction cache, with its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
-    /// Its size.
+    /// Size of the cache in bytes.
     pub size_bytes: u64,
-    /// Lines of a set.
+    /// Number of lines of a set.
     pub ways: u64,
-    /// Size of a line.
+    /// Size of a line in bytes.
     pub line_bytes: u64,
-    /// Lines that blocks have fetched.
+    /// Number of lines that blocks have fetched.
     pub fetches: u64,
-    /// Lines that were not in the cache.
+    /// Number of fetched lines that were not in the cache.
     pub cache_misses: u64,
 }
 
@@ -281,7 +284,7 @@ mod address {
     }
 }
 
-/// As [`address`], of an address that may be missing.
+/// Converts an address that may be missing, as [`address`] does.
 mod optional_address {
     use serde::{Deserializer, Serializer};
 

@@ -1,6 +1,6 @@
 //! Defines the records of the card's analysis: intervals, which begin a dump, counts and hot pages.
 //!
-//! These records do not advance the clock of a frame, and are no accesses.
+//! These records do not advance the clock of a frame, and do not count as accesses.
 
 use super::{CLOCK_MASK, head};
 
@@ -11,7 +11,7 @@ pub const KIND_COUNT: u32 = 7;
 /// Kind of a Hot Page record of the analysis; one more word follows.
 pub const KIND_HOT_PAGE: u32 = 8;
 
-/// Place in the high half of an Interval of its part.
+/// Place of the part in the high half of an Interval.
 pub const INTERVAL_PART_AT: u32 = 16;
 /// The part in the Interval of a dump of all parts, at the end of a capture or when the analysis is
 /// turned off.
@@ -20,13 +20,13 @@ pub const ALL_PARTS: u8 = 63;
 pub const HOT_PARTS_LOG2: u32 = 4;
 /// log2 of the number of buckets in a part.
 pub const HOT_BUCKETS_LOG2: u32 = 4;
-/// Place in the high half of a Count or Hot Page of the number of its dump, 8 bits.
+/// Place of the number of the dump in the high half of a Count or Hot Page, 8 bits.
 pub const DUMP_AT: u32 = 14;
-/// Place in the high half of a Count of its group, 4 bits; the index is in bits 9..0.
+/// Place of the group in the high half of a Count, 4 bits; the index is in bits 9..0.
 pub const GROUP_AT: u32 = 10;
-/// Width of a page's number in a Hot Page in bits.
+/// Width of a page's number in a Hot Page, in bits.
 pub const PAGE_BITS: u32 = 28;
-/// log2 of the number of pages of which one is sampled for reuse distances.
+/// log2 of the sampling rate for reuse distances: one of 2^6 pages is sampled.
 pub const REUSE_SAMPLE_LOG2: u32 = 6;
 /// log2 of the number of sampled pages whose order of use is stored.
 pub const REUSE_DEPTH_LOG2: u32 = 8;
@@ -45,9 +45,9 @@ pub enum CountGroup {
     /// First accesses after an ACTIVATE of a bank that was closed by a PRECHARGE of this bank only,
     /// whichever row was open, without a PRECHARGE ALL, REFRESH or self-refresh entry since then.
     RowConflicts = 2,
-    /// Runs of a sampled page. The index is the number of other sampled pages that were used since
-    /// the page's previous run: 0 is none, k is 2^(k-1) to 2^k - 1, [`REUSE_COLD`] is more than are
-    /// stored, or a first use.
+    /// Runs of a sampled page. The index states how many other sampled pages were used since the
+    /// page's previous run: 0 means none, k means 2^(k-1) to 2^k - 1. [`REUSE_COLD`] means more
+    /// pages than are stored, or the first use.
     Reuse = 3,
     /// Other counters; the index is an [`other_count`].
     Other = 4,
@@ -100,7 +100,7 @@ pub mod other_count {
     pub const ROWS_SKIPPED: u16 = 1;
     /// Runs of sampled pages that the reuse distances did not count.
     pub const RUNS_SKIPPED: u16 = 2;
-    /// Number of the dump's records before this one, which is the last one.
+    /// Number of records of the dump before this record, which is the last one.
     pub const CLOSING: u16 = 15;
 }
 

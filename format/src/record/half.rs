@@ -3,15 +3,15 @@
 
 use crate::units::Direction;
 
-/// Number of low bits of a unit's number, which each record has.
+/// Number of low bits of a unit's number, which each record contains.
 pub const NUMBER_BITS: u32 = 26;
-/// Number of high bits of a unit's number, which the segment has.
+/// Number of high bits of a unit's number, which the segment contains.
 pub const SEGMENT_BITS: u32 = 12;
 /// Place of the clock delta in a half.
 pub const DELTA_AT: u32 = 26;
 /// Longest clock delta of an access.
 pub const MAX_DELTA: u32 = ESCAPE - 1;
-/// The delta of a half that is no access.
+/// The value of the delta in a half that is not an access.
 pub const ESCAPE: u32 = 31;
 /// Place of the write bit in a half.
 pub const WRITE_AT: u32 = 31;
@@ -40,7 +40,7 @@ pub enum Half {
     },
     /// A number of clocks without a record, at most [`MAX_SKIP`]; 0 fills an unused half.
     Skip(u32),
-    /// The high bits of the numbers that follow.
+    /// The high bits of the unit numbers in the following halves.
     Segment {
         /// The high bits.
         segment: u32,

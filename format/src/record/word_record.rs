@@ -1,5 +1,5 @@
-//! Encodes and decodes records of whole words: tags, faults, page runs, slices, and those of the
-//! card's analysis.
+//! Encodes and decodes records of whole words: tags, faults, page runs, slices, and the records of
+//! the card's analysis.
 
 use super::analysis::{
     CountGroup, DUMP_AT, GROUP_AT, INTERVAL_PART_AT, KIND_COUNT, KIND_HOT_PAGE, KIND_INTERVAL,
@@ -30,12 +30,12 @@ pub const KIND_PAGE_LONG: u32 = 4;
 /// Kind of a frequency Slice record; one more word follows, two when it is partial.
 pub const KIND_SLICE: u32 = 5;
 
-/// Place in the high half of a Tag of the bit that is 1 for a mark and 0 for an access to the tag
+/// Place in the high half of a Tag of the bit that is 1 for a mark, and 0 for an access to the tag
 /// window.
 pub const TAG_MARK_AT: u32 = 4;
-/// Place in the high half of a Tag of its write bit.
+/// Place of the write bit in the high half of a Tag.
 pub const TAG_WRITE_AT: u32 = 3;
-/// Place in the low half of a Fault of its bank.
+/// Place of the bank in the low half of a Fault.
 pub const FAULT_BANK_AT: u32 = 26;
 /// Longest clock delta of a short Page record.
 pub const MAX_PAGE_DELTA: u32 = 0xff;
@@ -60,10 +60,10 @@ pub const MAX_RUN_DURATION: u32 = (1 << 24) - 1;
 pub const RUN_COUNT_LOG2: u32 = 11;
 /// log2 of the number of clocks after which a run ends at the next event.
 pub const RUN_DURATION_LOG2: u32 = 19;
-/// Place in the high half of a Slice of its length code.
+/// Place of the length code in the high half of a Slice.
 pub const SLICE_CODE_AT: u32 = 17;
-/// Place in the high half of a Slice of the bit that is 1 if the slice is partial; its length
-/// follows then.
+/// Place in the high half of a Slice of the bit that is 1 if the slice is partial. The length of
+/// the slice follows then.
 pub const SLICE_PARTIAL_AT: u32 = 16;
 
 /// The source of a Tag.
@@ -129,9 +129,9 @@ pub enum WordRecord {
     Slice {
         /// Code of the length, see [`crate::config::slice_micros`].
         code: u8,
-        /// Length in clocks, if it is not that of the code. It is shorter if the capture started or
-        /// stopped during the slice or a setting ended it, and longer if the slice is the first one
-        /// after its code was set or the event queue was full at its end.
+        /// Length in clocks, if it differs from the code's length. It is shorter if the capture
+        /// started or stopped during the slice or a setting ended it. It is longer if the slice is
+        /// the first one after its code was set, or the event queue was full at its end.
         partial: Option<u32>,
         /// First clock of the slice.
         start: u64,

@@ -5,8 +5,8 @@
 //!        kind   thread   length   CRC-32   payload      little-endian
 //! ```
 //!
-//! The CRC-32 is that of the 12 bytes before it and of the payload. The payload of a later version
-//! may be longer, with additional fields at its end.
+//! The CRC-32 is computed over the 12 bytes before it and the payload. The payload of a later
+//! version may be longer, with additional fields at its end.
 
 use super::{Full, LogError, crc32, u32_at, u64_at};
 
@@ -14,7 +14,7 @@ use super::{Full, LogError, crc32, u32_at, u64_at};
 pub const CHUNK_HEADER_BYTES: usize = 16;
 /// Longest payload in bytes; a longer one is damage.
 pub const MAX_PAYLOAD_BYTES: usize = 1 << 20;
-/// Size in bytes of the fields before the events of a chunk: the time of the first event, and the
+/// Size in bytes of the fields before the events of a chunk: the time of the first event and the
 /// number of events.
 pub(super) const PREFIX_BYTES: usize = 12;
 const LENGTH_AT: usize = 8;
@@ -224,11 +224,11 @@ impl<'a> Chunk<'a> {
         Ok(length)
     }
 
-    /// Length in bytes of the chunk at the start of `bytes`, which need not contain all of it;
-    /// `None` if its header is truncated.
+    /// Length in bytes of the chunk at the start of `bytes`, which may contain only a part of the
+    /// chunk; `None` if the header is truncated.
     ///
     /// # Errors
-    /// [`LogError::Length`] if the length is above that of the longest chunk.
+    /// [`LogError::Length`] if the length is above the limit.
     pub fn length(bytes: &[u8]) -> Result<Option<usize>, LogError> {
         match bytes.get(..CHUNK_HEADER_BYTES).and_then(|header| u32_at(header, LENGTH_AT)) {
             Some(length) if length as usize > MAX_PAYLOAD_BYTES => Err(LogError::Length(length)),

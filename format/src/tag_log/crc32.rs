@@ -2,8 +2,8 @@
 
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
-/// Row *n* is the effect of each byte on the sum if *n* bytes of zeros follow. With it, eight bytes
-/// are processed at once, four times as fast as one by one.
+/// Row *n* contains the effect of each byte on the sum if *n* zero bytes follow. With it, eight
+/// bytes are processed at once, four times as fast as one by one.
 const TABLES: [[u32; 256]; 8] = tables();
 
 const fn tables() -> [[u32; 256]; 8] {
@@ -32,7 +32,7 @@ const fn tables() -> [[u32; 256]; 8] {
     tables
 }
 
-/// The CRC-32 of bytes. `before`: the CRC-32 of the bytes before them, or 0 if there are none.
+/// The CRC-32 of bytes. `before`: the CRC-32 of the preceding bytes, or 0 if there are none.
 pub fn crc32(before: u32, bytes: &[u8]) -> u32 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut sum = !before;

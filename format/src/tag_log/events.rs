@@ -7,7 +7,7 @@
 //! ```
 //!
 //! All fields are varints. In a timed log, each event ends with the ticks since the previous event.
-//! A distance is that of the stack pointer from the one of the innermost open frame
+//! A distance is the stack pointer minus the stack pointer of the innermost open frame
 //! ([`super::frames`], [`super::varint::fold`]).
 
 use super::chunk::{CHUNK_HEADER_BYTES, EVENTS, Events, MAX_PAYLOAD_BYTES, PREFIX_BYTES, seal};
@@ -19,8 +19,8 @@ use super::{Full, FunctionId, LogError, TagEvent};
 const KNOWN_EXITS: u64 = 3;
 const EXIT: u64 = KNOWN_EXITS;
 const ENTRIES: u64 = EXIT + 1;
-/// Most bytes of an event: a code of 33 bits, a number and a distance of 32 bits, and a time of 64
-/// bits.
+/// Most bytes of an event: a code of 33 bits, a number and a distance of 32 bits each, and a time
+/// of 64 bits.
 pub const EVENT_BYTES_AT_MOST: usize = 3 * 5 + varint::BYTES_AT_MOST;
 
 /// An encoder of a chunk of a thread's events.

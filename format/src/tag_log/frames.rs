@@ -2,8 +2,8 @@
 //! event.
 //!
 //! Invariant: the encoder and the decoder have the same frames after the same events. The frames
-//! determine only the length of an encoded event, so wrong frames, as after a jump to another
-//! stack, only make the chunk longer.
+//! determine only the length of an encoded event. Wrong frames, as after a jump to another stack,
+//! only make the chunk longer.
 
 use super::FunctionId;
 
@@ -21,10 +21,10 @@ pub struct Frame {
 #[derive(Clone, Debug)]
 pub struct Frames {
     frames: [Frame; FRAMES],
-    /// Index after that of the innermost frame, modulo [`FRAMES`].
+    /// Index after the innermost frame, modulo [`FRAMES`].
     end: usize,
     depth: usize,
-    /// Stack pointer of the last event, from which distances are counted if no frame is open.
+    /// Stack pointer of the last event. Distances are counted from it if no frame is open.
     last: u32,
 }
 

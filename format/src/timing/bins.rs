@@ -1,12 +1,12 @@
-//! Lists the speed bins of JEDEC from which distances are computed, times in picoseconds.
+//! Lists speed bins of JEDEC, from which distances are computed. Times are in picoseconds.
 //!
-//! Of the bins of one clock the table has a common one with slow rows, not the fastest. tRP equals
-//! tRCD in all of them, and tRC is tRAS + tRP.
+//! JEDEC defines several bins for one clock. The table has a common bin with slow rows, not the
+//! fastest one. In all of these bins tRP equals tRCD, and tRC is tRAS + tRP.
 //!
 //! Sources: the tables of speed bins and of AC timing in JESD79F (DDR1), JESD79-2F (DDR2),
-//! JESD79-3F (DDR3) and JESD79-4 (DDR4). Those of DDR2-667, DDR3-800, -1600, -1866, DDR4-1866,
-//! -2400 and -3200 were compared with the configurations of DRAMSim2 and DRAMsim3, which are those
-//! of Micron's data sheets.
+//! JESD79-3F (DDR3) and JESD79-4 (DDR4). The bins of DDR2-667, DDR3-800, -1600, -1866, DDR4-1866,
+//! -2400 and -3200 were compared with the configurations of DRAMSim2 and DRAMsim3, which have the
+//! values of Micron's data sheets.
 
 use crate::Generation;
 
@@ -23,7 +23,7 @@ pub struct Bin {
     pub trcd_ps: u32,
     /// tRAS.
     pub tras_ps: u32,
-    /// tRRD, of DDR4 tRRD_S.
+    /// tRRD; for DDR4 tRRD_S.
     pub trrd_ps: u32,
     /// tRRD_L of DDR4, otherwise tRRD.
     pub trrd_l_ps: u32,
@@ -31,7 +31,7 @@ pub struct Bin {
     pub tccd_l_ps: u32,
     /// tFAW; 0 for DDR1.
     pub tfaw_ps: u32,
-    /// tWTR, of DDR4 tWTR_S; 0 for DDR1, where it is a number of clocks.
+    /// tWTR; for DDR4 tWTR_S; 0 for DDR1, where it is a number of clocks.
     pub twtr_ps: u32,
     /// tWTR of DDR1 in clocks, otherwise 0.
     pub twtr_clocks: u8,
@@ -108,8 +108,8 @@ const DDR4: [Bin; 7] = [
     ddr4(625, 22, 16, 13_750, 32_000, [2_500, 4_900], 21_000),
 ];
 
-/// Returns the fastest bin whose clock is not faster than a clock of period `tck_ps`: at least the
-/// slowest bin. A clock that is faster than every bin has the times of the fastest one.
+/// Returns the slowest bin that allows a clock of period `tck_ps`. A clock that is faster than
+/// every bin gets the fastest bin. For example, DDR1 with a period of 8 ns gets DDR-266B.
 pub fn of(generation: Generation, tck_ps: u32) -> &'static Bin {
     let bins: &[Bin] = match generation {
         Generation::Ddr1 => &DDR1,
@@ -122,7 +122,7 @@ pub fn of(generation: Generation, tck_ps: u32) -> &'static Bin {
     bins.iter().find(fits).unwrap_or(&bins[bins.len() - 1])
 }
 
-/// Shortest distances of a generation in clocks, whatever the period.
+/// Shortest distances of a generation in clocks, for every clock period.
 #[derive(Clone, Copy, Debug)]
 pub struct Least {
     /// tRRD.
@@ -135,7 +135,7 @@ pub struct Least {
     pub tmrd: u16,
     /// tMOD.
     pub tmod: u16,
-    /// tDLLK. DDR4: of the fastest bins.
+    /// tDLLK; for DDR4 of the fastest bins.
     pub tdllk: u16,
     /// tZQinit.
     pub tzqinit: u16,
@@ -156,7 +156,7 @@ pub const fn least(generation: Generation) -> Least {
     }
 }
 
-/// tRFC of devices of 2^`density_log2` bits in picoseconds; of DDR4 tRFC1. A device that the
+/// tRFC of devices of 2^`density_log2` bits in picoseconds; for DDR4 tRFC1. A device that the
 /// standard does not have gets the value of the next larger one, or of the largest one.
 pub fn trfc_ps(generation: Generation, density_log2: u32) -> u64 {
     let table: &[(u32, u64)] = match generation {
