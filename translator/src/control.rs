@@ -1,22 +1,23 @@
-//! Runs processes from code caches: shares memory with each, translates on request, and follows its
-//! threads.
+//! Runs processes from code caches: shares memory with each process, translates blocks on request,
+//! and follows the threads of the process.
 //!
 //! One thread of the controller, which has started the first process, traces all processes
-//! (`processes`): it passes what ptrace reports to the **tracer** of the process (`tracer`), which
-//! moves threads between the original code and the cache. Each process has threads of the
-//! controller for itself (`workers`), which share their state with its tracer (`Shared`). The
+//! (`processes`). It passes each event of ptrace to the **tracer** of the process (`tracer`), which
+//! moves threads between the original code and the cache. For each process the controller starts
+//! further threads (`workers`), which share their state with the process's tracer (`Shared`). The
 //! **translator** (`translator`) answers threads that wait in the cache for a block. The
-//! **monitor** ([`crate::monitor`]) reads the rings, and builds superblocks if it is asked to. A
-//! third one (`progress`) reports what the monitor has read, if that is wanted. One more thread
-//! completes and writes the profiles of all processes.
+//! **monitor** ([`crate::monitor`]) reads the rings, and builds superblocks if that is requested. A
+//! third thread (`progress`) reports what the monitor has read, if that is requested. One more
+//! thread completes and writes the profiles of all processes.
 //!
-//! A thread is in the cache, or it is native: it executes original code, and stops at each system
-//! call, after which it enters the cache again. System calls that start threads or processes,
-//! return from signal handlers, execute programs or change code are made natively.
+//! A thread of the process is either in the cache or native. A native thread executes original
+//! code, and stops at each system call; after the call it enters the cache again. System calls that
+//! start threads or processes, return from signal handlers, execute programs or change code are
+//! made natively.
 //!
-//! Invariant: a native thread has its original registers, and so have signal frames, new threads
-//! and children. A thread in the cache needs the controller only for blocks that are not
-//! translated; without a controller it goes on in original code from there.
+//! Invariant: native threads, signal frames, new threads and children have original registers. A
+//! thread in the cache needs the controller only for blocks that are not translated. Without a
+//! controller the thread continues in original code at such a block.
 
 mod calls;
 mod code;
@@ -66,19 +67,19 @@ use crate::shared::{Rings, THREADS, wake};
 /// The result of following a process.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What the process has executed.
+    /// What the process has executed, as counts.
     pub profile: Profile,
-    /// How it has ended.
+    /// How the process ended.
     pub ending: Ending,
-    /// Why the controller has detached without being asked.
+    /// Why the controller has detached although nobody asked it to; `None` if it has not.
     pub left: Option<&'static str>,
     /// Symbols of the code cache, one on a line: address and size in hexadecimal, and name. `None`
-    /// if not asked for.
+    /// if they were not requested.
     pub perf_map: Option<String>,
 }
 
 impl Outcome {
-    /// What has run natively although that was not asked for.
+    /// Counts of what ran natively without a request.
     pub fn unrecorded(&self) -> Unrecorded {
         let Outcome { profile, left, ending, .. } = self;
         let continuation = match (ending, left) {
@@ -94,8 +95,8 @@ impl Outcome {
         }
     }
 
-    /// What is missing from a record of all accesses, a sentence for each reason; empty if nothing
-    /// is.
+    /// Describes what is missing from a record of all accesses, one sentence for each reason; empty
+    /// if nothing is missing.
     pub fn missing_accesses(&self) -> Vec<String> {
         let Outcome { profile, left, .. } = self;
         let mut unrecorded = self.unrecorded();
@@ -117,29 +118,29 @@ impl Outcome {
     }
 }
 
-/// A waiting thread that the tracer makes native.
+/// A request of the translator: a waiting thread is to become native.
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    /// Number of its area.
+    /// Number of the thread's area.
     area: usize,
-    /// Whether it is about to make a system call.
+    /// Whether the thread is about to make a system call.
     is_call: bool,
 }
 
-/// What the threads of the controller share.
+/// State that the threads of the controller share for one process.
 struct Shared {
     /// Memory of the threads of the process.
     rings: Arc<Rings>,
     /// The cache and the original code.
     translation: Mutex<Translation>,
-    /// Areas whose threads wait for the tracer.
+    /// For each area: whether its thread waits for the tracer.
     handed_over: [AtomicBool; THREADS],
-    /// Areas whose threads have deferred signals, and make no system call.
+    /// For each area: whether its thread has deferred signals, and so makes no system call.
     defers: [AtomicBool; THREADS],
     requests: Mutex<VecDeque<Request>>,
     /// Whether the process is no longer followed.
     is_over: AtomicBool,
-    /// Whether the process is to be left, because nothing more is to be recorded.
+    /// Whether the process is to be left, because everything that was to be recorded is recorded.
     is_to_be_left: AtomicBool,
 }
 
@@ -156,13 +157,12 @@ impl Shared {
         }
     }
 
-    /// Exclusive use of the cache. A request is answered, and a waiting thread moved, only by the
-    /// thread that has it.
+    /// Locks the cache. Only the owner of this lock answers a request or moves a waiting thread.
     fn translation(&self) -> MutexGuard<'_, Translation> {
         self.translation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The process is no longer followed: the translator ends.
+    /// Ends the translator, because the process is no longer followed.
     fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         let requests = self.rings.areas.header(header::REQUESTS);
@@ -170,7 +170,7 @@ impl Shared {
         wake(requests);
     }
 
-    /// Has the process left, by the tracer, which waits for a signal like that of a child.
+    /// Asks the tracer to leave the process. The tracer waits for SIGCHLD, so this signal wakes it.
     fn leave(&self) {
         self.is_to_be_left.store(true, Ordering::SeqCst);
         let _ = kill(Pid::this(), Signal::SIGCHLD);
@@ -180,12 +180,12 @@ impl Shared {
         self.is_to_be_left.load(Ordering::SeqCst)
     }
 
-    /// Takes the next request to the tracer.
+    /// Removes the next request from the queue.
     fn next_request(&self) -> Option<Request> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// Hands a waiting thread over to the tracer, which waits for a signal like that of a child.
+    /// Hands a waiting thread over to the tracer, which SIGCHLD wakes.
     fn hand_over(&self, request: Request) {
         self.handed_over[request.area].store(true, Ordering::SeqCst);
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push_back(request);

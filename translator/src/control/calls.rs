@@ -1,9 +1,9 @@
-//! Decides which system calls a thread in the cache makes itself.
+//! Decides for each system call whether a thread makes it in the cache or natively.
 //!
-//! | system calls | made | why |
+//! | system calls | where they are made | why |
 //! |---|---|---|
 //! | all others | in the cache, at once | |
-//! | that change mappings | in the cache if no code is concerned, otherwise natively | blocks are removed before |
+//! | that change mappings | in the cache if they do not concern code, otherwise natively | blocks are removed from the cache before |
 //! | that start threads or processes, execute programs, return from handlers | natively | registers of the original code are needed |
 //! | that lock all memory | natively, as calls that lock the program's memory | memory of the controller is not locked |
 //! | that register restartable sequences | natively | code of sequences runs natively from then on |
@@ -15,25 +15,26 @@ use hmtt_probe::address::RunAddr;
 
 use crate::layout::PAGE_BYTES;
 
-/// What a system call needs.
+/// What must be done for a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Nothing.
+    /// Nothing: the call is made in the cache.
     Nothing,
-    /// It changes what is mapped in a range. `adds_code`: it may make a range executable.
+    /// The call changes mappings in a range. Blocks of the range are removed before.
     Mappings {
-        /// The range.
+        /// The range, in whole pages.
         range: Range<RunAddr>,
-        /// Whether something becomes executable.
+        /// Whether memory may become executable.
         adds_code: bool,
     },
-    /// It is made in the original code.
+    /// The call is made in the original code.
     Native,
-    /// It locks all memory, with these flags.
+    /// The call locks all memory, with these flags of mlockall(2).
     LockAll(u64),
-    /// It registers restartable sequences with this signature, and is made in the original code.
+    /// The call registers restartable sequences with this signature, and is made in the original
+    /// code.
     Sequences(u32),
-    /// The process is no longer followed.
+    /// The process is no longer followed, for this reason.
     Leave(&'static str),
 }
 
@@ -51,10 +52,10 @@ const MLOCKALL_FLAGS: u64 = 7;
 /// `RSEQ_FLAG_UNREGISTER` (Linux, `include/uapi/linux/rseq.h`).
 const RSEQ_UNREGISTER: u64 = 1;
 
-/// Why a process is left that may not read the time stamp counter, which generated code does.
+/// Why a process is left that forbids reading the time stamp counter. Generated code reads it.
 pub const CLOCK_FORBIDDEN: &str = "it forbids itself to read the time stamp counter (PR_SET_TSC)";
 
-/// What a system call with these arguments needs.
+/// Decides what must be done for a system call with these arguments.
 pub fn need(number: u64, arguments: [u64; 6]) -> Need {
     let [first, second, third, fourth, fifth, _] = arguments;
     let range = |start: u64, bytes: u64| {
@@ -100,7 +101,7 @@ pub fn need(number: u64, arguments: [u64; 6]) -> Need {
         }
         libc::SYS_prctl if first == USER_DISPATCH => Need::Leave("it dispatches its system calls"),
         libc::SYS_modify_ldt => Need::Leave("it changes its segments"),
-        // The base of fs is noted where a thread enters the cache.
+        // The base of fs is noted when a thread enters the cache.
         libc::SYS_arch_prctl if first == SET_FS => Need::Native,
         libc::SYS_arch_prctl if GS_OPERATIONS.contains(&first) => Need::Leave("it uses gs"),
         libc::SYS_arch_prctl if first >= SHADOW_STACKS => Need::Leave("it uses a shadow stack"),
@@ -108,7 +109,7 @@ pub fn need(number: u64, arguments: [u64; 6]) -> Need {
     }
 }
 
-/// Whether a system call may need something, whatever its arguments are.
+/// Whether [`need`] returns anything but nothing for some arguments of a system call.
 fn may_need(number: u64) -> bool {
     let arguments = [
         [0; 6],
@@ -120,9 +121,11 @@ fn may_need(number: u64) -> bool {
     arguments.into_iter().any(|arguments| need(number, arguments) != Need::Nothing)
 }
 
-/// For each value of the low 8 bits of a number: whether the controller is asked first.
+/// For each value of the low 8 bits of a number: whether the cache asks the controller before it
+/// makes a system call with such a number.
 pub fn asked() -> [bool; 256] {
-    /// Numbers beyond all that Linux has; the table of the processor's other modes is not used.
+    /// All numbers of Linux are lower. The system calls of the processor's other modes are not
+    /// counted.
     const NUMBERS: u64 = 1024;
     let mut all = [false; 256];
     (0..NUMBERS)

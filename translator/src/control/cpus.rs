@@ -1,4 +1,5 @@
-//! Chooses the CPU on which the monitor of a process runs.
+//! Chooses the CPU on which the monitor of a process runs, so that the process and its monitor
+//! share no core if possible.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,7 +10,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// Numbers of CPUs.
 type Cpus = BTreeSet<usize>;
 
-/// The CPUs on which a thread may run; 0 is this thread. Empty if they are not known.
+/// The CPUs on which a thread may run; 0 is the calling thread. Empty if they are not known.
 fn allowed(pid: i32) -> Cpus {
     let set = sched_getaffinity(rustix::thread::Pid::from_raw(pid));
     set.map_or_else(
@@ -27,7 +28,7 @@ fn parse(list: &str) -> Cpus {
     list.split(',').filter_map(range).flatten().take(CpuSet::MAX_CPU).collect()
 }
 
-/// The CPU on which the first thread of a process has run last (proc(5), `stat`).
+/// The CPU on which the first thread of a process ran last (proc(5), `stat`).
 fn last_cpu(pid: Pid) -> Option<usize> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name of the program is in parentheses, and may contain spaces. The state is field 3, the
@@ -36,15 +37,17 @@ fn last_cpu(pid: Pid) -> Option<usize> {
     fields.split_whitespace().nth(39 - 3)?.parse().ok()
 }
 
-/// Those that share a core with a CPU.
+/// The CPUs that share a core with a CPU, including itself.
 fn siblings(cpu: usize) -> Cpus {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     std::fs::read_to_string(path).map_or_else(|_| Cpus::new(), |list| parse(&list))
 }
 
-/// The best of several CPUs. `process`: those of the process. `last`: where it has run last, and
-/// what shares its core. `any`: chooses one of several that are as good, so that not all monitors
-/// run on one.
+/// Chooses the best of the CPUs in `own`; `None` if there are fewer than two. A CPU that the
+/// process may not use is best, then one on another core than `core`, then one other than `last`.
+/// `process`: CPUs that the process may use. `last`: CPU on which it ran last. `core`: CPUs of the
+/// same core as `last`. `any`: a number that selects one of several equally good CPUs, so that not
+/// all monitors run on the same one.
 fn best(own: &Cpus, process: &Cpus, last: Option<usize>, core: &Cpus, any: usize) -> Option<usize> {
     if own.len() < 2 {
         return None;
@@ -55,8 +58,8 @@ fn best(own: &Cpus, process: &Cpus, last: Option<usize>, core: &Cpus, any: usize
     good.get(any % good.len().max(1)).copied()
 }
 
-/// Chooses a CPU for the monitor of a stopped process: one that the process may not use, or on
-/// another core than it has used last. `None` if there is only one CPU.
+/// Chooses a CPU for the monitor of a stopped process: preferably one that the process may not use,
+/// or one on another core than the process used last. `None` if there is only one CPU.
 pub fn choose(pid: Pid) -> Option<usize> {
     let last = last_cpu(pid);
     let core = last.map(siblings).unwrap_or_default();
@@ -66,7 +69,7 @@ pub fn choose(pid: Pid) -> Option<usize> {
 /// Checks that this process may run on a CPU.
 ///
 /// # Errors
-/// It may not, or there is no such CPU.
+/// An error if this process may not run on the CPU, or there is no such CPU.
 pub fn check(cpu: usize) -> io::Result<()> {
     let own = allowed(0);
     if own.is_empty() || own.contains(&cpu) {
@@ -76,7 +79,7 @@ pub fn check(cpu: usize) -> io::Result<()> {
     Err(io::Error::other(format!("it is not one of those that hmtt may use: {}", all.join(", "))))
 }
 
-/// Makes this thread run on one CPU only. Without success it goes on running on any.
+/// Restricts this thread to one CPU. If that fails, the thread may run on any CPU.
 pub fn pin(cpu: usize) {
     if cpu < CpuSet::MAX_CPU {
         let mut set = CpuSet::new();

@@ -1,4 +1,4 @@
-//! Reasons why a process cannot be run from a code cache.
+//! Defines the reasons why a process cannot be run from a code cache.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::cache::CacheError;
 
-/// Why a process cannot be run from a code cache.
+/// The reason why a process cannot be run from a code cache.
 #[derive(Debug, Error)]
 pub enum ControlError {
     /// The process cannot be traced.
@@ -27,20 +27,20 @@ pub enum ControlError {
     /// The program is a 32-bit program.
     #[error("it is a 32-bit program; only 64-bit programs are translated")]
     Bits32,
-    /// A thread uses what generated code needs for itself.
+    /// A thread uses something that generated code needs for itself.
     #[error("its thread {thread} {what}, which translated code cannot do")]
     Obstacle {
         /// The thread.
         thread: Pid,
-        /// What it does.
+        /// What the thread does, as a clause with a verb.
         what: &'static str,
     },
     /// A system call of the controller failed.
     #[error("cannot {operation}")]
     System {
-        /// What was tried.
+        /// The operation that failed, as a clause with a verb.
         operation: &'static str,
-        /// Why it failed.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },

@@ -1,4 +1,9 @@
-//! The blocks of each mapped file that earlier runs have executed.
+//! Finds blocks that a process is expected to execute, because earlier runs executed them, and
+//! records the executed blocks for later runs.
+//!
+//! A thread needs the block at an address. If the list of its file contains the blocks A, B, C, D
+//! in this order and the thread needs B, then B, C and D are translated for this request, unless
+//! they were named for an earlier request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,10 +19,10 @@ use crate::profile::{BlockCount, CodeFiles};
 
 /// Most blocks that are translated ahead for one request.
 const AHEAD: usize = 256;
-/// Most blocks of all lists of a process.
+/// Most blocks of all lists that a process reads.
 const MOST_LISTED: usize = 1 << 20;
 
-/// What earlier runs have executed in the files of a process.
+/// Blocks that earlier runs have executed in the files of a process.
 pub struct ExpectedBlocks {
     lists: Option<Arc<BlockLists>>,
     /// Build identifier of the program; empty if it has none or is not known yet.
@@ -27,19 +32,19 @@ pub struct ExpectedBlocks {
     listed: usize,
 }
 
-/// A mapping of a file: its first address, its file, and its offset there.
+/// A mapping of a file: first address, file, and offset in the file.
 type Place = (RunAddr, FileId, u64);
 
-/// The listed blocks of a file. Each is named once.
+/// The listed blocks of a file. Each block is returned at most once.
 struct FileBlocks {
-    /// Build identifier; empty if it has none.
+    /// Build identifier of the file; empty if it has none.
     build_id: Vec<u8>,
     blocks: Vec<ListedBlock>,
     /// Index of each block, by its offset in the file.
     index: HashMap<u64, u32>,
-    /// For each block, and for the end of the list: the block itself if it has not been named,
-    /// otherwise a later one before which all from this one on have been named (a union-find
-    /// structure).
+    /// For each block, and for the end of the list: its own index if the block was not returned
+    /// yet; otherwise the index of a later block, and all blocks before that one were returned, too
+    /// (a union-find structure).
     next: Vec<u32>,
 }
 
@@ -48,13 +53,14 @@ fn place(mapping: &Mapping) -> Option<Place> {
 }
 
 impl ExpectedBlocks {
-    /// Prepares to read the lists of a folder.
+    /// Prepares to read lists; `None`: there are no lists.
     pub fn new(lists: Option<Arc<BlockLists>>) -> Self {
         ExpectedBlocks { lists, program: Vec::new(), files: HashMap::new(), listed: 0 }
     }
 
-    /// Names blocks that followed the one at an address of a mapping in an earlier run. `mappings`:
-    /// executable ones; `files`: the files of the process.
+    /// Returns the block at an address of a mapping and the blocks that follow it in the list of
+    /// the mapped file, without the ones that were returned before. `mappings`: executable
+    /// mappings; `files`: the files of the process.
     pub fn follow(
         &mut self,
         at: RunAddr,
@@ -84,8 +90,8 @@ impl ExpectedBlocks {
         expected.collect()
     }
 
-    /// Writes the lists of files in which other blocks than listed were executed. `forms`: whether
-    /// direct, and indirect transfers lead to a block.
+    /// Writes the lists of files in which blocks were executed that are not listed. `forms`:
+    /// whether direct transfers, and whether indirect transfers, lead to a block.
     pub fn write(&self, executed: &[BlockCount], forms: impl Fn(u32) -> [bool; 2]) {
         let Some(lists) = &self.lists else { return };
         let mut files: HashMap<&[u8], (&FileBlocks, Vec<ListedBlock>)> = HashMap::new();
@@ -106,16 +112,16 @@ impl ExpectedBlocks {
             let executed = merge(executed);
             if !file.contains(&executed) {
                 let name = ListName { program: &self.program, file: file_id };
-                // Other processes may have written it meanwhile.
+                // Other processes may have written the list meanwhile.
                 let blocks = merge(executed.into_iter().chain(lists.read(name)));
-                // Without the list, the next start is slower.
+                // Without a list, the next start is only slower.
                 let _ = lists.write(name, &blocks);
             }
         }
     }
 }
 
-/// Merges blocks at one offset, which then have the forms of all.
+/// Merges blocks at the same offset. The merged block has the forms of all of them.
 fn merge(blocks: impl IntoIterator<Item = ListedBlock>) -> Vec<ListedBlock> {
     let mut merged: Vec<ListedBlock> = Vec::new();
     let mut index = HashMap::new();
@@ -141,8 +147,8 @@ impl FileBlocks {
         FileBlocks { build_id, blocks, index, next }
     }
 
-    /// Returns the first block from an index on that has not been named; the number of all blocks
-    /// if there is none.
+    /// Returns the index of the first block, from `at` on, that was not returned yet; the number of
+    /// all blocks if there is none.
     fn find_next(&mut self, mut at: u32) -> u32 {
         while self.next[at as usize] != at {
             let next = self.next[at as usize];
@@ -152,7 +158,7 @@ impl FileBlocks {
         at
     }
 
-    /// Names blocks from the one at an offset on.
+    /// Returns blocks from the one at `offset` on, at most [`AHEAD`].
     fn follow(&mut self, offset: u64) -> impl Iterator<Item = ListedBlock> + '_ {
         let mut at = self.index.get(&offset).copied().unwrap_or(self.blocks.len() as u32);
         let next = move || {
@@ -164,7 +170,7 @@ impl FileBlocks {
         std::iter::from_fn(next).take(AHEAD)
     }
 
-    /// Whether all of some blocks are listed, with their forms.
+    /// Whether all of `blocks` are listed, with their forms.
     fn contains(&self, blocks: &[ListedBlock]) -> bool {
         blocks.iter().all(|block| {
             let known = self.index.get(&block.offset).map(|at| self.blocks[*at as usize]);

@@ -1,5 +1,5 @@
-//! How much is recorded of the accesses of each function, as it was set before a block of the
-//! function is translated.
+//! Stores how many of the accesses of each function are recorded. An extent applies to blocks that
+//! are translated after it was set.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::extent::Extent;
 
-/// A function: the path of its file when that was mapped, and the address of its first instruction
-/// in the process, which is 0 for code outside of all functions that are known.
+/// A function: the path of its file when the file was mapped, and the address of the function's
+/// first instruction in the process. The address is 0 for code outside of all known functions.
 pub type FunctionKey = (String, u64);
 
-/// How much is recorded of functions; by default what is chosen of all blocks.
+/// Extents of functions. A function without one has [`Extent::Chosen`].
 #[derive(Debug, Default)]
 pub struct Extents(Mutex<HashMap<FunctionKey, Extent>>);
 
@@ -20,12 +20,12 @@ impl Extents {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces what was set. Blocks that are translated already stay as they are.
+    /// Replaces all extents. Blocks that are already translated do not change.
     pub fn replace(&self, extents: HashMap<FunctionKey, Extent>) {
         *self.lock() = extents;
     }
 
-    /// How much is recorded of a function.
+    /// The extent of the function that begins at `start` in the file `path`.
     pub fn of(&self, path: &Path, start: u64) -> Extent {
         let extents = self.lock();
         if extents.is_empty() {

@@ -3,14 +3,15 @@
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::Mapping;
 
-/// Distance between candidates, and their alignment.
+/// Distance between candidates, and their alignment, in bytes.
 const STEP: u64 = 16 << 20;
-/// Least distance to other mappings, which grow: heap and stacks.
+/// Least distance to other mappings, in bytes. Heap and stacks grow.
 const MARGIN: u64 = 1 << 20;
-/// Addresses from here on are not used: the kernel chooses its own there.
+/// End of the addresses that a program can use.
 const END: u64 = 0x7fff_ffff_f000;
 
-/// Whether nothing is mapped in a range, nor close to it.
+/// Whether the range and its surroundings up to [`MARGIN`] are free of mappings, and the range is
+/// within the usable addresses.
 fn is_free(mapped: &[Mapping], start: u64, bytes: u64) -> bool {
     let Some(end) = start.checked_add(bytes).filter(|end| *end <= END) else { return false };
     start >= STEP
@@ -19,7 +20,8 @@ fn is_free(mapped: &[Mapping], start: u64, bytes: u64) -> bool {
         })
 }
 
-/// The unused range with the highest address at or below `top`, down to `bottom`.
+/// The highest unused range of `bytes` bytes that ends at or below `top` and begins at or above
+/// `bottom`.
 pub fn below(mapped: &[Mapping], top: u64, bottom: u64, bytes: u64) -> Option<RunAddr> {
     let first = top.checked_sub(bytes)? / STEP * STEP;
     let candidates = (bottom..=first).rev().step_by(STEP as usize);
@@ -29,7 +31,8 @@ pub fn below(mapped: &[Mapping], top: u64, bottom: u64, bytes: u64) -> Option<Ru
         .map(RunAddr)
 }
 
-/// The unused range with the lowest address at or above `bottom`, which ends at or below `top`.
+/// The lowest unused range of `bytes` bytes that begins at or above `bottom` and ends at or below
+/// `top`.
 pub fn above(mapped: &[Mapping], bottom: u64, top: u64, bytes: u64) -> Option<RunAddr> {
     let last = top.checked_sub(bytes)?;
     let candidates = (bottom.next_multiple_of(STEP)..=last).step_by(STEP as usize);

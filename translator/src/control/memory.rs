@@ -1,9 +1,10 @@
-//! Memory of the code cache: the lookup table and the arenas, in one file that the process maps
-//! without write permission.
+//! Manages the memory of the code cache: the lookup table and the arenas. They are in one file,
+//! which the process maps without write permission.
 //!
 //! Arenas are mapped when they are needed ([`growth`](super::growth)), each near the code that it
-//! translates. The file contains them one after the other. The last page of each is the first page
-//! of the next one, which is mapped from there, and so belongs to the next one only.
+//! translates. The file contains them one after the other. Adjacent arenas share a page of the
+//! file: the last page of an arena is the first page of the next one. The next arena is mapped by
+//! copying the mapping of that page. Only the next arena uses the page.
 //!
 //! ```text
 //! file    lookup table | ... | arena 0 ... p | arena 1 ... q | ...        p and q are in two arenas each
@@ -20,23 +21,23 @@ use super::gaps;
 use crate::cache::{Arena, ArenaNumber, CacheMemory};
 use crate::layout::{PAGE_BYTES, lookup};
 
-/// Bytes of the first arenas in the order in which they are mapped near code; others have those of
-/// the last one.
+/// Bytes of the first, second and third arena near the same code. Further arenas there have the
+/// last size.
 const ARENA_BYTES: [u64; 3] = [16 << 20, 64 << 20, 256 << 20];
 /// Offset of the first arena in the file.
 pub const ARENAS_AT: u64 = 1 << 20;
-/// Bytes of the file. Most are never accessed.
+/// Bytes of the file. Most of them are never accessed, so they use no memory.
 pub const BYTES: u64 = ARENAS_AT + (3 << 29);
-/// Distance of arenas from the code, so that libraries fit in between.
+/// Distance of arenas below the code, so that libraries fit in between.
 const LIBRARIES: u64 = 512 << 20;
-/// Distance above a program that leaves place for its heap.
+/// Distance of arenas above the code, which leaves place for the heap of a program.
 const HEAP: u64 = 384 << 20;
 /// Greatest distance of an arena's start from the code.
 const FAR: u64 = 1280 << 20;
 /// Greatest distance between an arena's bytes and the code that it translates.
 const REACH: u64 = 3 << 29;
 
-/// Chooses the address of one more arena near code.
+/// Chooses the address of one more arena near code: below it if possible, otherwise above.
 fn arena_place(mapped: &[Mapping], near: RunAddr, bytes: u64) -> Option<RunAddr> {
     let (low, high) = (near.0.saturating_sub(FAR), near.0 + FAR);
     let below = near.0.checked_sub(LIBRARIES);
@@ -48,9 +49,9 @@ fn arena_place(mapped: &[Mapping], near: RunAddr, bytes: u64) -> Option<RunAddr>
 #[derive(Clone, Copy, Debug)]
 struct MappedArena {
     base: RunAddr,
-    /// Bytes that it may use: not the last page.
+    /// Bytes that the arena may use. The last page is not included.
     bytes: u64,
-    /// Its offset in the file.
+    /// Offset of the arena in the file.
     offset: u64,
 }
 
@@ -63,25 +64,28 @@ impl MappedArena {
 /// The lookup table and the arenas.
 pub struct CodeMemory {
     memory: Memory,
-    /// In the order of the file. Those before `used` are in use, by their numbers.
+    /// Arenas in the order of the file. The first `used` of them are in use, and an arena's number
+    /// is its index.
     arenas: Vec<MappedArena>,
     used: usize,
-    /// Where the process has mapped the first page of the next arena.
+    /// Address at which the process has mapped the first page of the next arena.
     next_page: RunAddr,
-    /// Whether perf(1) is to see arenas as code without a file.
+    /// Whether perf(1) is to take arenas for code without a file, so that it looks for their
+    /// symbols in a perf map.
     has_perf_map: bool,
     /// An address near which another arena is needed.
     wanted: Option<RunAddr>,
 }
 
 impl CodeMemory {
-    /// Memory without arenas, of which the process has mapped the first page at an address.
+    /// Memory without arenas. `next_page`: address at which the process has mapped the first page
+    /// for them.
     pub fn new(memory: Memory, next_page: RunAddr, has_perf_map: bool) -> Self {
         CodeMemory { memory, arenas: Vec::new(), used: 0, next_page, has_perf_map, wanted: None }
     }
 
-    /// Sets for each value of the low 8 bits of a system call's number whether the controller is
-    /// asked first.
+    /// Sets for each value of the low 8 bits of a system call's number whether a thread asks the
+    /// controller before the call.
     pub fn set_calls(&mut self, asked: [bool; 256]) {
         let bytes = asked.map(|is_asked| if is_asked { lookup::ASKED } else { lookup::AT_ONCE });
         self.memory.copy_from(lookup::CALLS, &bytes);
@@ -91,18 +95,18 @@ impl CodeMemory {
         self.arenas[arena.0 as usize].offset + u64::from(offset)
     }
 
-    /// Whether another arena is needed.
+    /// Whether the cache needs another arena.
     pub fn is_wanting(&self) -> bool {
         self.wanted.is_some()
     }
 
-    /// Takes the address near which another arena is needed.
+    /// Removes and returns the address near which the cache needs another arena.
     pub fn take_wanted(&mut self) -> Option<RunAddr> {
         self.wanted.take()
     }
 
-    /// How the next arena is to be mapped near an address; `None` if there are no addresses for it,
-    /// or the file is full. `mapped`: what the process has mapped.
+    /// How the next arena is to be mapped near an address; `None` if there are no free addresses,
+    /// or the file is full. `mapped`: all mappings of the process.
     pub fn next(&self, mapped: &[Mapping], near: RunAddr) -> Option<MappedCopy> {
         let others = self.arenas.iter().filter(|one| one.is_near(near)).count();
         let bytes = ARENA_BYTES[others.min(ARENA_BYTES.len() - 1)];
@@ -113,7 +117,7 @@ impl CodeMemory {
         Some(MappedCopy { from: self.next_page, offset, at, bytes, reservation })
     }
 
-    /// The process has mapped the next arena.
+    /// Adds the next arena, which the process has mapped.
     pub fn add(&mut self, copy: MappedCopy) {
         let bytes = copy.bytes - PAGE_BYTES;
         self.arenas.push(MappedArena { base: copy.at, bytes, offset: copy.offset });
@@ -123,7 +127,7 @@ impl CodeMemory {
 
 impl CacheMemory for CodeMemory {
     fn new_arena(&mut self, near: RunAddr) -> Result<Arena, String> {
-        // They are used in the order in which they were mapped.
+        // Arenas are used in the order in which they were mapped.
         match self.arenas.get(self.used).filter(|one| one.is_near(near)) {
             Some(MappedArena { base, bytes, .. }) => {
                 self.used += 1;

@@ -1,4 +1,4 @@
-//! Tells the monitor what numbers stand for, and builds superblocks for it.
+//! Tells the monitor which block or path each number belongs to, and builds superblocks for it.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use super::Shared;
 use crate::cache;
 use crate::monitor::code::{BlockCode, Blocks, Numbered};
 
-/// What a number stands for, as copied from the cache.
+/// A block or path with a number, copied from the cache so that the lock can be released.
 enum Copied {
     Block(RunAddr, Box<[u8]>),
     Path(Arc<[u32]>, usize),
 }
 
 impl Blocks for Shared {
-    /// All blocks to which something leads are known while the translation is not in use.
+    /// The lock on the translation ensures that all blocks that other blocks lead to are known.
     fn after(&self, known: u32) -> Vec<Numbered> {
         let translation = self.translation();
         let numbers = known + 1..=translation.last_number();

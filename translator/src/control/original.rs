@@ -12,22 +12,22 @@ const LAHF_FLAGS: u64 = 0xd5;
 const OVERFLOW: u64 = 1 << 11;
 const RAX: u8 = 0;
 pub const R15: u8 = 15;
-/// `orig_rax` of a thread that is in no system call.
+/// `orig_rax` of a thread that is not in a system call.
 pub const NO_CALL: u64 = u64::MAX;
 
-// Whoever removes a cache without its controller reads that.
+// A later controller reads this place when it removes the cache of a killed one.
 const _: () = assert!(SAVED_R15 == area::save(R15) as u64);
 
 /// Values of `rax` after a system call that the kernel will make again (Linux,
 /// `include/linux/errno.h`).
 const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
-/// Whether the kernel will make the system call again from which a stopped thread returns.
+/// Whether a stopped thread returns from a system call that the kernel will make again.
 pub fn is_restarted(registers: &user_regs_struct) -> bool {
     registers.orig_rax.cast_signed() >= 0 && RESTARTS.contains(&registers.rax.cast_signed())
 }
 
-/// A register by its number in encodings.
+/// A register by its number in instruction encodings.
 pub fn register(registers: &mut user_regs_struct, number: u8) -> &mut u64 {
     match number {
         0 => &mut registers.rax,
@@ -49,7 +49,8 @@ pub fn register(registers: &mut user_regs_struct, number: u8) -> &mut u64 {
     }
 }
 
-/// The original registers of a thread with these registers, which is at a point of the cache.
+/// Computes the original registers of a thread that is stopped at a point of the cache. `now`: the
+/// thread's registers.
 pub fn original(point: &Point, now: &user_regs_struct, area: Area<'_>) -> user_regs_struct {
     let mut original = *now;
     for number in point.borrowed.iter() {
@@ -69,7 +70,7 @@ pub fn original(point: &Point, now: &user_regs_struct, area: Area<'_>) -> user_r
     if point.rcx_is_rip {
         original.rcx = original.rip;
     }
-    // The system call that was interrupted is one of the cache, not of the program.
+    // The interrupted system call was made by the cache, and not by the program.
     if point.borrowed.contains(RAX) {
         original.orig_rax = NO_CALL;
     }

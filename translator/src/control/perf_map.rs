@@ -1,5 +1,5 @@
-//! Symbols of the code cache, as perf(1) reads them from `/tmp/perf-PID.map`: address and size in
-//! hexadecimal, and a name.
+//! Writes the symbols of the code cache in the form in which perf(1) reads them from
+//! `/tmp/perf-PID.map`: address and size in hexadecimal, and a name.
 
 use std::fmt::Write as _;
 
@@ -11,11 +11,11 @@ use super::translator::Translation;
 use crate::cache::{Contents, Numbered, Side};
 use crate::profile::Names;
 
-/// Names of what belongs to no block.
+/// Names of code that belongs to no block.
 const STUBS: &str = "[hmtt stubs]";
 const ISLAND: &str = "[hmtt jump]";
 
-/// The name of the block with a number: function and offset, or file and address.
+/// The name of a block by its number: function and offset, or file and address in the file.
 fn block_name(translation: &Translation, names: &mut Names<&Selection>, number: u32) -> String {
     let Some((block, files)) = translation.block(number) else { return "[unknown]".into() };
     let contains = |start: RunAddr, end: RunAddr| (start..end).contains(&block.start);
@@ -31,8 +31,8 @@ fn block_name(translation: &Translation, names: &mut Names<&Selection>, number: 
     escape::message(&name).to_string()
 }
 
-/// Symbols of all code in the cache of a process. Those of blocks have the names of their original
-/// functions.
+/// Symbols of all code in the cache of a process. The code of a block has the name of its original
+/// function.
 pub fn text(translation: &Translation) -> String {
     let mut names = Names::new(translation.code_files().clone(), None::<&Selection>);
     let mut text = String::new();

@@ -6,17 +6,20 @@
 //!
 //! | process | what happens with its events |
 //! |---|---|
+//! | process | handling of its events |
+//! |---|---|
 //! | followed | its [`Tracer`] handles them |
-//! | executes a program | once it is stopped before the program's first instruction, it is followed |
-//! | shares the memory of another process (`vfork`, `posix_spawn`) | it goes on natively, until it executes a program |
+//! | executes a program | the process is followed as soon as it is stopped before the program's first instruction |
+//! | shares the memory of another process (`vfork`, `posix_spawn`) | the process continues natively, until it executes a program |
 //!
-//! A new process with memory of its own is followed from its first stop on, which may be reported
-//! before or after its parent's event. It has a copy of its parent's memory without the code cache.
-//! A process that is followed alone is handled in the same way, but its tracer lets children go.
+//! A new process with memory of its own is followed from its first stop on. The kernel may report
+//! this stop before or after the event of the parent. The process has a copy of its parent's
+//! memory, but not of the code cache. Without [`Options::follow`] the first process is handled in
+//! the same way, but its tracer detaches from children.
 //!
-//! Invariant: while a process that shares another one's memory waits to be resumed, no thread of
-//! the other process is waited for: it may be blocked until that process executes a program or
-//! ends.
+//! Invariant: while a process that shares the memory of another process waits to be resumed, no
+//! thread of the other process is waited for. Such a thread may be blocked until the first process
+//! executes a program or ends.
 
 mod images;
 mod leaving;
@@ -48,99 +51,102 @@ use crate::monitor::accesses::AccessSink;
 use crate::profile::OpenFiles;
 use writer::Writer;
 
-/// Most events that are handled before signals to the controller are checked.
+/// Most events that are handled before the controller checks for signals to itself.
 const EVENTS: usize = 64;
-/// How often threads are checked when no signal reports an event.
+/// Longest wait for a signal before threads are checked for events.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Receives what one program of a process has executed, on another thread than the tracer's. If the
-/// program is not followed after all, it is dropped instead.
+/// Receives the result of one program of a process, on another thread than the tracer's. It is
+/// dropped without a call if the program is not followed after all.
 pub type Output = Box<dyn FnOnce(Outcome) + Send>;
 
-/// Knows where the results of processes are written.
+/// Decides where the results of processes are written.
 pub trait Observer {
-    /// A program of a process is about to be followed.
+    /// Called before a program of a process is followed. Returns the receiver of its result.
     ///
     /// # Errors
-    /// [`TagError::Output`] if there is no place for its output; it is not followed then.
+    /// [`TagError::Output`] if there is no place for the output; the program is not followed then.
     fn begin(&mut self, pid: Pid, program: &Path) -> Result<Output, TagError>;
 
-    /// Where records of accesses of a program go whose output has just begun, if they are recorded.
+    /// Called after [`begin`](Self::begin). Returns the receiver of records of accesses, if
+    /// accesses are recorded.
     fn accesses(&mut self, _pid: Pid) -> Option<Box<dyn AccessSink>> {
         None
     }
 
-    /// A process that should be followed goes on natively.
+    /// Called if a process that should be followed continues natively.
     fn not_followed(&mut self, pid: Pid, program: &Path, error: &ControlError);
 }
 
-/// How following the first process has ended.
+/// How following the first process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstEnd {
-    /// Its ending.
+    /// Ending of the process.
     pub ending: Ending,
-    /// Whether it goes on natively although the controller was not asked to detach.
+    /// Whether the process continues natively although the controller was not asked to detach.
     pub goes_on: bool,
-    /// Whether it goes on natively because the time is over for which it was to be followed, or
-    /// what was to be recorded has been.
+    /// Whether the process continues natively because the requested time is over, or because
+    /// everything that was to be recorded is recorded.
     pub is_time_over: bool,
-    /// When it was left, if it was.
+    /// When the process was left, if it was.
     pub left: Option<Left>,
 }
 
-/// When a process was left, which runs natively since then.
+/// Time at which a process was left. It runs natively since then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// The time.
+    /// Time of leaving.
     pub at: Instant,
-    /// Processor time that the process had used.
+    /// Processor time that the process had used by then.
     pub used: Duration,
 }
 
-/// A process that is followed.
+/// A process that is followed, with its helper threads.
 struct Followed {
     tracer: Tracer,
     workers: Workers,
-    /// `None` if following has failed.
+    /// Receiver of the result; `None` if following has failed.
     output: Option<Output>,
-    /// Whether its end was found while its threads were being stopped, and is reported soon.
+    /// Whether the end of the process was seen while its threads were being stopped. It is reported
+    /// soon.
     is_ending: bool,
 }
 
 /// A traced process.
 enum Tracee {
     Followed(Box<Followed>),
-    /// It will stop before the first instruction of a program that it has executed.
+    /// The process has executed a program, and will stop before the program's first instruction.
     Executing,
-    /// It runs natively, and shares the memory of this process.
+    /// The process runs natively, and shares the memory of process `beside`.
     Native {
         beside: Pid,
     },
-    /// It was left, but for these threads, which are blocked. Each is let go when it reports
-    /// something.
+    /// The process was left, except for these threads, which are blocked. Each of them is detached
+    /// at its next event.
     Released(BTreeSet<Pid>),
 }
 
-/// State of following processes.
+/// State of all traced processes.
 struct Processes<'o> {
     options: &'o Options,
     observer: &'o mut dyn Observer,
     tracees: BTreeMap<Pid, Tracee>,
-    /// Events that were received while other threads were handled.
+    /// Events that were received while another thread was handled.
     pending: VecDeque<Status>,
-    /// New processes and threads that have not reported their first stop yet.
+    /// New processes and threads whose first stop has not been reported yet.
     expected: BTreeSet<Pid>,
-    /// First stops, of threads or children of a process, that are handled when it is known whether
-    /// a thread with deferred signals has started the stopped one.
+    /// First stops of new threads or processes, each with the process that may have started it.
+    /// They are held until it is known whether a thread with deferred signals has started the
+    /// stopped one.
     held: Vec<(Pid, Status)>,
-    /// What threads with deferred signals have started: the process of the thread, and the signal
-    /// mask that it gets at its first stop.
+    /// Processes and threads that a thread with deferred signals has started. For each: the process
+    /// of the starting thread, and the signal mask that the new one gets at its first stop.
     masks: BTreeMap<Pid, (Pid, u64)>,
     risk_policy: RiskPolicy,
-    /// Files of the code of followed processes.
+    /// Open files that contain code of followed processes.
     files: OpenFiles,
     first: Pid,
-    /// How the first process has ended.
+    /// Ending of the first process, if it has ended.
     ended: Option<Ending>,
     is_leaving: bool,
     is_time_over: bool,
@@ -148,12 +154,13 @@ struct Processes<'o> {
     writer: Writer,
 }
 
-/// Runs a process that was just started and has not executed an instruction, until it ends, or all
-/// processes end if they are followed, or a signal to the controller arrives.
+/// Follows a process that was just started and has not executed an instruction. Returns when the
+/// process has ended, when all processes have ended if children are followed, or when a signal to
+/// the controller arrives.
 ///
 /// # Errors
-/// [`ControlError`] if the process cannot be followed, which is killed then: it has not executed an
-/// instruction. After that, errors of following it are reported to the observer, and it goes on
+/// [`ControlError`] if the process cannot be followed. It is killed then, because it has not
+/// executed an instruction. Later errors are reported to the observer, and the process continues
 /// natively.
 pub fn run(
     mut process: Process,
@@ -167,7 +174,7 @@ pub fn run(
     processes.follow(|it| it.start(process, prepared))
 }
 
-/// Removes what a killed controller has left in a process whose threads are stopped.
+/// Removes what a killed controller has left behind in a process whose threads are stopped.
 fn without_remains(mut process: Process) -> Result<Process, ControlError> {
     match AbandonedTags::may_be_in(&mut process) {
         Ok(false) => Ok(process),
@@ -179,11 +186,11 @@ fn without_remains(mut process: Process) -> Result<Process, ControlError> {
     }
 }
 
-/// Follows a process to which this one has attached, and whose threads are stopped, as [`run`]
-/// does.
+/// Follows a process as [`run`] does. The controller has attached to the process, and the threads
+/// of the process are stopped.
 ///
 /// # Errors
-/// [`ControlError`] if the process cannot be followed. It then runs on natively.
+/// [`ControlError`] if the process cannot be followed. The process then continues natively.
 pub fn attach(
     process: Process,
     options: &Options,
@@ -200,14 +207,15 @@ pub fn attach(
     }
 }
 
-/// Processor time that a process has used; none if it is gone.
+/// Processor time that a process has used; zero if the process is gone.
 pub fn processor_time(pid: Pid) -> Duration {
     let time = clock_getcpuclockid(pid).and_then(ClockId::now);
     time.map_or(Duration::ZERO, Duration::from)
 }
 
-/// Allows as many open files as possible: a followed process takes four. Programs that this process
-/// starts later would inherit that, but the first one runs already.
+/// Raises the limit of open files as far as possible, because a followed process takes four files.
+/// Programs that this process starts later would inherit the limit, but the first program runs
+/// already.
 fn raise_file_limit() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
@@ -236,8 +244,8 @@ impl<'o> Processes<'o> {
         }
     }
 
-    /// Follows processes until all have ended, or a signal asks to detach, and waits until their
-    /// results are written. `start`: lets the first one continue.
+    /// Follows processes until all have ended, or a signal asks to detach. Then waits until their
+    /// results are written. `start`: lets the first process continue.
     fn follow(
         mut self,
         start: impl FnOnce(&mut Self) -> Result<(), ControlError>,
@@ -255,8 +263,8 @@ impl<'o> Processes<'o> {
         Ok(FirstEnd { ending, goes_on, is_time_over, left })
     }
 
-    /// Handles events until all processes have ended. Returns whether they have; otherwise the
-    /// controller was asked to detach.
+    /// Handles events until all processes have ended. Returns whether they have; `false` means that
+    /// the processes are to be left.
     fn handle_events(&mut self) -> Result<bool, ControlError> {
         let mut waited = self.options.signals;
         waited.add(Signal::SIGCHLD);
@@ -291,13 +299,14 @@ impl<'o> Processes<'o> {
         }
     }
 
-    /// Whether nothing more is to be recorded of the first process.
+    /// Whether everything that was to be recorded of the first process is recorded.
     fn is_recorded(&mut self) -> bool {
         let first = self.followed(self.first);
         first.is_some_and(|followed| followed.tracer.shared.is_to_be_left())
     }
 
-    /// How long to wait for events: until a deferral is over, at most.
+    /// How long to wait for events: at most [`TICK`], and no longer than until the next deferral of
+    /// signals ends.
     fn tick(&self) -> Duration {
         let next = self.tracees.values().filter_map(|tracee| match tracee {
             Tracee::Followed(followed) => followed.tracer.next_deferral_end(),
@@ -306,7 +315,7 @@ impl<'o> Processes<'o> {
         next.min().map_or(TICK, |next| TICK.min(next.saturating_duration_since(Instant::now())))
     }
 
-    /// Whether a new process has not reported its first stop yet.
+    /// Whether some new process or thread has not reported its first stop yet.
     fn is_expecting(&mut self) -> bool {
         self.expected.retain(|new| is_waitable(*new));
         !self.expected.is_empty()
@@ -335,7 +344,7 @@ impl<'o> Processes<'o> {
         }
     }
 
-    /// The traced process that a thread belongs to; `None` if there is none yet.
+    /// The traced process that a thread belongs to; `None` if the process is not known yet.
     fn owner(&self, thread: Pid) -> Option<Pid> {
         if self.tracees.contains_key(&thread) {
             return Some(thread);
@@ -375,8 +384,8 @@ impl<'o> Processes<'o> {
         }
     }
 
-    /// Records the process or thread that a thread has started, unless its first stop was reported
-    /// before.
+    /// After an event that starts a process or thread, expects the new one, unless its first stop
+    /// was reported before.
     pub fn expect_new(&mut self, thread: Pid, status: Status) {
         let is_start =
             matches!(status, Status::Event(_, _, event) if START_EVENTS.contains(&event));
@@ -397,7 +406,7 @@ impl<'o> Processes<'o> {
         })
     }
 
-    /// An event of a followed process was handled, with this result.
+    /// Processes the result of handling an event of a followed process.
     fn handled(&mut self, pid: Pid, result: Result<(), ControlError>) -> Result<(), ControlError> {
         let Some(followed) = self.followed(pid) else { return Ok(()) };
         let Followed { tracer, is_ending, .. } = followed;
@@ -418,7 +427,7 @@ impl<'o> Processes<'o> {
         }
     }
 
-    /// Stops the threads that translators have handed over.
+    /// Lets all tracers handle the requests of their translators.
     fn serve_requests(&mut self) -> Result<(), ControlError> {
         let pids: Vec<Pid> = self.tracees.keys().copied().collect();
         for pid in pids {
@@ -430,7 +439,7 @@ impl<'o> Processes<'o> {
         Ok(())
     }
 
-    /// A followed process has ended, has executed another program, or was detached.
+    /// Stops following a process that has ended, has executed another program, or was detached.
     fn end(&mut self, pid: Pid, ending: Ending) {
         let tracee = self.tracees.remove(&pid);
         self.release_held();
@@ -448,11 +457,11 @@ impl<'o> Processes<'o> {
         }
     }
 
-    /// A process has executed a program. Its thread is still in `execve`, which sets its registers
-    /// when it returns, and then stops.
+    /// Waits until a process that has executed a program is ready. Its thread is still in `execve`,
+    /// which sets the registers when it returns; then the thread stops.
     fn await_program(&mut self, pid: Pid) {
         self.tracees.insert(pid, Tracee::Executing);
-        // Both fail if it was killed, which is reported.
+        // Both calls fail if the process was killed, which is reported as an event.
         let _ = interrupt(pid);
         let _ = resume(pid, None);
     }

@@ -1,7 +1,7 @@
-//! Reports the progress of a program at intervals.
+//! Reports the progress of a program at regular intervals.
 //!
-//! A thread of its own does this, because finding the functions of blocks takes time, in which the
-//! monitor reads on.
+//! A separate thread does this, because finding the functions of blocks takes time, in which the
+//! monitor must continue to read.
 
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
@@ -15,31 +15,31 @@ use crate::monitor::progress::Snapshot;
 use crate::profile::Names;
 use crate::shared::CHUNKS;
 
-/// Progress of a program.
+/// Progress of a program at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
     /// Number of the process.
     pub pid: Pid,
-    /// Blocks that were executed per second, as far as the monitor has read.
+    /// Blocks executed per second since the last report, as far as the monitor has read.
     pub blocks_per_second: f64,
-    /// Largest part of a ring that was full, from 0 to 1.
+    /// Fill of the fullest ring, from 0 to 1.
     pub queue_fill: f64,
-    /// The function in which most instructions were executed up to now, and its part of all of
-    /// them, from 0 to 1; `None` if no function is known.
+    /// The function in which most instructions were executed so far, and its share of all executed
+    /// instructions, from 0 to 1; `None` if no function is known.
     pub hottest: Option<(String, f64)>,
 }
 
-/// Functions of blocks.
+/// The functions of translated blocks.
 #[derive(Default)]
 struct Functions {
-    /// With the files of the process.
+    /// Finds names in the files of the process.
     names: Names<&'static Selection>,
     /// Name of the function of each block, in the order of their numbers.
     of_blocks: Vec<Option<String>>,
 }
 
 impl Functions {
-    /// Finds the functions of blocks that were translated since the last time.
+    /// Finds the functions of blocks that were translated since the last call.
     fn learn(&mut self, shared: &Shared) {
         let translation = shared.translation();
         let known = self.of_blocks.len() as u32;
@@ -58,7 +58,8 @@ impl Functions {
         }));
     }
 
-    /// The function with most instructions, and its part. `instructions`: of each block, by number.
+    /// The function with most instructions, and its share of all. `instructions`: for each block,
+    /// by number.
     fn hottest(&self, instructions: &[u64]) -> Option<(String, f64)> {
         let of_blocks = instructions.get(1..)?;
         let mut of_functions: HashMap<&str, u64> = HashMap::new();
@@ -73,7 +74,7 @@ impl Functions {
     }
 }
 
-/// Reports each snapshot until the monitor has ended.
+/// Prints a report for each snapshot, until the monitor has ended.
 pub(super) fn report(
     pid: Pid,
     shared: &Shared,

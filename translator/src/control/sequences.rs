@@ -1,10 +1,11 @@
-//! Knows which code runs natively because of restartable sequences (rseq(2)).
+//! Finds code that must run natively because of restartable sequences (rseq(2)).
 //!
-//! The kernel aborts a critical section if the thread's address is within it. So its instructions
-//! are executed at their original addresses, and with them the store before that names its
-//! descriptor. Files whose descriptors are made at run time run natively as a whole, and so does
-//! other memory in which code is near a signature. Without a thread that has registered restartable
-//! sequences there are none.
+//! The kernel aborts a critical section only if the thread's address is within the section. So the
+//! instructions of a section are executed at their original addresses. The store before the
+//! section, which names its descriptor, is executed natively with it. If a file makes descriptors
+//! at run time, the whole file runs natively. So does memory outside of files if a signature is
+//! near its code. As long as no thread has registered restartable sequences, no code runs natively
+//! for this reason.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -19,7 +20,7 @@ use hmtt_probe::ptrace::{Mapping, ReadMemory, RunningMemory};
 
 use crate::profile::CodeFiles;
 
-/// How far from code in no file a signature is looked for.
+/// Distance from code outside of files within which a signature is looked for, in bytes.
 const NEAR: u64 = 64 << 10;
 
 /// The restartable sequences of a process.
@@ -30,28 +31,29 @@ pub struct Sequences {
     mapped: RefCell<Mapped>,
 }
 
-/// Native code of the mappings of one time.
+/// Native code of one set of mappings.
 #[derive(Default)]
 struct Mapped {
-    /// The mappings; `None` if nothing is known of them.
+    /// The mappings; `None` if they must be examined again.
     of: Option<Arc<Vec<Mapping>>>,
     /// Native code, ascending; no range overlaps another.
     native: Vec<Range<RunAddr>>,
-    /// Sections with their abort handlers.
+    /// Critical sections, each with its abort handler.
     sections: Vec<(Range<RunAddr>, RunAddr)>,
-    /// Mappings whose code is in no file that can be read.
+    /// Mappings whose file is not known or cannot be read.
     unknown: Vec<Range<RunAddr>>,
-    /// Whether a signature is near a page of those. Forgotten after each request.
+    /// For pages of unknown mappings: whether a signature is near. Cleared after each request.
     pages: HashMap<RunAddr, bool>,
 }
 
 /// A file by device, inode, size and time of its last change, and a signature.
 type Version = (u64, u64, u64, i64, i64, u32);
 
-/// What was found in files, for all processes: a sampled one is attached to again and again.
+/// Sequences that were found in files. All processes share them, because a process that is sampled
+/// is attached to again and again.
 static FOUND: Mutex<BTreeMap<Version, Arc<RestartableSequences>>> = Mutex::new(BTreeMap::new());
 
-/// The sequences of a file; `None` if it cannot be read.
+/// The sequences of a file; `None` if the file cannot be read.
 fn of_file(file: &File, signature: u32) -> Option<Arc<RestartableSequences>> {
     let status = file.metadata().ok()?;
     let changed = (status.mtime(), status.mtime_nsec());
@@ -65,14 +67,14 @@ fn of_file(file: &File, signature: u32) -> Option<Arc<RestartableSequences>> {
     Some(found)
 }
 
-/// The address at which a mapping has the byte at an offset of its file; outside of the mapping,
-/// where it would be.
+/// The address at which a mapping has the byte at an offset of its file. If the byte is outside of
+/// the mapping, the address is extrapolated.
 fn at(mapping: &Mapping, offset: u64) -> RunAddr {
     mapping.start.wrapping_add(offset.wrapping_sub(mapping.offset))
 }
 
 impl Sequences {
-    /// A thread has registered a signature. Returns whether it is new.
+    /// Adds a signature that a thread has registered. Returns whether the signature is new.
     pub fn add_signature(&mut self, signature: u32) -> bool {
         let is_new = self.signatures.insert(signature);
         if is_new {
@@ -81,12 +83,13 @@ impl Sequences {
         is_new
     }
 
-    /// The contents of mappings may have changed.
+    /// Forgets where signatures are, because the contents of mappings may have changed.
     pub fn forget_pages(&self) {
         self.mapped.borrow_mut().pages.clear();
     }
 
-    /// The first address in a range that runs natively. `current`: the executable mappings.
+    /// The first address of a range that runs natively; `None` if the whole range may be
+    /// translated. `current`: the executable mappings.
     pub fn first_within(
         &self,
         range: &Range<RunAddr>,
@@ -111,7 +114,8 @@ impl Sequences {
         }
     }
 
-    /// The abort handler of the section that contains an address.
+    /// The abort handler of the critical section that contains an address; `None` if no section
+    /// contains it.
     pub fn abort_of(
         &self,
         address: RunAddr,
@@ -127,7 +131,7 @@ impl Sequences {
         section.map(|(_, abort)| *abort)
     }
 
-    /// Finds the sections in the mappings, unless they are known.
+    /// Finds the sections in the mappings, unless the result for these mappings is stored.
     fn find(&self, files: &CodeFiles, current: &Arc<Vec<Mapping>>) {
         let mut mapped = self.mapped.borrow_mut();
         if mapped.of.as_ref() == Some(current) {
@@ -149,7 +153,8 @@ impl Sequences {
         mapped.merge();
     }
 
-    /// Whether a signature is near the page of an address, in memory of which no file is known.
+    /// Whether a signature is near an address in a mapping whose file is not known. The result is
+    /// stored for each range of [`NEAR`] bytes.
     fn is_near(
         &self,
         mapped: &mut Mapped,
@@ -162,7 +167,7 @@ impl Sequences {
             let start = page.saturating_sub(NEAR).max(within.start);
             let end = page.saturating_add(2 * NEAR).min(within.end);
             let mut code = vec![0; (end - start) as usize];
-            // What cannot be read is not translated.
+            // Memory that cannot be read is not translated anyway.
             memory.read(start, &mut code).is_ok()
                 && self.signatures.iter().any(|signature| has_signature(&code, *signature))
         })
@@ -170,7 +175,7 @@ impl Sequences {
 }
 
 impl Mapped {
-    /// Adds the sequences of the file of a mapping.
+    /// Adds the sequences of a mapping's file.
     fn add(&mut self, mapping: &Mapping, found: &RestartableSequences) {
         if found.undescribed.is_some() {
             self.native.push(mapping.start..mapping.end);
@@ -190,7 +195,7 @@ impl Mapped {
         }
     }
 
-    /// Orders the ranges of native code.
+    /// Sorts the ranges of native code and joins overlapping ranges.
     fn merge(&mut self) {
         self.native.sort_by_key(|native| native.start);
         self.native.dedup_by(|next, before| {

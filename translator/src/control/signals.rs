@@ -1,6 +1,6 @@
 //! Delivers signals to threads of the process.
 //!
-//! A handler is called with the original registers in its frame: the thread leaves the cache, the
+//! A handler must get the original registers in its frame. So the thread leaves the cache, the
 //! kernel writes the frame, and the thread enters the cache again at the handler's first
 //! instruction.
 
@@ -18,17 +18,17 @@ use super::calls::CLOCK_FORBIDDEN;
 use super::error::ControlError;
 use super::tracer::Tracer;
 
-/// `si_code` of a fault whose cause is not known (Linux, `uapi/asm-generic/siginfo.h`): what
-/// `rdtsc` raises.
+/// `si_code` of a fault whose cause is not known (Linux, `uapi/asm-generic/siginfo.h`). A forbidden
+/// `rdtsc` raises such a fault.
 const KERNEL: i32 = 0x80;
-/// `rdtsc`, which changes these registers.
+/// Bytes of `rdtsc`, and the numbers of the registers that it changes.
 const READ_CLOCK: [u8; 2] = [0x0f, 0x31];
 const CHANGED: [u8; 2] = [0, 2];
 
 impl Tracer {
-    /// Whether generated code has raised a signal, because the thread may not read the time stamp
-    /// counter. Before an instruction of the program that reads it, the registers that it changes
-    /// are the program's.
+    /// Whether an `rdtsc` of generated code has raised the signal, because the thread may not read
+    /// the time stamp counter. Generated code saves the registers that `rdtsc` changes; at an
+    /// `rdtsc` of the program these registers have the program's values.
     fn is_own_clock_fault(&self, thread: Pid, signal: SignalNumber) -> Result<bool, ControlError> {
         if signal != Signal::SIGSEGV || signal_code(thread).ok() != Some(KERNEL) {
             return Ok(false);
@@ -42,7 +42,7 @@ impl Tracer {
         Ok(is_read && is_own && code == READ_CLOCK)
     }
 
-    /// A thread is stopped before the delivery of a signal.
+    /// Handles a thread that is stopped before the delivery of a signal.
     pub(super) fn handle_signal(
         &mut self,
         thread: Pid,
@@ -50,7 +50,7 @@ impl Tracer {
     ) -> Result<(), ControlError> {
         if self.is_own_clock_fault(thread, signal)? {
             self.left = Some(CLOCK_FORBIDDEN);
-            // The signal is dropped.
+            // The signal is dropped, because the program did not cause it.
             self.process.threads.insert(thread, StopState::AtInstruction);
             return Ok(());
         }

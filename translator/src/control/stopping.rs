@@ -1,10 +1,11 @@
 //! Finds the original registers of threads that are stopped in the cache.
 //!
-//! Most instructions of the cache have a known original state. If a thread is at another one, the
-//! instructions up to the next are executed in its place ([`emulation`](crate::emulation)). Should
-//! that fail, it is stepped there. A signal that is pending meanwhile is delivered afterwards. All
-//! others are blocked, except SIGSTOP: it stops the process, only the stepped thread goes on, and
-//! that stops when it is resumed after the steps.
+//! Most instructions of the cache have a known original state. If a thread is stopped at an
+//! instruction without one, the following instructions are executed in place of the thread, up to
+//! the next known state ([`emulation`](crate::emulation)). If that fails, the thread is stepped
+//! there. A signal that is pending is delivered after the steps. All signals are blocked meanwhile,
+//! except SIGSTOP. SIGSTOP stops the process, but only the stepped thread continues, and that
+//! thread stops when it is resumed after the steps.
 
 use std::sync::atomic::Ordering;
 
@@ -27,10 +28,10 @@ use crate::recorded::{Content, Slot};
 use crate::shared::Area;
 use crate::state::Point;
 
-/// Most steps to an instruction with a known state.
+/// Most steps until an instruction with a known state.
 const STEPS: usize = 200;
 
-/// Waits for the next event of a thread.
+/// Waits for the next event of a thread. A signal to the controller does not end the wait.
 pub(super) fn wait_uninterrupted(thread: Pid) -> nix::Result<Status> {
     loop {
         match wait(Some(thread), WaitPidFlag::__WALL) {
@@ -40,13 +41,14 @@ pub(super) fn wait_uninterrupted(thread: Pid) -> nix::Result<Status> {
     }
 }
 
-/// What generated code accesses, of a stopped thread.
+/// Memory and area of a stopped thread, for the emulation of generated code.
 struct ThreadFields<'a> {
     stopped: &'a StoppedThread<'a>,
     area: Area<'a>,
 }
 
-/// The offset of a field of the area of a thread that has computed it.
+/// The offset of a field of the area. `None` if the thread has computed an offset that is not a
+/// field.
 fn checked(offset: u64, bytes: usize) -> Option<u32> {
     let is_field = offset.is_multiple_of(bytes as u64) && offset < area::FIELD_BYTES;
     is_field.then_some(offset as u32)
@@ -80,8 +82,8 @@ impl Fields for ThreadFields<'_> {
 }
 
 impl Tracer {
-    /// Registers of a stopped thread, and its original ones; `None` if it is not in the cache, or
-    /// has ended.
+    /// Registers of a stopped thread, and its original registers. `None` if the thread is not in
+    /// the cache, or has ended. The thread may be moved to the next instruction with a known state.
     pub(super) fn original_registers(
         &mut self,
         thread: Pid,
@@ -103,9 +105,10 @@ impl Tracer {
         Ok(Some((now, original(&point, &now, self.shared.rings.areas.area(area)))))
     }
 
-    /// Records that a thread with these registers does not execute the rest of its block in the
-    /// cache, or has not noted its last system call. Writes the number of the blocks of a
-    /// superblock that it has executed, and sets the ring's pointer after that.
+    /// Records that a thread with these registers leaves the cache before the end of its block, or
+    /// has not noted its last system call. In a superblock, it writes the number of the blocks that
+    /// the thread has executed. It advances the ring's pointer in the registers past what it
+    /// writes.
     pub(super) fn record_interruption(&mut self, thread: Pid, now: &mut user_regs_struct) {
         let (point, unwritten) = {
             let (translation, at) = (self.shared.translation(), RunAddr(now.rip));
@@ -133,7 +136,7 @@ impl Tracer {
         }
     }
 
-    /// What a block or path stores.
+    /// The slots that a block, or a path up to this block, stores.
     fn slots_of(&self, number: u32) -> Vec<Slot> {
         let Some((mut recorded, part)) = self.shared.translation().recorded(number) else {
             return Vec::new();
@@ -142,16 +145,16 @@ impl Tracer {
         recorded.slots
     }
 
-    /// Notes how many instructions of the block or path were executed that a thread is in, and how
-    /// far a string instruction has come.
+    /// Notes how many instructions of the thread's block or path were executed, and how many
+    /// elements a string instruction has processed.
     fn cut_records(&self, point: &Point, now: &mut user_regs_struct, area: Area<'_>) {
         let Some((number, executed)) = point.recorded else { return };
         let slots = self.slots_of(number);
         let mut registers = original(point, now, area);
         let stored = usize::from(point.stored).min(slots.len());
         for (at, slot) in slots.iter().enumerate().skip(stored).filter(|(_, slot)| slot.is_after) {
-            // The instruction may have been executed already, or in part, or its registers before
-            // it are not all stored yet.
+            // The instruction may not have begun, may have been executed in part, or completely.
+            // Not all of its registers from before it may be stored yet.
             let is_after = |one: &Slot| one.is_after && one.operation == slot.operation;
             let has_begun = slots.iter().position(is_after).is_some_and(|first| stored >= first);
             let value = match slot.content {
@@ -165,8 +168,8 @@ impl Tracer {
         now.r15 = area.write_unit(now.r15, ring::note(ring::CUT, executed.into()).into());
     }
 
-    /// Executes instructions in place of a thread with these registers until its original state is
-    /// known. Returns whether it is.
+    /// Executes instructions in place of a thread with these registers, until the thread's original
+    /// state is known. Returns whether it is known.
     fn emulate_to_state(
         &mut self,
         thread: Pid,
@@ -184,7 +187,7 @@ impl Tracer {
         let mut is_known = false;
         for _ in 0..STEPS {
             let mut code = [0; MOST_BYTES];
-            // What follows the last instruction of an arena may not be mapped.
+            // The page after the last instruction of an arena may not be mapped.
             let in_page = (PAGE_BYTES - emulated.rip % PAGE_BYTES).min(MOST_BYTES as u64) as usize;
             let is_read = [MOST_BYTES, in_page]
                 .iter()
@@ -203,7 +206,7 @@ impl Tracer {
         Ok(is_known)
     }
 
-    /// Steps a thread until its original state is known. Returns whether it is; otherwise the
+    /// Steps a thread until its original state is known. Returns whether it is known; otherwise the
     /// thread has ended.
     fn step_to_state(&mut self, thread: Pid) -> Result<bool, ControlError> {
         let information = ptrace::getsiginfo(thread).ok();

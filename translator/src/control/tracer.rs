@@ -1,5 +1,5 @@
-//! The tracer: handles what ptrace reports about the threads of a process, and moves them into the
-//! cache and out of it.
+//! Handles the events that ptrace reports about the threads of a process, and moves the threads
+//! into the cache and out of it.
 
 mod attach;
 mod deferral;
@@ -45,79 +45,79 @@ use thread::Thread;
 /// Most blocks that are translated for one request.
 const BATCH: usize = 32;
 
-/// On which CPU the monitor of a process runs.
+/// The CPU on which the monitor of a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MonitorCpu {
-    /// On any.
+    /// The kernel chooses the CPU.
     Any,
-    /// On one that shares no core with the process, as far as there is one.
+    /// A CPU that shares no core with the process, if there is one.
     Chosen,
-    /// On this one.
+    /// This CPU.
     Fixed(usize),
 }
 
-/// How a process is followed.
+/// Options of following processes.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What generated code does besides what the program does.
+    /// What generated code does in addition to what the program does.
     pub instrument: Instrument,
     /// Whether threads drop block numbers when their ring is full, instead of waiting.
     pub drops: bool,
-    /// What is counted.
+    /// Which kinds of counts are recorded.
     pub recording: Recording,
-    /// Signals to the controller, which are blocked, that end following.
+    /// Signals to the controller, which are blocked, that end the following of processes.
     pub signals: SigSet,
-    /// For how long the first process is followed; `None` until it ends or a signal arrives.
+    /// How long the first process is followed; `None`: until it ends or a signal arrives.
     pub at_most: Option<Duration>,
-    /// Is called each second with the program's progress.
+    /// Called each second with the program's progress.
     pub progress: Option<fn(&Progress)>,
     /// Whether children, and programs that processes execute, are followed too.
     pub follow: bool,
-    /// On which CPU monitors run.
+    /// The CPU on which monitors run.
     pub cpu: MonitorCpu,
-    /// Where lists of executed blocks are kept for the next run, if they are.
+    /// Where lists of executed blocks are kept for the next run; `None` if they are not kept.
     pub lists: Option<Arc<BlockLists>>,
     /// Functions whose accesses are recorded; `None` for all.
     pub selected: Option<Arc<Selection>>,
-    /// How much is recorded of the accesses of functions, if it differs among them.
+    /// How many of the accesses of each function are recorded, if functions differ.
     pub extents: Option<Arc<Extents>>,
-    /// Whether the results have symbols of the code cache, as perf(1) reads them.
+    /// Whether the result contains symbols of the code cache for perf(1).
     pub perf_map: bool,
 }
 
-/// State of following a process.
+/// State of following one process.
 pub(super) struct Tracer {
     pub process: Process,
     pub shared: Arc<Shared>,
-    /// Whether `r15` is the ring's pointer in the cache.
+    /// Whether `r15` is the ring's pointer while a thread is in the cache.
     pub has_rings: bool,
     /// Whether blocks record their accesses.
     pub records_accesses: bool,
     pub threads: BTreeMap<Pid, Thread>,
-    /// New threads that wait for an area, at their first stops.
+    /// First stops of new threads that wait for an area.
     pub waiting: VecDeque<Status>,
     /// Threads whose signals are deferred.
     pub deferrals: BTreeMap<Pid, Deferral>,
-    /// Threads and processes that were started while signals were deferred, with the signal mask
-    /// that they are to have.
+    /// Threads and processes that were started while signals were deferred, each with the signal
+    /// mask that it is to get.
     pub started: Vec<(Pid, u64)>,
-    /// Events that were received while other threads were handled.
+    /// Events that were received while another thread was handled.
     pub pending: VecDeque<Status>,
-    /// For the monitor.
+    /// Channel to the monitor.
     pub finished: Sender<Finished>,
-    /// Blocks that were interrupted: number, executed instructions, and how often.
+    /// Number of interruptions of blocks, by block number and number of executed instructions.
     pub interrupted: BTreeMap<(u32, u16), u64>,
     /// Counts of threads, children and signals.
     pub seen: Profile,
-    /// Why the process is to be left.
+    /// Why the process is to be left; `None` if it is not.
     pub left: Option<&'static str>,
     pub ending: Option<Ending>,
-    /// Memory in the process that is unmapped at the end.
+    /// Memory in the process that must be unmapped at the end.
     pub mapped: MappedMemory,
 }
 
 /// Shares memory with a stopped process, and prepares a cache for it. `near`: an address of its
-/// code. `files`: those that are open for other processes.
+/// code. `files`: files that are open for other processes.
 pub(super) fn prepare(
     process: &mut Process,
     near: RunAddr,
@@ -138,24 +138,24 @@ pub(super) fn prepare(
     Ok((Arc::new(Shared::new(rings, Translation::new(cache, code))), memory.mapped))
 }
 
-/// What the tracer of a process knows at the end.
+/// Results of the tracer of a process.
 pub(super) struct Seen {
     /// Counts of threads, children and signals.
     pub seen: Profile,
-    /// Blocks that were interrupted: number, executed instructions, and how often.
+    /// Number of interruptions of blocks, by block number and number of executed instructions.
     pub interrupted: BTreeMap<(u32, u16), u64>,
-    /// Why the controller has detached without being asked.
+    /// Why the controller has detached although nobody asked it to; `None` if it has not.
     pub left: Option<&'static str>,
 }
 
-/// The program of a process, for messages.
+/// Path of the program of a process, for messages.
 pub fn program(pid: Pid) -> PathBuf {
     std::fs::read_link(format!("/proc/{}/exe", live_thread(pid)))
         .unwrap_or_else(|_| "a program".into())
 }
 
 impl Tracer {
-    /// A tracer without threads. `finished`: where the monitor receives messages.
+    /// A tracer without threads. `finished`: channel to the monitor.
     pub fn new(
         process: Process,
         shared: Arc<Shared>,
@@ -183,14 +183,16 @@ impl Tracer {
         }
     }
 
-    /// What it knows when the process is no longer followed. The monitor then ends too.
+    /// The results, when the process is no longer followed. The channel to the monitor is dropped,
+    /// so that the monitor ends.
     pub fn seen(self) -> Seen {
         let Tracer { seen, interrupted, left, .. } = self;
         Seen { seen, interrupted, left }
     }
 }
 
-/// Ignores that a thread has ended while its event was handled: its end is reported later.
+/// Ignores the error that a thread has ended while its event was handled. The kernel reports its
+/// end later.
 pub(super) fn unless_ended(result: Result<(), ControlError>) -> Result<(), ControlError> {
     match result {
         Err(ControlError::Ptrace(PtraceError::Ended(_))) => Ok(()),

@@ -1,8 +1,8 @@
-//! The translator thread: answers threads that wait in the cache.
+//! Answers the requests of threads that wait in the cache for a block, on the translator thread.
 //!
-//! The kernel marks the header's word when this thread dies: the thread has a list of robust
-//! futexes (set_robust_list(2)) whose only entry leads to that word. So threads of the process
-//! learn that nobody answers any more, even if the controller is killed.
+//! When the translator thread dies, the kernel marks a word of the shared header: the thread has a
+//! list of robust futexes (set_robust_list(2)), whose only entry leads to that word. So threads of
+//! the process see that nobody answers any longer, even if the controller is killed.
 
 mod robust;
 
@@ -27,23 +27,24 @@ use crate::shared::{Area, THREADS, wait, wake};
 use crate::state::Point;
 use robust::Robust;
 
-/// How often requests are looked for before the translator sleeps, and how long it sleeps at most.
-/// Requests come in series.
+/// How often the translator looks for requests before it sleeps, and how long it sleeps at most.
+/// Requests come in series, so the next one often comes soon.
 const SPINS: u32 = 300;
 const SLEEP: Duration = Duration::from_millis(50);
-/// Most addresses that are recorded as native.
+/// Most addresses at which native code is counted.
 const NATIVE: usize = 1 << 12;
 /// Registers of the number and the arguments of a system call.
 const RAX: u8 = 0;
 const ARGUMENTS: [u8; 6] = [7, 6, 2, 10, 8, 9];
 
-/// The cache, and where its blocks come from.
+/// The cache of a process, and the original code from which its blocks are translated.
 pub struct Translation {
     cache: Cache<CodeMemory>,
     code: ProcessCode,
     /// The files that were mapped when each block was translated, by number.
     files: Vec<Files>,
-    /// Addresses at which threads became native, with the reason, and how often.
+    /// Number of times that threads became native and the time that they spent, by address and
+    /// reason.
     native: BTreeMap<(RunAddr, String), NativeUse>,
 }
 
@@ -53,29 +54,29 @@ impl Translation {
         Translation { cache, code, files: Vec::new(), native: BTreeMap::new() }
     }
 
-    /// The last number of a block or path.
+    /// The highest number of a block or path so far.
     pub fn last_number(&self) -> u32 {
         self.files.len() as u32
     }
 
-    /// What a number stands for.
+    /// The block or path with a number.
     pub fn number(&self, number: u32) -> Option<Numbered<'_>> {
         self.cache.number(number)
     }
 
-    /// What the code cache contains, by address.
+    /// The contents of the code cache, in the order of addresses.
     pub fn contents(&self) -> impl Iterator<Item = (Range<u64>, Contents)> {
         self.cache.contents()
     }
 
     /// Records only which blocks are executed, until [accesses are
-    /// recorded](Self::record_accesses). No block is translated yet.
+    /// recorded](Self::record_accesses). Must be called before the first block is translated.
     pub fn count_only(&mut self) {
         self.code.set_counts_only(true);
     }
 
-    /// Records accesses from the next block of each thread on. Returns the last number of a block
-    /// without them.
+    /// Records accesses from the next block of each thread on. Returns the highest number of a
+    /// block that does not record its accesses.
     pub fn record_accesses(&mut self) -> u32 {
         self.code.set_counts_only(false);
         self.cache.invalidate(RunAddr(0)..RunAddr(u64::MAX));
@@ -83,7 +84,7 @@ impl Translation {
         self.last_number()
     }
 
-    /// Builds a superblock of blocks, by their numbers. Returns whether it is in use.
+    /// Builds a superblock of the blocks with these numbers. Returns whether it is in use.
     pub fn build(&mut self, path: &[u32]) -> bool {
         let is_built = self.cache.add_superblock(path).is_ok();
         self.complete_request();
@@ -92,12 +93,12 @@ impl Translation {
 
     /// Makes a block write nothing if no accesses of it are recorded.
     pub fn silence(&mut self, block: u32) {
-        // Otherwise it writes its number as before.
+        // If this fails, the block writes its number as before.
         let _ = self.cache.add_silent(block);
         self.complete_request();
     }
 
-    /// Does not use a superblock any more. `number`: that of the whole path.
+    /// Stops using a superblock. `number`: the number of the whole path.
     pub fn undo(&mut self, number: u32) {
         self.cache.undo_superblock(number);
     }
@@ -107,34 +108,36 @@ impl Translation {
         self.cache.is_superblock_in_use(number)
     }
 
-    /// A block, and the files that were mapped when it was translated.
+    /// A block by its number, and the files that were mapped when it was translated.
     pub fn block(&self, number: u32) -> Option<(&BlockInfo, &Files)> {
         let files = self.files.get(number.checked_sub(1)? as usize)?;
         Some((self.cache.block(number)?, files))
     }
 
-    /// What is recorded of the accesses of a block or path, and up to which part a number stands.
-    /// The number is not trusted.
+    /// What a block or path records, by a number, and the index of the part up to which the number
+    /// says it was executed. The number comes from the ring, so it is not trusted.
     pub fn recorded(&self, number: u32) -> Option<(Recorded, usize)> {
         self.cache.recorded(number)
     }
 
-    /// The files of the code.
+    /// The files of the process's code.
     pub fn code_files(&self) -> &CodeFiles {
         self.code.code_files()
     }
 
-    /// Addresses at which threads became native, with the reason, and how often.
+    /// Number of times that threads became native and the time that they spent, by address and
+    /// reason.
     pub fn native(&self) -> &BTreeMap<(RunAddr, String), NativeUse> {
         &self.native
     }
 
-    /// Writes lists of the blocks that were executed, for the next run.
+    /// Writes the lists of executed blocks for the next run.
     pub fn write_lists(&self, executed: &[BlockCount]) {
         self.code.write_lists(executed, |number| self.cache.forms(number));
     }
 
-    /// Adds processor time that a thread has used since it became native at an address.
+    /// Adds processor time that a thread has used between becoming native at an address and
+    /// entering the cache again.
     pub fn add_native_time(&mut self, at: RunAddr, nanoseconds: u64) {
         let from = (at, String::new());
         let found = self.native.range_mut(from..).next().filter(|((found, _), _)| *found == at);
@@ -143,7 +146,8 @@ impl Translation {
         }
     }
 
-    /// A thread that became native at an address has executed nothing there.
+    /// Removes one count of [`add_native`](Self::add_native), because the thread has executed
+    /// nothing at the address.
     pub fn discount_native(&mut self, at: RunAddr) {
         let from = (at, String::new());
         let found =
@@ -156,10 +160,10 @@ impl Translation {
         }
     }
 
-    /// The block at an address.
+    /// The block at an address. It is translated if necessary.
     ///
     /// # Errors
-    /// It cannot be translated.
+    /// The error of the cache if the block cannot be translated.
     pub fn entry(&mut self, at: RunAddr) -> Result<Entry, CacheError> {
         let mut entry = self.cache.entry(&self.code, at);
         if entry.is_err() && !self.is_wanting() {
@@ -170,34 +174,36 @@ impl Translation {
         entry
     }
 
-    /// Records that a thread has become native at an address, which cannot be translated.
+    /// Counts that a thread has become native at an address, because the code there cannot be
+    /// translated.
     pub fn add_native(&mut self, at: RunAddr, why: &CacheError) {
         if self.native.len() < NATIVE {
             self.native.entry((at, why.to_string())).or_default().times += 1;
         }
     }
 
-    /// Whether another arena is needed.
+    /// Whether the cache needs another arena.
     pub fn is_wanting(&mut self) -> bool {
         self.cache.memory().is_wanting()
     }
 
-    /// Takes the address near which another arena is needed.
+    /// Removes and returns the address near which the cache needs another arena.
     pub fn take_wanted(&mut self) -> Option<RunAddr> {
         self.cache.memory().take_wanted()
     }
 
-    /// How the next arena is to be mapped near an address. `mapped`: what the process has mapped.
+    /// How the next arena is to be mapped near an address. `mapped`: all mappings of the process.
     pub fn next_arena(&mut self, mapped: &[Mapping], near: RunAddr) -> Option<MappedCopy> {
         self.cache.memory().next(mapped, near)
     }
 
-    /// The process has mapped the next arena.
+    /// Adds the next arena, which the process has mapped.
     pub fn add_arena(&mut self, copy: MappedCopy) {
         self.cache.memory().add(copy);
     }
 
-    /// The answer to a request.
+    /// The answer to a request. `exit` and `target`: what the thread states about the block that it
+    /// needs.
     fn answer(&mut self, exit: u32, target: u64) -> Answer {
         let mut answer = self.cache.answer(&self.code, exit, target);
         if matches!(answer, Answer::Native(_)) && !self.is_wanting() {
@@ -208,7 +214,7 @@ impl Translation {
         answer
     }
 
-    /// Forgets the code that was read for a request, and notes the files of new blocks.
+    /// Drops the code that was read for a request, and stores the files of new blocks.
     fn complete_request(&mut self) {
         self.code.forget_pages();
         while self.last_number() < self.cache.last_number() {
@@ -216,8 +222,8 @@ impl Translation {
         }
     }
 
-    /// A thread registers restartable sequences with a signature. What was translated before may
-    /// contain some.
+    /// Adds the signature of restartable sequences that a thread registers. Blocks that were
+    /// translated before may contain such sequences, so all blocks are removed.
     pub fn add_signature(&mut self, signature: u32) {
         if self.code.add_signature(signature) {
             self.cache.invalidate(RunAddr(0)..RunAddr(u64::MAX));
@@ -229,17 +235,19 @@ impl Translation {
         self.code.abort_of(address)
     }
 
-    /// Whether an address is in the cache.
+    /// Whether an address is in the code cache.
     pub fn contains(&self, address: RunAddr) -> bool {
         self.cache.contains(address)
     }
 
-    /// Where a thread at an address of the stubs continues without a controller.
+    /// The address at which a thread at an address of the stubs would continue without a
+    /// controller.
     pub fn alone(&self, at: RunAddr) -> Option<RunAddr> {
         self.cache.alone(at)
     }
 
-    /// The original state of a thread at an address of the cache.
+    /// How the original state of a thread at an address of the cache is found, if it is known
+    /// there.
     pub fn state_at(&self, address: RunAddr) -> Option<Point> {
         self.cache.state_at(address)
     }
@@ -255,8 +263,8 @@ impl Translation {
         self.cache.memory().set_calls(asked);
     }
 
-    /// Prepares for a system call, or completes it: blocks whose code it may change are removed.
-    /// Returns whether code is concerned.
+    /// Removes blocks whose code a system call may change, before or after the call. Returns
+    /// whether the call concerns code.
     pub fn change(&mut self, need: &Need) -> bool {
         let Need::Mappings { range, adds_code } = need else { return false };
         let is_code = !range.is_empty() && self.code.is_code(range);
@@ -269,7 +277,7 @@ impl Translation {
         is_code || *adds_code
     }
 
-    /// Blocks whose code a system call may have changed are removed, whatever is mapped now.
+    /// Removes all blocks in the range of a system call, no matter what is mapped there now.
     pub fn changed(&mut self, need: &Need) {
         if let Need::Mappings { range, .. } = need {
             self.cache.invalidate(range.clone());
@@ -278,14 +286,14 @@ impl Translation {
     }
 }
 
-/// The system call that a waiting thread is about to make.
+/// What must be done for the system call that a waiting thread is about to make.
 fn call_need(area: Area<'_>) -> Need {
     let value = |register| area.get(area::save(register)).any();
     need(value(RAX), ARGUMENTS.map(value))
 }
 
-/// Answers requests until the process is no longer followed. `started`: called when threads may
-/// wait for answers.
+/// Answers requests until the process is no longer followed. `started`: called as soon as threads
+/// may wait for answers.
 pub fn serve(shared: &Shared, started: impl FnOnce()) {
     let areas = &shared.rings.areas;
     let robust = Robust::register(areas.header(header::CONTROLLER));
@@ -317,7 +325,7 @@ pub fn serve(shared: &Shared, started: impl FnOnce()) {
     robust.unregister(areas.header(header::CONTROLLER));
 }
 
-/// Answers the thread with an area, or hands it over to the tracer.
+/// Answers the thread of an area, or hands it over to the tracer.
 fn answer(shared: &Shared, number: usize) {
     let area = shared.rings.areas.area(number);
     let mut translation = shared.translation();
@@ -332,7 +340,7 @@ fn answer(shared: &Shared, number: usize) {
         Answer::Call { cached, .. } => {
             let need = call_need(area);
             let stays = match need {
-                // The tracer sets the signal mask before.
+                // The tracer must set the program's signal mask before the call.
                 _ if shared.defers[number].load(Ordering::SeqCst) => false,
                 Need::Nothing => true,
                 Need::Mappings { .. } => !translation.change(&need),

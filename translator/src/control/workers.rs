@@ -1,4 +1,5 @@
-//! The threads that help the tracer of a process: its translator and its monitor.
+//! Starts and ends the threads of the controller that help the tracer of a process: the translator,
+//! the monitor and the reporter of progress.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +21,7 @@ use crate::monitor::progress::Snapshots;
 use crate::monitor::{Counts, Finished, Losses, watch};
 use crate::profile::{BlockCount, NativeCode, Profile};
 
-/// The threads that help the tracer of a process.
+/// The running threads that help the tracer of a process.
 pub struct Workers {
     shared: Arc<Shared>,
     translator: JoinHandle<()>,
@@ -30,11 +31,11 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts the threads. `sink`: where records of accesses go, if blocks record them. Also
-    /// returns where the tracer sends messages to the monitor.
+    /// Starts the threads. `sink`: receives the records of accesses, if blocks record them. Also
+    /// returns a channel to the monitor, for threads that no longer use their area.
     ///
     /// # Errors
-    /// The error of starting a thread: there are too many.
+    /// The error of starting a thread, for example because there are too many threads.
     pub fn start(
         pid: Pid,
         shared: &Arc<Shared>,
@@ -49,11 +50,11 @@ impl Workers {
                 let _ = ready.send(());
             });
         })?;
-        // Nothing waits for this thread, which may wait for a terminal.
+        // No thread joins the reporter, because it may wait for a terminal.
         let snapshots = options.progress.map(|print| {
             let (to, from) = sync_channel(1);
             let shared = shared.clone();
-            // Without the thread there are no reports.
+            // If the thread cannot be started, there are no reports.
             let _ = Builder::new().spawn(move || progress::report(pid, &shared, &from, print));
             Snapshots::new(to)
         });
@@ -80,14 +81,15 @@ impl Workers {
             }
         });
         let monitor = monitor.inspect_err(|_| shared.end())?;
-        // An error means that the translator has ended: the process then runs natively.
+        // An error means that the translator has ended; the process then runs natively.
         let _ = started.recv();
         let begin = clock::pair();
         let (shared, has_perf_map) = (shared.clone(), options.perf_map);
         Ok((Workers { shared, translator, monitor, begin, has_perf_map }, finished))
     }
 
-    /// Ends the threads of a process that is no longer followed, whose tracer has been dropped.
+    /// Ends the threads and returns the results. The process is no longer followed, and its tracer
+    /// has been dropped.
     pub fn finish(self, seen: Seen, ending: Ending) -> Outcome {
         let Workers { shared, translator, monitor, begin, has_perf_map } = self;
         shared.end();
@@ -103,7 +105,7 @@ impl Workers {
     }
 }
 
-/// Puts together what all threads of the controller have found.
+/// Combines the results of all threads of the controller to a profile.
 fn profile(
     translation: &Translation,
     counts: Counts,

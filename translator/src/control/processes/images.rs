@@ -1,5 +1,5 @@
-//! Begins to follow programs: that of the first process, those of new processes, and those that
-//! processes execute.
+//! Begins to follow programs: the program of the first process, the programs of new processes, and
+//! the programs that processes execute.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -19,17 +19,17 @@ use super::super::workers::Workers;
 use super::{Followed, Output, Processes, Tracee};
 use crate::monitor::Finished;
 
-/// What is prepared for a stopped process.
+/// Everything that is needed to follow a stopped process.
 pub struct Prepared {
     shared: Arc<Shared>,
     mapped: MappedMemory,
     output: Output,
     workers: Workers,
-    /// Where the monitor receives messages.
+    /// Channel to the monitor.
     finished: Sender<Finished>,
 }
 
-/// The status of a process's end, if this event reports it.
+/// The ending of a process, if this event reports it.
 fn ending(status: Status) -> Option<Ending> {
     match status {
         Status::Exited(_, code) => Some(Ending::Exited(code)),
@@ -63,13 +63,13 @@ impl Processes<'_> {
         self.tracees.insert(pid, Tracee::Followed(Box::new(followed)));
         let Some(followed) = self.followed(pid) else { return Ok(()) };
         let taken = followed.tracer.take_over(stopped);
-        // Its threads are known from here on, with which children may share their memory.
+        // From here on the threads are known with which children may share memory.
         self.release_forked(pid)?;
         self.handled(pid, taken)
     }
 
-    /// Handles an event of a thread of no process that is traced here: a new process, or one that
-    /// was left before.
+    /// Handles an event of a thread that belongs to no traced process: of a new process, or of a
+    /// process that was left before.
     pub fn handle_unknown(&mut self, thread: Pid, status: Status) -> Result<(), ControlError> {
         if let Some(ending) = ending(status) {
             if thread == self.first {
@@ -85,7 +85,7 @@ impl Processes<'_> {
         self.add_process(thread, stop_state)
     }
 
-    /// Adds a new process that has not executed an instruction.
+    /// Adds a new process that has not executed an instruction yet.
     fn add_process(&mut self, pid: Pid, state: StopState) -> Result<(), ControlError> {
         match self.sharer(pid) {
             _ if self.is_leaving || !self.options.follow => Ok(detach(pid, state.signal())?),
@@ -97,15 +97,15 @@ impl Processes<'_> {
         }
     }
 
-    /// The followed process that shares its memory with another one. If the kernel does not report
-    /// that, the first one is assumed.
+    /// The process whose memory a process shares, if there is one. If the kernel does not report
+    /// which processes share memory, the first process is assumed.
     fn sharer(&self, pid: Pid) -> Option<Pid> {
         if share_memory(pid, pid).is_none() {
             return Some(self.first);
         }
         let shares = |thread: &Pid| *thread != pid && share_memory(*thread, pid) == Some(true);
         self.tracees.iter().find_map(|(of, tracee)| match tracee {
-            // The first thread may have ended before the others.
+            // The first thread may have ended before the other threads.
             Tracee::Followed(one) => one.tracer.threads.keys().any(shares).then_some(*of),
             Tracee::Native { beside } => shares(of).then_some(*beside),
             Tracee::Executing | Tracee::Released(_) => None,
@@ -113,7 +113,7 @@ impl Processes<'_> {
     }
 
     /// Follows the program of a process with one thread, which is stopped before an instruction. If
-    /// that is not possible, the process goes on natively.
+    /// that is not possible, the process continues natively.
     fn follow_program(&mut self, pid: Pid, state: StopState) -> Result<(), ControlError> {
         let path = program(pid);
         let process = Process::from_traced(pid).map_err(ControlError::from);
@@ -152,7 +152,7 @@ impl Processes<'_> {
                 self.follow_program(pid, state)?;
             }
             (_, state) => {
-                // Another stop has cancelled the requested one.
+                // Another stop has cancelled the requested stop.
                 let _ = interrupt(thread);
                 resume(thread, state.signal())?;
             }
@@ -160,7 +160,7 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// Handles an event of a process that runs natively, and shares the memory of another one.
+    /// Handles an event of a process that runs natively and shares the memory of another process.
     pub fn handle_native(
         &mut self,
         pid: Pid,
@@ -180,7 +180,8 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// Removes a process that is not followed. One that has never been followed is counted.
+    /// Removes a process that runs natively from the traced processes. It counts as a child of the
+    /// process whose memory it shares.
     pub fn remove_native(&mut self, pid: Pid) {
         if let Some(Tracee::Native { beside }) = self.tracees.remove(&pid)
             && let Some(followed) = self.followed(beside)
@@ -189,7 +190,8 @@ impl Processes<'_> {
         }
     }
 
-    /// A thread of a process that is not followed has ended; the process with its first one.
+    /// Handles the end of a thread of a process that is not followed. The process ends with its
+    /// first thread.
     fn forget(&mut self, pid: Pid, thread: Pid, status: Status) {
         if thread == pid {
             self.remove_native(pid);

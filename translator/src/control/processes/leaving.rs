@@ -1,4 +1,4 @@
-//! Lets processes go on natively.
+//! Detaches from processes, so that they continue natively.
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,10 @@ use super::super::error::ControlError;
 use super::super::tracer::{Left, program};
 use super::{Processes, Tracee};
 
-/// Longest time for which a native process is waited for until it stops. It may be blocked by a
-/// child.
+/// Longest wait for a native process to stop. A child may block it.
 const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_micros(50);
-/// Why a process is not followed any more after an error, which is reported.
+/// Why a process is not followed any longer after an error, which is reported.
 const FAILED: &str = "an error";
 
 /// The signal that a stopped thread gets when it is resumed.
@@ -31,7 +30,8 @@ fn signal(status: Status) -> Option<SignalNumber> {
 }
 
 impl Processes<'_> {
-    /// Following a process has failed: it goes on natively, as far as that is possible.
+    /// Handles an error of following a process. The process continues natively, as far as that is
+    /// possible.
     pub fn fail(&mut self, pid: Pid, error: ControlError) -> Result<(), ControlError> {
         if let Some(followed) = self.followed(pid) {
             followed.is_ending = true;
@@ -41,7 +41,7 @@ impl Processes<'_> {
         self.leave(pid)
     }
 
-    /// Detaches from a process, which goes on natively unless it is about to end.
+    /// Detaches from a process. It continues natively, unless it is about to end.
     pub fn leave(&mut self, pid: Pid) -> Result<(), ControlError> {
         self.settle_started(pid)?;
         self.release_natives(Some(pid))?;
@@ -56,11 +56,12 @@ impl Processes<'_> {
                 (Some(followed), Status::Stopped(..)) => {
                     followed.tracer.process.queued_events.push(status);
                 }
-                // An error is found again below.
+                // The call of `leave` below finds an error again.
                 (Some(followed), _) => drop(followed.tracer.handle(status)),
             }
         }
-        // A thread that has started a child by vfork(2) stops only after that child.
+        // A thread that has started a child by vfork(2) stops only when the child has executed a
+        // program or ended.
         self.release_natives(Some(pid))?;
         let Some(followed) = self.followed(pid) else { return Ok(()) };
         if let Some(ending) = followed.tracer.ending {
@@ -94,7 +95,8 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// Lets a thread go that was blocked when its process was left, and has stopped or ended now.
+    /// Detaches from a thread that was blocked when its process was left. The thread has stopped or
+    /// ended now.
     pub fn handle_released(
         &mut self,
         pid: Pid,
@@ -107,11 +109,11 @@ impl Processes<'_> {
                 self.tracees.remove(&pid);
             }
         }
-        // It fails if the thread has ended.
+        // This fails if the thread has ended.
         Ok(detach(thread, signal(status))?)
     }
 
-    /// Waits until all threads are let go that were blocked, as long as no signal arrives.
+    /// Waits until all blocked threads have been detached, or a signal arrives.
     fn settle_released(&mut self) -> Result<(), ControlError> {
         while self.tracees.values().any(|tracee| matches!(tracee, Tracee::Released(_))) {
             match self.next_event()? {
@@ -123,8 +125,8 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// Handles children that a followed process has started while its threads were being stopped.
-    /// They are stopped.
+    /// Handles children that threads of a followed process have started while they were being
+    /// stopped. The children are stopped.
     pub fn release_forked(&mut self, pid: Pid) -> Result<(), ControlError> {
         let follow = self.options.follow;
         let Some(followed) = self.followed(pid) else { return Ok(()) };
@@ -147,7 +149,8 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// Waits for the first stop of new processes, and handles it. This may settle others.
+    /// Waits for the first stops of new processes, and handles them. Handling a stop may handle
+    /// further stops.
     fn settle_expected(&mut self) -> Result<(), ControlError> {
         let is_process = |new: &Pid| is_waitable(*new) && thread_group(*new) == Some(*new);
         while let Some(process) = self.expected.iter().copied().find(is_process) {
@@ -159,8 +162,8 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// The next event of a process that is about to stop; `None` if there is none for a while, or
-    /// the process is gone.
+    /// Waits for the next event of a process that is about to stop; `None` if there is no event for
+    /// a while, or the process has ended.
     pub fn next_stop(&mut self, pid: Pid) -> Option<Status> {
         let pending = self.pending.iter().position(|status| status.thread() == Some(pid));
         if let Some(at) = pending {
@@ -178,8 +181,9 @@ impl Processes<'_> {
         None
     }
 
-    /// Detaches from processes that run natively and share the memory of a process, or from all,
-    /// and from those that have executed a program.
+    /// Detaches from processes that run natively and share the memory of process `of`. Without
+    /// `of`, detaches from all native processes, and from processes that have just executed a
+    /// program.
     fn release_natives(&mut self, of: Option<Pid>) -> Result<(), ControlError> {
         self.settle_expected()?;
         let is_released = |tracee: &Tracee| match tracee {
@@ -193,13 +197,13 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// Stops a process that is not followed, and detaches from it.
+    /// Stops a process that runs natively, and detaches from it.
     fn release_native(&mut self, pid: Pid) {
         self.remove_native(pid);
         let _ = interrupt(pid);
         let stopped = self.next_stop(pid);
         let Some(status) = stopped else { return };
-        // It fails if the process has ended.
+        // This fails if the process has ended.
         let _ = continue_call(status);
         if pid == self.first {
             self.ended = match status {
@@ -208,7 +212,7 @@ impl Processes<'_> {
                 _ => Some(Ending::Detached),
             };
         }
-        // It fails if the process has ended.
+        // This fails if the process has ended.
         let _ = detach(pid, signal(status));
     }
 
@@ -226,7 +230,8 @@ impl Processes<'_> {
                 return self.settle_released();
             };
             self.leave(pid)?;
-            // It is about to end. The end of its other threads is reported before its own.
+            // The process is still followed only if it is about to end. The kernel reports the end
+            // of its other threads before the end of the process.
             let begin = Instant::now();
             while self.followed(pid).is_some() {
                 self.wait_and_handle(pid, begin)?;
@@ -234,7 +239,8 @@ impl Processes<'_> {
         }
     }
 
-    /// Handles the next event while a process is about to end, since `begin`.
+    /// Handles the next event while a process is about to end. `begin`: time from which the process
+    /// is waited for.
     fn wait_and_handle(&mut self, pid: Pid, begin: Instant) -> Result<(), ControlError> {
         if let Some(status) = self.pending.pop_front() {
             return self.handle(status);

@@ -1,9 +1,10 @@
-//! Gives what threads with deferred signals have started the program's signal mask, at its first
-//! stop.
+//! Sets the signal mask of threads and processes that were started by a thread with deferred
+//! signals. The new thread inherits the mask of the deferral, and gets the program's mask at its
+//! first stop.
 //!
-//! That stop may be reported before the event which tells what a thread has started. So first stops
-//! of threads and children of a process are held as long as one of its threads with deferred
-//! signals starts something.
+//! The first stop may be reported before the event of the starting thread, which names the new one.
+//! So while a thread with deferred signals starts something, the first stops of new threads and
+//! children of its process are held.
 
 use hmtt_probe::ptrace::{Status, is_waitable, parent, set_signal_mask, thread_group};
 use nix::unistd::Pid;
@@ -13,7 +14,8 @@ use super::super::tracer::unless_ended;
 use super::{Processes, Tracee};
 
 impl Processes<'_> {
-    /// Whether a thread of a process, whose signals are deferred, starts something.
+    /// Whether a thread of the process whose signals are deferred is about to start a thread or
+    /// process.
     fn has_starter(&self, pid: Pid) -> bool {
         match self.tracees.get(&pid) {
             Some(Tracee::Followed(followed)) => followed.tracer.starter().is_some(),
@@ -21,8 +23,8 @@ impl Processes<'_> {
         }
     }
 
-    /// Whether the first stop of a new process or thread is to be handled later; otherwise gives it
-    /// its signal mask.
+    /// Whether the first stop of a new process or thread must be handled later. If not, sets the
+    /// signal mask of the new one.
     pub fn is_held(&mut self, thread: Pid, status: Status) -> Result<bool, ControlError> {
         if matches!(status, Status::Exited(..) | Status::Signaled(..)) {
             self.masks.remove(&thread);
@@ -44,14 +46,15 @@ impl Processes<'_> {
         Ok(false)
     }
 
-    /// Gives a new process or thread, which is stopped, its signal mask.
+    /// Sets the signal mask of a new process or thread, which is stopped. Does nothing if it was
+    /// not started by a thread with deferred signals.
     pub fn set_mask(&mut self, new: Pid) -> Result<(), ControlError> {
         let Some((_, mask)) = self.masks.remove(&new) else { return Ok(()) };
         unless_ended(set_signal_mask(new, mask).map_err(ControlError::from))
     }
 
-    /// First stops can be handled if no thread with deferred signals starts anything in the
-    /// process.
+    /// Queues the held first stops of each process in which no thread with deferred signals is
+    /// starting something.
     pub fn release_held(&mut self) {
         let held = std::mem::take(&mut self.held);
         for (pid, status) in held.into_iter().rev() {
@@ -62,8 +65,8 @@ impl Processes<'_> {
         }
     }
 
-    /// Waits until what threads of a process start while signals are deferred has got the program's
-    /// mask.
+    /// Waits until no thread of the process is starting something while its signals are deferred,
+    /// and all that such threads have started has got the program's mask.
     pub fn settle_started(&mut self, pid: Pid) -> Result<(), ControlError> {
         loop {
             let starter = self.followed(pid).and_then(|one| one.tracer.starter());
@@ -73,7 +76,7 @@ impl Processes<'_> {
             };
             match self.next_stop(awaited) {
                 Some(status) => self.handle(status)?,
-                // It takes long.
+                // The system call takes long.
                 None if is_waitable(awaited) => {}
                 None if starter.is_some() => return Ok(()),
                 None => drop(self.masks.remove(&awaited)),

@@ -1,8 +1,7 @@
-//! Completes and writes the results of processes that are no longer followed, on a thread of its
-//! own.
+//! Completes and writes the results of processes that are no longer followed, on a separate thread.
 //!
-//! Finding the names of functions takes time, in which other processes go on. If many processes end
-//! at the same time, the tracer waits, so that their memory stays limited.
+//! Finding the names of functions takes time, in which other processes continue. If many processes
+//! end at the same time, the tracer waits, so that the memory for their results is limited.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -16,7 +15,7 @@ use super::{Followed, Output};
 /// Most processes whose results wait to be written.
 const WAITING: usize = 16;
 
-/// A process that is no longer followed.
+/// A process that is no longer followed, with all that its result needs.
 struct Ended {
     workers: Workers,
     seen: Seen,
@@ -42,7 +41,7 @@ impl Writer {
         Writer(Some((sender, thread)))
     }
 
-    /// Writes the results of a process.
+    /// Queues the result of a process. Waits if the queue is full.
     pub fn write(&self, followed: Followed, ending: Ending) {
         let Followed { tracer, workers, output, .. } = followed;
         if let Some((sender, _)) = &self.0 {
@@ -50,7 +49,7 @@ impl Writer {
         }
     }
 
-    /// Waits until all results are written.
+    /// Ends the thread after it has written all queued results.
     pub fn finish(&mut self) {
         if let Some((sender, thread)) = self.0.take() {
             drop(sender);

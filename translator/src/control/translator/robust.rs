@@ -1,8 +1,8 @@
-//! A word that the kernel marks when the calling thread dies (set_robust_list(2), Linux,
+//! Registers a word that the kernel marks when the calling thread dies (set_robust_list(2); Linux,
 //! `exit_robust_list`).
 //!
-//! Memory layout: `struct robust_list_head` with a circular list of one `struct robust_list`, both
-//! in private memory. The word is at `futex_offset` from that entry.
+//! Memory layout: a `struct robust_list_head`, and a circular list with one `struct robust_list`.
+//! Both are in private memory. The word is at the distance `futex_offset` from the list's entry.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,7 +20,7 @@ struct Entry {
     next: *const Head,
 }
 
-/// The list of the calling thread, and the one that it had before.
+/// The registered list of the calling thread, and the list that the thread had before.
 pub struct Robust {
     head: *mut Head,
     entry: *mut Entry,
@@ -50,11 +50,12 @@ impl Robust {
         Robust { head, entry, before }
     }
 
-    /// Clears the word: nobody answers any more.
+    /// Clears the word, so that threads see that nobody answers any longer, and restores the
+    /// earlier list.
     pub fn unregister(self, word: &AtomicU32) {
         word.store(0, Ordering::SeqCst);
-        // SAFETY: the earlier list is that of the C library, which lives as long as the thread. The
-        // allocations are not used any more.
+        // SAFETY: the earlier list belongs to the C library, which keeps it as long as the thread
+        // lives. The allocations are not used any longer.
         unsafe {
             libc::syscall(libc::SYS_set_robust_list, self.before, size_of::<Head>());
             drop(Box::from_raw(self.head));
