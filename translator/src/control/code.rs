@@ -1,7 +1,8 @@
-//! The original code of a process: what may be translated, and which files it comes from.
+//! Reads the original code of a process, and knows what may be translated and from which files it
+//! comes.
 //!
-//! Translated is code in mappings that the process can execute. Code in mappings that it can also
-//! write, or shares, may change without a system call of the process.
+//! Code may be translated if it is in mappings that the process can execute. If a mapping is also
+//! writable or shared, its code may change without a system call of the process.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -31,15 +32,16 @@ pub type Files = Arc<Vec<Mapping>>;
 pub struct ProcessCode {
     memory: RunningMemory,
     maps: RefCell<Maps>,
-    /// The files of all executable mappings that there were.
+    /// Files of all executable mappings that the process has had.
     files: CodeFiles,
     expected: RefCell<ExpectedBlocks>,
-    /// Finds functions, if how much is recorded differs among them.
+    /// Finds the functions of blocks, if functions differ in how many of their accesses are
+    /// recorded.
     functions: Option<RefCell<Names<Arc<Selection>>>>,
     extents: Option<Arc<Extents>>,
-    /// Whether no accesses are recorded, as long as it is only counted what is executed.
+    /// Whether blocks record no accesses, because only executions are counted for now.
     counts_only: bool,
-    /// Code that was read for the current request, by the address of its page.
+    /// Pages of code that were read for the current request.
     pages: RefCell<HashMap<RunAddr, Page>>,
     sequences: Sequences,
 }
@@ -47,25 +49,25 @@ pub struct ProcessCode {
 /// A page of code.
 struct Page {
     bytes: Box<[u8]>,
-    /// Whether it may change without a system call of the process.
+    /// Whether the code may change without a system call of the process.
     may_change: bool,
 }
 
-/// What is known about the mappings.
+/// The mappings of the process, as far as they are known.
 struct Maps {
-    /// The current executable mappings; out of date if `None`.
+    /// The current executable mappings; `None` if they must be read again.
     current: Option<Files>,
-    /// All states that blocks were translated in, in order.
+    /// All different states in which blocks were translated, in order.
     states: Vec<Files>,
 }
 
 impl ProcessCode {
-    /// The code of a process that this one traces. `files`: receives its files. `lists`: what
-    /// earlier runs have executed. `selected`: functions whose accesses are recorded. `extents`:
-    /// how much is recorded of those.
+    /// Opens the code of a process that is traced by the controller. `files`: collects the files of
+    /// the process. `lists`: lists of blocks that earlier runs executed. `selected`: functions
+    /// whose accesses are recorded. `extents`: how many of their accesses are recorded.
     ///
     /// # Errors
-    /// The error of opening its memory.
+    /// The error of opening the memory of the process.
     pub fn open(
         pid: Pid,
         files: CodeFiles,
@@ -97,18 +99,19 @@ impl ProcessCode {
         self.counts_only = counts_only;
     }
 
-    /// The files of all executable mappings that there were when code was read.
+    /// Files of all executable mappings at the times when code was read.
     pub fn code_files(&self) -> &CodeFiles {
         &self.files
     }
 
-    /// Writes the lists of what was executed. `forms`: whether direct, and indirect transfers lead
-    /// to a block.
+    /// Writes the lists of executed blocks. `forms`: whether direct transfers, and whether indirect
+    /// transfers, lead to a block.
     pub fn write_lists(&self, executed: &[BlockCount], forms: impl Fn(u32) -> [bool; 2]) {
         self.expected.borrow().write(executed, forms);
     }
 
-    /// A thread registers restartable sequences with a signature. Returns whether that is new.
+    /// Adds the signature of restartable sequences that a thread registers. Returns whether the
+    /// signature is new.
     pub fn add_signature(&mut self, signature: u32) -> bool {
         self.sequences.add_signature(signature)
     }
@@ -118,20 +121,20 @@ impl ProcessCode {
         self.sequences.abort_of(address, &self.files, &self.current())
     }
 
-    /// The executable mappings may have changed.
+    /// Forgets the executable mappings, because they may have changed.
     pub fn forget(&self) {
         self.maps.borrow_mut().current = None;
         self.forget_pages();
     }
 
-    /// A request was answered. New code may appear where nothing was translated, through another
-    /// mapping of its file.
+    /// Forgets the code that was read for a request, after the request was answered. Code that was
+    /// not translated may change without notice, through another mapping of its file.
     pub fn forget_pages(&self) {
         self.pages.borrow_mut().clear();
         self.sequences.forget_pages();
     }
 
-    /// The executable mappings.
+    /// The executable mappings, which are read if they are not known.
     fn current(&self) -> Files {
         let mut maps = self.maps.borrow_mut();
         if let Some(current) = &maps.current {
@@ -148,7 +151,7 @@ impl ProcessCode {
         current
     }
 
-    /// The state of the mappings in which the last code was read.
+    /// The state of the mappings in which code was read last.
     pub fn files(&self) -> Files {
         self.current()
     }
@@ -158,8 +161,8 @@ impl ProcessCode {
         self.current().iter().any(|one| one.start < range.end && range.start < one.end)
     }
 
-    /// Code that may be translated at an address, up to the end of its page, and whether it may
-    /// change.
+    /// Passes the code from an address to the end of its page, and whether it may change, to a
+    /// function. `None` if the code may not be translated.
     fn with_page<T>(&self, at: RunAddr, use_code: impl FnOnce(&[u8], bool) -> T) -> Option<T> {
         let page = RunAddr(at.0 / PAGE_BYTES * PAGE_BYTES);
         let mut pages = self.pages.borrow_mut();
@@ -171,17 +174,17 @@ impl ProcessCode {
         code.map(|code| use_code(code, *may_change))
     }
 
-    /// Reads a page, if it may be translated.
+    /// Reads a page; `None` if its code may not be translated.
     fn read_page(&self, page: RunAddr) -> Option<Page> {
         let all = self.current();
         let found = all.iter().find(|one| (one.start..one.end).contains(&page))?;
         let may_change = found.writable || found.shared;
-        // Its blocks read their own bytes.
+        // Blocks of such code read their own bytes, to compare them.
         if may_change && !found.readable {
             return None;
         }
         let mut code = vec![0; PAGE_BYTES as usize];
-        // Single pages behind the end of a file cannot be read.
+        // Pages after the end of a file cannot be read.
         self.memory.read(page, &mut code).ok()?;
         Some(Page { bytes: code.into(), may_change })
     }

@@ -1,7 +1,8 @@
-//! Describes blocks for a record of accesses: what they access, their code, and their functions.
+//! Describes blocks for a record of accesses: their accesses, their code, and their functions.
 //!
-//! Functions are found while the program runs, in the files that it had mapped when a block was
-//! translated. So a record names the functions of its blocks even if its writer is killed.
+//! Functions are found while the program runs, in the files that were mapped when a block was
+//! translated. So a record names the functions of its blocks even if the recording process is
+//! killed.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,19 +20,19 @@ use crate::monitor::code::Blocks;
 use crate::profile::{CodeFiles, Names};
 use crate::recorded::Recorded;
 
-/// Identity of a file. Two files may have the same number, one after the other.
+/// Identity of a file. The path is needed because a number may be used again for another file.
 type File = (Option<FileId>, PathBuf);
 
-/// Describes the blocks of a process, each once.
+/// Describes each block of a process once.
 pub struct DescribedBlocks<'s> {
     shared: &'s Shared,
-    /// Number of blocks that were described.
+    /// The highest number of a block that was described.
     known: u32,
     functions: Functions,
 }
 
 impl<'s> DescribedBlocks<'s> {
-    /// No block is described yet.
+    /// Creates the state in which no block has been described.
     pub fn new(shared: &'s Shared) -> Self {
         let files = shared.translation().code_files().clone();
         let names = Names::new(files.clone(), None);
@@ -47,7 +48,7 @@ impl AccessBlocks for DescribedBlocks<'_> {
         let (mut next, last) = (self.known + 1, translation.last_number());
         let mut copied = Vec::new();
         while next <= last {
-            // All blocks of a path have numbers, of which the last one is that of the whole path.
+            // Each block of a path has a number. The last number is the number of the whole path.
             let length = match translation.number(next) {
                 Some(Numbered::Path { blocks, .. }) => blocks.len() as u32,
                 _ => 1,
@@ -64,7 +65,7 @@ impl AccessBlocks for DescribedBlocks<'_> {
         let mut new = Vec::new();
         let blocks = copied.into_iter().map(|(recorded, block, length)| {
             let Some((Recorded { accesses, .. }, _)) = recorded else {
-                // Numbers behind it stay what they are.
+                // An empty description keeps the numbers after it unchanged.
                 let none = Part { block: 0, instructions: 0, slots: 0 };
                 return BlockAccesses { parts: vec![none; length], ..BlockAccesses::default() };
             };
@@ -89,20 +90,20 @@ impl AccessBlocks for DescribedBlocks<'_> {
     }
 }
 
-/// Functions of a process, by number from 1 on.
+/// Functions of a process. They are numbered from 1 on.
 struct Functions {
     names: Names<&'static Selection>,
     files: CodeFiles,
     /// Build identifiers of files.
     build_ids: HashMap<File, Vec<u8>>,
-    /// Numbers of functions, by their files, and starts and names; `None` for code outside of all
-    /// known functions.
+    /// Numbers of functions, by file, start and name; the function is `None` for code outside of
+    /// all known functions.
     numbers: HashMap<(File, Option<(RunAddr, String)>), u32>,
 }
 
 impl Functions {
-    /// The number of the function at an address of a mapping; 0 for code in no file. Adds it to
-    /// others if it is new.
+    /// The number of the function at an address of a mapping; 0 for code in no file. A new function
+    /// is appended to `new`.
     fn number(&mut self, mapping: &Mapping, at: RunAddr, new: &mut Vec<Function>) -> u32 {
         let place = self.names.find(mapping, at);
         let found = place.function.map(|(name, offset)| (RunAddr(at.0.wrapping_sub(offset)), name));

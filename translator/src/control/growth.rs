@@ -1,9 +1,9 @@
 //! Maps more memory in the process when it is needed: areas of threads and arenas of the code
 //! cache.
 //!
-//! The process itself maps it: a thread that is stopped makes the system calls, while others go on.
-//! Little is mapped at the start, so that the program's limit of address space (`RLIMIT_AS`) and
-//! what it locks (`mlockall`) concern its own memory.
+//! The process itself maps the memory: a stopped thread makes the system calls, while other threads
+//! continue. Little is mapped at the start, so that the program's limit of address space
+//! (`RLIMIT_AS`), and its locking of memory (`mlockall`), apply almost only to its own memory.
 
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::control::{MappedCopy, Reservation, SharedFile, TagError};
@@ -12,7 +12,7 @@ use hmtt_probe::ptrace::{Mapping, Stopped, mappings};
 use super::error::ControlError;
 use crate::shared::{Part, THREADS, parts};
 
-/// Memory in a process that is unmapped at the end.
+/// Memory in a process that must be unmapped at the end.
 pub struct MappedMemory {
     /// The lookup table, the first page of the arenas, and the arenas.
     pub code: Vec<(RunAddr, u64)>,
@@ -22,7 +22,7 @@ pub struct MappedMemory {
     pub areas: MappedAreas,
 }
 
-/// The areas of threads that are mapped: those with the first numbers.
+/// The mapped areas of threads: the areas with the lowest numbers.
 pub struct MappedAreas {
     file: SharedFile,
     /// Address of the header.
@@ -31,11 +31,11 @@ pub struct MappedAreas {
 }
 
 impl MappedMemory {
-    /// Address ranges that contain all of it and nothing else, but gaps that the kernel gives to
-    /// nobody.
+    /// Address ranges of this memory. They contain nothing else, except gaps that the kernel
+    /// assigns to no mapping.
     pub fn ranges(&self) -> Vec<(RunAddr, u64)> {
         let mut all = self.code.clone();
-        // A part of one more may be mapped.
+        // A part of one more area may be mapped.
         let areas = (self.areas.count + 1).min(THREADS);
         all.push((self.areas.base, parts::end(areas)));
         all
@@ -43,7 +43,7 @@ impl MappedMemory {
 }
 
 impl MappedMemory {
-    /// Makes the process unmap it. What cannot be unmapped stays, and is not used.
+    /// Makes the process unmap the memory. Memory that cannot be unmapped stays, unused.
     pub fn unmap(&self, process: &mut Stopped<'_>) {
         let call = (libc::SYS_munmap, "remove shared memory");
         for (start, bytes) in self.ranges() {
@@ -60,12 +60,12 @@ impl MappedAreas {
         self.base
     }
 
-    /// No area is mapped, but the header at an address.
+    /// State in which only the header is mapped, at `base`, and no area.
     pub fn new(file: SharedFile, base: RunAddr) -> Self {
         MappedAreas { file, base, count: 0 }
     }
 
-    /// Number of areas that are mapped.
+    /// Number of mapped areas.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -73,8 +73,8 @@ impl MappedAreas {
     /// Maps one more area.
     ///
     /// # Errors
-    /// [`ControlError`] if there are no more, the program has mapped something in their place, or
-    /// the process does not map it.
+    /// [`ControlError`] if all areas are mapped, the program has mapped something in the place of
+    /// the next one, or the process cannot map it.
     pub fn map_next(&mut self, process: &mut Stopped<'_>) -> Result<(), ControlError> {
         let number = self.count;
         let all: Vec<Part> = if number < THREADS { parts::of_area(number) } else { Vec::new() };
@@ -88,7 +88,7 @@ impl MappedAreas {
         }
         for Part { from, offset, at, bytes } in all {
             let (from, at) = (self.base + from, self.base + at);
-            // The kernel gives addresses there to nobody who does not ask for them.
+            // The kernel assigns addresses there only to mappings that ask for them.
             let reservation = Reservation::None;
             self.file.map_copy(process, MappedCopy { from, offset, at, bytes, reservation })?;
         }

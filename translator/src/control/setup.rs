@@ -1,11 +1,11 @@
-//! Shares memory with a process whose threads are stopped: what generated code needs from the
-//! start.
+//! Shares the memory that generated code needs at the start with a process whose threads are
+//! stopped.
 //!
 //! | memory | place | why there |
 //! |---|---|---|
 //! | lookup table, and the first page of the arenas | the highest addresses below 2 GiB | code contains its address in 31 bits. `MAP_32BIT` (mmap(2)) searches from 1 GiB upwards; AddressSanitizer's shadow begins right below 2 GiB |
 //! | arenas | within 1.25 GiB of the code that they translate, with distance for libraries and the heap | relative addresses of 31 bits |
-//! | header and areas of threads | from `0x5500_0000_0000` on | nobody else's: below all position-independent programs, above the shadows of ThreadSanitizer, MemorySanitizer and AddressSanitizer, which end programs that have mappings elsewhere, above the heaps of Go (`0xc0_0000_0000`) and Java, and far below where the kernel maps what has no address |
+//! | header and areas of threads | from `0x5500_0000_0000` on | nothing else is mapped there: the addresses are below all position-independent programs, and far below the addresses that the kernel chooses. They are above the heaps of Go (`0xc0_0000_0000`) and Java, and above the shadows of ThreadSanitizer, MemorySanitizer and AddressSanitizer, which end programs with mappings outside of the addresses below |
 //!
 //! | sanitizer | addresses at which programs may have mappings |
 //! |---|---|
@@ -29,7 +29,7 @@ const TABLE_END: u64 = 0x7ff0_0000;
 /// Addresses for the areas of threads.
 const AREAS: std::ops::Range<u64> = 0x5500_0000_0000..0x5550_0000_0000;
 
-/// Memory that is shared with a process.
+/// Memory that the controller shares with a process.
 pub struct SharedMemory {
     pub code: CodeMemory,
     pub areas: Areas,
@@ -38,13 +38,13 @@ pub struct SharedMemory {
     pub mapped: MappedMemory,
 }
 
-/// Makes the process map the memory that it needs at the start: an arena near its code, and an area
-/// for each thread. `near`: an address of its code. `has_perf_map`: whether symbols of the code
-/// cache will be in a perf map.
+/// Makes the process map the memory that is needed at the start: the lookup table, an arena near
+/// its code, and an area for each thread. `near`: an address of its code. `has_perf_map`: whether
+/// symbols of the code cache will be in a perf map.
 ///
 /// # Errors
-/// [`ControlError`] if there are no addresses for it, the process does not map it, or may not read
-/// the time stamp counter. Nothing is mapped then.
+/// [`ControlError`] if there are no free addresses, the process cannot map the memory, or a thread
+/// may not read the time stamp counter. Nothing is mapped then.
 pub fn share(
     process: &mut Stopped<'_>,
     near: RunAddr,
@@ -91,8 +91,8 @@ impl SharedMemory {
     }
 }
 
-/// Makes the process map the lookup table, and behind it the first page of the arenas, which only
-/// the controller can write.
+/// Makes the process map the lookup table, and after it the first page of the arenas. Only the
+/// controller can write this memory.
 fn share_code(
     process: &mut Stopped<'_>,
     table: RunAddr,

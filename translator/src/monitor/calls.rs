@@ -2,25 +2,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most threads that have counts of their own. Those of further threads are added up as thread 0.
+/// Most threads with separate counts. Calls of further threads are counted as thread 0.
 const THREADS: usize = 1 << 12;
-/// Numbers of system calls are below this; others are counted as [`UNKNOWN`].
+/// Limit of the numbers of system calls. Calls with other numbers are counted as [`UNKNOWN`].
 const NUMBERS: u32 = 1 << 10;
-/// Number of all system calls that Linux does not have.
+/// Stands for all numbers of system calls that Linux does not have.
 pub const UNKNOWN: u32 = u32::MAX;
 
 /// Counts of a system call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCount {
-    /// How often it was made.
+    /// Number of calls.
     pub times: u64,
-    /// Calls whose duration is known.
+    /// Number of calls whose duration is known.
     pub timed: u64,
-    /// Their duration in ticks of the time stamp counter.
+    /// Sum of the known durations, in ticks of the time stamp counter.
     pub ticks: u64,
 }
 
-/// System calls of a process.
+/// Counts of the system calls of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     counts: BTreeMap<(i32, u32), CallCount>,
@@ -42,7 +42,7 @@ impl Calls {
         count.times = count.times.saturating_add(1);
     }
 
-    /// Adds the duration of a system call that was counted.
+    /// Adds the duration of a system call that was counted before.
     pub fn add_time(&mut self, thread: i32, number: u32, ticks: u64) {
         let count = self.count(thread, number);
         count.timed = count.timed.saturating_add(1);
@@ -59,7 +59,7 @@ impl Calls {
         }
     }
 
-    /// Counts by thread and number.
+    /// All counts, as thread, number of the call, and count.
     pub fn iter(&self) -> impl Iterator<Item = (i32, u32, CallCount)> {
         self.counts.iter().map(|((thread, number), count)| (*thread, *number, *count))
     }

@@ -1,67 +1,68 @@
-//! The result of counting.
+//! Defines the results of counting blocks.
 
 use super::calls::Calls;
 use super::indirect::Edge;
 use super::intervals::Intervals;
 use super::models::Models;
 
-/// What was counted of a block.
+/// Counts of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockTally {
-    /// Executions.
+    /// Number of executions.
     pub executions: u64,
-    /// Executions that follow no other block.
+    /// Executions that did not follow another block.
     pub starts: u64,
-    /// Executions that no other block follows.
+    /// Executions that no other block followed.
     pub stops: u64,
-    /// Jumps to the target, of a conditional block.
+    /// Number of times that the conditional jump at the end was taken.
     pub taken: u64,
-    /// Edges into the block beyond the limit of edges, from indirect blocks.
+    /// Indirect edges into the block that are not listed, because there were too many edges.
     pub other_edges: u64,
 }
 
-/// Counts by block.
+/// Counts of all blocks.
 pub struct Sums {
-    /// By number of the block; the first one, and those of paths, are not used.
+    /// Counts by number of the block. Index 0 and the numbers of paths are not used.
     pub blocks: Vec<BlockTally>,
-    /// Edges of indirect blocks that the table of edges does not contain.
+    /// Edges of indirect blocks that are missing in the table of edges.
     pub edges: Vec<(Edge, u64)>,
-    /// The same within paths.
+    /// Edges of indirect blocks within paths.
     pub inner_edges: Vec<(Edge, u64)>,
 }
 
-/// What was counted of a superblock.
+/// Counts of a superblock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Superblock {
-    /// Numbers of its blocks.
+    /// Numbers of the superblock's blocks, in order.
     pub blocks: Vec<u32>,
-    /// Executions, each of which wrote one number.
+    /// Number of executions. Each of them wrote one number.
     pub executions: u64,
-    /// Executions of the whole path.
+    /// Number of executions of the whole path.
     pub completed: u64,
-    /// Blocks that were executed in it.
+    /// Number of blocks that were executed in the superblock.
     pub blocks_executed: u64,
-    /// Ticks of the time stamp counter that threads have spent in it, as sampled.
+    /// Ticks of the time stamp counter that threads have spent in the superblock, estimated from
+    /// samples.
     pub ticks: u64,
-    /// Whether it was not used any more at the end.
+    /// Whether the superblock was not used any longer at the end.
     pub is_undone: bool,
 }
 
-/// Everything that was counted.
+/// All results of counting.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
-    /// Counts by number of the block; the first one is not used.
+    /// Counts by number of the block. Index 0 is not used.
     pub blocks: Vec<BlockTally>,
-    /// Edges of indirect blocks.
+    /// Edges of indirect blocks, with the number of transfers.
     pub edges: Vec<(Edge, u64)>,
-    /// System calls that were noted in the rings.
+    /// System calls that threads noted in the rings.
     pub calls: Calls,
-    /// Numbers that were read, with notes.
+    /// Number of words that were read from rings, including notes.
     pub numbers: u64,
-    /// Numbers of no block.
+    /// Number of words that are the number of no block.
     pub invalid: u64,
-    /// Addresses of blocks whose executions differ from the edges into them and their starts;
-    /// `None` without edges.
+    /// Number of addresses of blocks at which executions differ from the edges into the block plus
+    /// its starts; `None` if edges were not recorded.
     pub unbalanced: Option<u64>,
     /// Ticks of the time stamp counter that threads have spent in the cache, without pauses.
     pub ticks: u64,
@@ -69,6 +70,6 @@ pub struct Counted {
     pub models: Models,
     /// Superblocks, in the order in which they were built.
     pub superblocks: Vec<Superblock>,
-    /// Instructions of the first thread by intervals, if they were counted.
+    /// Instructions of the first thread, divided into intervals, if they were counted.
     pub intervals: Option<Intervals>,
 }

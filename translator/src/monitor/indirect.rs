@@ -1,7 +1,8 @@
-//! Counts pairs of blocks: the edges of indirect transfers.
+//! Counts the edges of indirect transfers: pairs of blocks.
 //!
-//! An open hash table that grows up to a limit of edges. Edges beyond that are refused. The program
-//! can choose edges, but not the slots that they get: these depend on a random number.
+//! The edges are in an open hash table, which grows up to a limit of edges. Further edges are
+//! refused. The program can choose edges, but not the slots in which they are stored, because the
+//! slots depend on a random number.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -9,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 /// Slots of a new table, a power of two.
 const FIRST_SLOTS: usize = 1 << 10;
 
-/// A transfer from a block to another, by their numbers.
+/// A transfer from one block to another, by their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Edge {
     /// Number of the block that ends with the transfer.
@@ -21,10 +22,10 @@ pub struct Edge {
 /// An edge with its counts; an unused slot has a count of 0.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// Both numbers.
+    /// Numbers of both blocks: `from` in the high half, `to` in the low half.
     key: u64,
     times: u64,
-    /// The count when recent transfers were asked for last.
+    /// The count at the last call of [`Edges::take_recent`].
     seen: u64,
 }
 
@@ -40,7 +41,7 @@ pub struct Edges {
     slots: Vec<Slot>,
     used: usize,
     limit: usize,
-    /// Random and odd.
+    /// Random odd number by which keys are multiplied.
     multiplier: u64,
 }
 
@@ -51,7 +52,8 @@ impl Edges {
         Edges { slots: vec![Slot::default(); FIRST_SLOTS], used: 0, limit, multiplier }
     }
 
-    /// Adds to the count of an edge. Returns whether there is room for the edge.
+    /// Adds to the count of an edge. Returns `false` if the table is full and does not contain the
+    /// edge.
     #[inline]
     pub fn add(&mut self, edge: Edge, times: u64) -> bool {
         let key = u64::from(edge.from) << 32 | u64::from(edge.to);
@@ -85,8 +87,8 @@ impl Edges {
         true
     }
 
-    /// Puts an edge that the table does not contain into a free slot. At least half of the slots
-    /// are free.
+    /// Stores an edge that the table does not contain in a free slot. At least half of the slots
+    /// must be free.
     fn put(&mut self, slot: Slot) {
         let mask = self.slots.len() - 1;
         let mut at = place(slot.key, self.multiplier, mask);
@@ -101,7 +103,7 @@ impl Edges {
         self.slots.iter().filter(|one| one.times > 0).map(|one| (one.edge(), one.times))
     }
 
-    /// The edges that were counted since the last call, and how often.
+    /// The edges that were counted since the last call, and their counts since then.
     pub fn take_recent(&mut self) -> impl Iterator<Item = (Edge, u64)> {
         self.slots.iter_mut().filter(|one| one.times > one.seen).map(|one| {
             let recent = one.times - std::mem::replace(&mut one.seen, one.times);
@@ -109,7 +111,7 @@ impl Edges {
         })
     }
 
-    /// All edges with their counts, in order.
+    /// All edges with their counts, sorted by their numbers.
     pub fn sorted(&self) -> Vec<(Edge, u64)> {
         let mut all: Vec<_> = self.iter().collect();
         all.sort_unstable();
@@ -117,7 +119,7 @@ impl Edges {
     }
 }
 
-/// The first slot for a key.
+/// The slot at which the search for a key begins.
 fn place(key: u64, multiplier: u64, mask: usize) -> usize {
     (key.wrapping_mul(multiplier) >> 32) as usize & mask
 }

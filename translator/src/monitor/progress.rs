@@ -1,4 +1,4 @@
-//! Snapshots of what the monitor has read, for a progress display.
+//! Sends snapshots of what the monitor has read to the thread that displays progress.
 
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
@@ -8,41 +8,41 @@ use super::tally::{Executed, Tally};
 /// Time between two snapshots.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the monitor has read up to a moment.
+/// Counts that the monitor has read up to a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Time since the snapshot before, or since the monitor has begun.
+    /// Time since the previous snapshot, or since the start of the monitor.
     pub elapsed: Duration,
-    /// Blocks that were executed in this time.
+    /// Number of blocks that were executed in this time.
     pub blocks: u64,
-    /// Most full chunks of a ring that were found at once in this time.
+    /// Highest number of full chunks that a ring had at once in this time.
     pub full_chunks: u64,
-    /// Executed instructions of each block, by its number, from the beginning on; the first one is
-    /// not used.
+    /// Instructions that each block has executed since the start, by number of the block. Index 0
+    /// is not used.
     pub instructions: Vec<u64>,
 }
 
-/// Sends snapshots at intervals.
+/// Sends a snapshot each second.
 pub struct Snapshots {
     to: SyncSender<Snapshot>,
     since: Instant,
-    /// Blocks that were executed until then.
+    /// Number of blocks that were executed before the last snapshot.
     blocks: u64,
     full_chunks: u64,
 }
 
 impl Snapshots {
-    /// Snapshots for the receiver of a channel.
+    /// Prepares to send snapshots to a channel.
     pub fn new(to: SyncSender<Snapshot>) -> Self {
         Snapshots { to, since: Instant::now(), blocks: 0, full_chunks: 0 }
     }
 
-    /// Notes that so many chunks of a ring were full.
+    /// Notes that a ring has `full_chunks` full chunks.
     pub(super) fn found(&mut self, full_chunks: u64) {
         self.full_chunks = self.full_chunks.max(full_chunks);
     }
 
-    /// Sends a snapshot if it is time.
+    /// Sends a snapshot if the last one is at least a second old.
     pub(super) fn send(&mut self, tally: &mut Tally) {
         let now = Instant::now();
         let elapsed = now.saturating_duration_since(self.since);
@@ -57,7 +57,7 @@ impl Snapshots {
             instructions,
         };
         (self.since, self.blocks) = (now, blocks);
-        // A receiver that has not taken the last one yet does not get this one.
+        // If the receiver has not taken the last snapshot yet, it does not get this one.
         let _ = self.to.try_send(snapshot);
     }
 }

@@ -1,8 +1,9 @@
-//! Takes over a process whose threads are stopped: one that is running already, a new child, or a
-//! program that was just started.
+//! Takes over a process whose threads are stopped: a running process, a new child, or a program
+//! that was just started.
 //!
 //! Each thread enters the cache, or stays native until its next system call if it is within one. A
-//! process whose threads use what generated code needs is refused before anything is changed.
+//! process is refused, before anything is changed, if its threads use something that generated code
+//! needs.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ const CS: u64 = 0x33;
 const GET_USER_DISPATCH: libc::c_uint = 0x4210;
 const DISPATCH_OFF: u64 = 0;
 
-/// Configuration of the dispatch of system calls to the program (Linux,
+/// Configuration by which the kernel dispatches system calls to the program (Linux,
 /// `include/uapi/linux/ptrace.h`).
 #[repr(C)]
 #[derive(Default)]
@@ -31,10 +32,10 @@ struct UserDispatch {
     len: u64,
 }
 
-/// Refuses a stopped process that cannot be followed. Returns an address near its code.
+/// Checks that a stopped process can be followed. Returns an address near its code.
 ///
 /// # Errors
-/// [`ControlError`] with the reason.
+/// [`ControlError`] with the reason why it cannot be followed.
 pub fn check(process: &mut Process) -> Result<RunAddr, ControlError> {
     let pid = process.pid;
     let stopped = process.stopped()?;
@@ -60,7 +61,8 @@ pub fn check(process: &mut Process) -> Result<RunAddr, ControlError> {
 }
 
 /// Whether system calls of a stopped thread are dispatched to the program itself (prctl(2),
-/// `PR_SET_SYSCALL_USER_DISPATCH`). Kernels that cannot tell are older than 6.4.
+/// `PR_SET_SYSCALL_USER_DISPATCH`). Kernels before 6.4 do not report that; the result is then
+/// `false`.
 fn dispatches(thread: Pid) -> bool {
     let mut found = UserDispatch::default();
     let size = size_of::<UserDispatch>();
@@ -69,7 +71,7 @@ fn dispatches(thread: Pid) -> bool {
     result == 0 && found.mode != DISPATCH_OFF
 }
 
-/// Whether a thread has a shadow stack: the kernel lists the features of threads (Linux,
+/// Whether a thread has a shadow stack, according to the kernel's list of its features (Linux,
 /// `Documentation/arch/x86/shstk.rst`).
 fn has_shadow_stack(pid: Pid, thread: Pid) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/task/{thread}/status"));
@@ -80,7 +82,7 @@ fn has_shadow_stack(pid: Pid, thread: Pid) -> bool {
 }
 
 impl Tracer {
-    /// Takes over the threads of a process that were stopped.
+    /// Takes over the stopped threads of a process.
     pub fn take_over(&mut self, stopped: BTreeMap<Pid, StopState>) -> Result<(), ControlError> {
         self.pending.extend(std::mem::take(&mut self.process.queued_events));
         stopped.keys().for_each(|thread| self.add_thread(*thread, false));

@@ -1,22 +1,23 @@
-//! Defers signals of timers to a thread that does not get on.
+//! Defers signals of timers to a thread that makes no progress.
 //!
-//! To deliver a signal, and to return from its handler, takes the controller some hundred
-//! microseconds. If a timer expires in that time, its next signal is delivered before the thread
-//! executes an instruction of the interrupted code: a program with a fast timer would execute
+//! The controller needs some hundred microseconds to deliver a signal and to return from its
+//! handler. If a timer expires in that time, its next signal is delivered before the thread
+//! executes an instruction of the interrupted code. A program with a fast timer would execute
 //! nothing but its handler. Therefore signals of timers that are pending when a handler has
 //! returned are blocked, until the thread has run for as long as the last signal took.
 //!
 //! Only signals of timers are deferred. A signal that a thread or process sends may have to arrive
-//! before something that follows; when a timer expires is not determined.
+//! before a later event. For a timer, the program cannot rely on the exact time.
 //!
-//! Invariant: no system call of the program sees the mask in which a signal is blocked. Threads of
-//! the process ask the controller before each system call as long as there is a deferral, which
-//! ends whenever its thread stops. A thread that has asked would get the signal before its call,
-//! and not get on, if the controller set its mask then. Therefore it is sent to the system call of
-//! the stubs that sets the mask for a thread without a controller ([`crate::stubs`]). Where that
-//! call begins, the controller sets the mask, and the registers so that the thread makes the
-//! program's call instead, natively. So at each moment a thread that loses its controller sets its
-//! mask before its next call, unless that starts a thread or a process.
+//! Invariant: no system call of the program sees the mask in which a signal is blocked. As long as
+//! there is a deferral, threads of the process ask the controller before each system call. A
+//! deferral ends whenever its thread stops. But if the controller set the program's mask when the
+//! thread asks, the thread would get the signal before its call, and make no progress. Therefore
+//! the controller moves the thread to the system call of the stubs that sets the mask for a thread
+//! without a controller ([`crate::stubs`]). At the start of that call the controller sets the mask.
+//! It also changes the registers so that the thread makes the program's call instead, natively. So
+//! at each moment a thread that loses its controller sets its mask before its next call, unless
+//! that call starts a thread or a process.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -39,40 +40,40 @@ use crate::layout::area;
 /// Limits of the duration of a deferral.
 const SHORTEST: Duration = Duration::from_micros(100);
 const LONGEST: Duration = Duration::from_millis(2);
-/// Longest time after which it is checked whether the thread was given a processor.
+/// Longest time between checks whether the thread has run on a processor.
 const LONGEST_CHECK: Duration = Duration::from_secs(1);
-/// Processor time in which a thread executes instructions of the program, and not only those that
-/// stop it.
+/// Processor time in which a thread executes instructions of the program, and not only the
+/// instructions around a stop.
 const RUN_NS: u64 = 25_000;
 /// `SI_KERNEL` and `SI_TIMER` (sigaction(2)).
 const KERNEL: i32 = 0x80;
 const TIMER: i32 = -2;
-/// The instruction of a system call, and what its prefixes may be (Intel SDM, volume 2,
+/// Bytes of the instruction of a system call, and its possible prefixes (Intel SDM, volume 2,
 /// *Instruction Prefixes*).
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
 const PREFIXES: [u8; 10] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3];
 const REX: std::ops::RangeInclusive<u8> = 0x40..=0x4f;
 
-/// What changes whenever a thread executes a block: `rip`, and `r15` as the ring's pointer.
+/// Values that change whenever a thread executes a block: `rip`, and `r15` as the ring's pointer.
 type Place = (u64, u64);
 
-/// Signals of a thread are deferred.
+/// A deferral of signals to one thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Deferral {
     /// The program's signal mask.
     mask: u64,
-    /// In which the deferred signals are blocked, too.
+    /// The mask that is set during the deferral: the program's mask and the deferred signals.
     blocked: u64,
     place: Place,
-    /// Processor time of the thread at the start.
+    /// Processor time of the thread at the start of the deferral.
     processor_ns: u64,
     lasts: Duration,
     until: Instant,
-    /// Whether it is not to be interrupted any more.
+    /// Whether the thread was interrupted to end the deferral, or will stop by itself.
     is_interrupted: bool,
-    /// Whether the thread was sent to the system call of the stubs.
+    /// Whether the thread was moved to the system call of the stubs.
     is_sent: bool,
-    /// Whether it makes a system call that starts a thread or a process.
+    /// Whether the thread makes a system call that starts a thread or a process.
     is_starting: bool,
 }
 
@@ -87,7 +88,7 @@ fn pending_of_timers(thread: Pid) -> Result<u64, ControlError> {
     for place in [PendingIn::Thread, PendingIn::Process] {
         for (signal, code) in pending_signals(thread, place)? {
             let is_timer = code == TIMER || code == KERNEL && is_interval(signal);
-            // An instruction that raises a blocked signal ends the program.
+            // A blocked signal of an instruction ends the program when the instruction raises it.
             if is_timer && (1..=64).contains(&signal.0) && !faults.contains(&signal.0) {
                 mask |= 1 << (signal.0 - 1);
             }
@@ -96,7 +97,8 @@ fn pending_of_timers(thread: Pid) -> Result<u64, ControlError> {
     Ok(mask)
 }
 
-/// Bytes of a system call with its prefixes, at the start of this code.
+/// Bytes of the system call at the start of this code, including its prefixes; `None` if it is no
+/// system call.
 fn call_bytes(code: &[u8]) -> Option<usize> {
     let is_prefix = |byte: &u8| PREFIXES.contains(byte) || REX.contains(byte);
     let prefixes = code.iter().take_while(|byte| is_prefix(byte)).count();
@@ -109,8 +111,8 @@ impl Tracer {
         Ok((registers.rip, registers.r15))
     }
 
-    /// A thread has returned from a signal handler, and is about to continue in the cache: defers
-    /// the signals of timers that would be delivered to it before.
+    /// Called when a thread has returned from a signal handler, before it continues in the cache.
+    /// Defers pending signals of timers, which would be delivered first.
     pub fn defer_signals(&mut self, thread: Pid) -> Result<(), ControlError> {
         let Some(state) = self.threads.get(&thread) else { return Ok(()) };
         let (Some(number), Some(since)) = (state.area, state.signal_at) else { return Ok(()) };
@@ -139,8 +141,8 @@ impl Tracer {
         Ok(self.process.thread_at_event(thread).set_signal_mask(blocked)?)
     }
 
-    /// Sets that the thread with an area has a deferral, with the program's mask, or has none. All
-    /// threads ask before each system call while one of them has a deferral.
+    /// Sets whether the thread with an area has a deferral (`mask`: the program's mask). While some
+    /// thread has a deferral, all threads ask the controller before each system call.
     fn set_asked(&self, number: usize, mask: Option<u64>) {
         let has_other = !self.deferrals.is_empty();
         self.shared.defers[number].store(mask.is_some(), Ordering::SeqCst);
@@ -153,8 +155,9 @@ impl Tracer {
         translation.set_calls(mask.is_some() || has_other);
     }
 
-    /// Handles an event of a thread that has a deferral: ends that, unless the thread has executed
-    /// nothing, or is about to make a system call. Returns whether the event is handled.
+    /// Handles an event of a thread with a deferral. Ends the deferral, unless the thread has not
+    /// executed anything, or is about to make a system call. Returns whether the event is
+    /// completely handled.
     pub fn handle_deferral(&mut self, thread: Pid, status: Status) -> Result<bool, ControlError> {
         let Some(deferral) = self.deferrals.get(&thread).copied() else { return Ok(false) };
         if matches!(status, Status::Exited(..) | Status::Signaled(..)) {
@@ -181,14 +184,15 @@ impl Tracer {
             {
                 self.started.push((started(thread, event)?, deferral.mask));
             }
-            // Until here, a thread that loses its controller sets its mask itself.
+            // Until this call, a thread that loses its controller sets its mask itself.
             self.end_deferral(thread)?;
         }
         if let Some((now, original)) = sent {
             let call = original.rip;
             self.become_native_for_call(thread, &now, in_call.unwrap_or(original), call)?;
             if is_at_call && in_call.is_none() {
-                // It makes no call, and stops again before the instruction that is there now.
+                // The thread makes no call. It stops again before the instruction that replaced the
+                // call.
                 interrupt(thread)?;
                 resume(thread, None)?;
                 return Ok(true);
@@ -197,8 +201,8 @@ impl Tracer {
         Ok(false)
     }
 
-    /// Sends a thread to the system call of the stubs, if it was stopped to make a system call
-    /// natively. Returns whether it is sent.
+    /// Moves a thread to the system call of the stubs, if it was stopped to make a system call
+    /// natively. Returns whether the thread was moved.
     fn is_sent_to_call(&mut self, thread: Pid) -> Result<bool, ControlError> {
         let Some(state) = self.threads.get(&thread) else { return Ok(false) };
         let Some(number) = state.area.filter(|_| state.request == Some(true)) else {
@@ -207,27 +211,27 @@ impl Tracer {
         let stopped = self.process.thread_at_event(thread);
         let registers = stopped.registers()?;
         {
-            // The translator answers only while it has the cache.
+            // The translator answers only while it holds this lock.
             let translation = self.shared.translation();
             let area = self.shared.rings.areas.area(number);
             let alone = translation.alone(RunAddr(registers.rip));
             let Some(alone) = alone.filter(|_| area.is_asking()) else { return Ok(false) };
-            // It does not complete the call of the stubs in which it was stopped.
+            // The thread does not complete the system call of the stubs in which it was stopped.
             let sent = user_regs_struct { rip: alone.0, orig_rax: NO_CALL, ..registers };
             stopped.set_registers(sent)?;
             area.word(area::ASK).store(area::IDLE, Ordering::SeqCst);
         }
         self.take_request(thread);
         if let Some(deferral) = self.deferrals.get_mut(&thread) {
-            // It stops soon by itself.
+            // The thread soon stops by itself.
             (deferral.is_sent, deferral.is_interrupted) = (true, true);
         }
         resume_to_call(thread, None)?;
         Ok(true)
     }
 
-    /// Resumes a thread whose deferral is over, and defers signals for longer, if it has not
-    /// executed anything, or waits for the translator. Returns whether it does.
+    /// Prolongs a deferral whose time is over, and resumes the thread, if the thread has not
+    /// executed anything or waits for the translator. Returns whether it does that.
     fn is_prolonged(&mut self, thread: Pid, deferral: &Deferral) -> Result<bool, ControlError> {
         let state = self.threads.get(&thread);
         let has_request = state.is_some_and(|one| one.request.is_some());
@@ -244,8 +248,8 @@ impl Tracer {
     }
 
     /// Whether a stopped thread has executed instructions of the program during a deferral, and
-    /// does not wait for the translator. In loops that write nothing to the ring, it may be at the
-    /// same place.
+    /// does not wait for the translator. The place alone does not tell: in a loop that writes
+    /// nothing to the ring, the thread may be at the same place again.
     fn has_run(&self, thread: Pid, deferral: &Deferral) -> Result<bool, ControlError> {
         let area = self.threads.get(&thread).and_then(|one| one.area);
         if area.is_some_and(|number| self.shared.rings.areas.area(number).is_asking()) {
@@ -255,13 +259,13 @@ impl Tracer {
         Ok(used >= RUN_NS || self.place(thread)? != deferral.place)
     }
 
-    /// The registers of a thread that is about to make a system call, with these original
-    /// registers, as they are where the call begins. `None` if there is no system call any more.
+    /// The registers that a thread has at the start of its next system call. `original`: original
+    /// registers before the call. `None` if there is no system call at this address any longer.
     fn in_call(&self, thread: Pid, original: &user_regs_struct) -> Option<user_regs_struct> {
         let mut code = [0; MAX_CALL_BYTES as usize];
         let stopped = self.process.thread_at_event(thread);
         let at = RunAddr(original.rip);
-        // What follows a call may not be mapped.
+        // The page after a call may not be mapped.
         let lengths = [code.len(), SYSCALL.len()];
         let length =
             lengths.into_iter().find(|bytes| stopped.read(at, &mut code[..*bytes]).is_ok())?;
@@ -276,10 +280,10 @@ impl Tracer {
         })
     }
 
-    /// Whether a thread with these registers makes a system call that starts a thread or a process
-    /// which is reported. The kernel makes no such call while a signal is to be delivered (Linux,
-    /// `copy_process`), so the signal stays blocked, and what is started gets the program's mask at
-    /// its first stop.
+    /// Whether a thread with these registers makes a system call that starts a thread or process of
+    /// which the kernel reports an event. The kernel refuses such a call while a signal is to be
+    /// delivered (Linux, `copy_process`). So the signal stays blocked, and the new thread or
+    /// process gets the program's mask at its first stop.
     fn starts(&self, thread: Pid, registers: &user_regs_struct) -> bool {
         let flags = match registers.orig_rax.cast_signed() {
             libc::SYS_fork | libc::SYS_vfork => 0,
@@ -297,18 +301,18 @@ impl Tracer {
         flags & libc::CLONE_UNTRACED as u64 == 0
     }
 
-    /// A thread that starts another one, or a process, while its signals are deferred.
+    /// A thread that is starting a thread or process while its signals are deferred.
     pub fn starter(&self) -> Option<Pid> {
         self.deferrals.iter().find(|(_, one)| one.is_starting).map(|(thread, _)| *thread)
     }
 
-    /// Ends the deferrals of a process whose threads were stopped, and corrects what threads have
-    /// started meanwhile.
+    /// Ends all deferrals of a process whose threads are stopped, and sets the program's mask of
+    /// threads and children that were started meanwhile.
     pub fn end_deferrals(&mut self) -> Result<(), ControlError> {
         let deferrals = self.deferrals.clone();
         for (thread, deferral) in deferrals {
-            // The number of one that has ended may be that of a thread which has executed another
-            // program.
+            // A thread of the process may have executed another program; it then has the number of
+            // the first thread. So a deferral may belong to a thread that has ended.
             match self.process.threads.contains_key(&thread) {
                 true => super::unless_ended(self.end_deferral(thread))?,
                 false => self.forget_deferral(thread),
@@ -345,19 +349,19 @@ impl Tracer {
         }
     }
 
-    /// When the next deferral is over that has not been interrupted yet.
+    /// Time of the end of the next deferral whose thread has not been interrupted yet.
     pub fn next_deferral_end(&self) -> Option<Instant> {
         let deferrals = self.deferrals.values();
         deferrals.filter(|one| !one.is_interrupted).map(|one| one.until).min()
     }
 
-    /// Stops threads whose deferral is over, to end it.
+    /// Interrupts threads whose deferral is over, to end it.
     pub fn interrupt_deferrals(&mut self) {
         let now = Instant::now();
         for (thread, deferral) in &mut self.deferrals {
             if !deferral.is_interrupted && deferral.until <= now {
                 deferral.is_interrupted = true;
-                // It fails if the thread has ended.
+                // This fails if the thread has ended.
                 let _ = interrupt(*thread);
             }
         }

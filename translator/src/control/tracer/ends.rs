@@ -1,4 +1,4 @@
-//! Lets a process go on natively.
+//! Detaches from a process, so that it continues natively.
 
 use std::collections::BTreeSet;
 
@@ -11,26 +11,26 @@ use super::super::error::ControlError;
 use super::thread::Thread;
 use super::{Tracer, unless_ended};
 
-/// What leaving a process has led to.
+/// Result of leaving a process.
 pub enum Left {
-    /// It goes on natively. These threads did not stop, and are traced until they do or this
-    /// program ends.
+    /// The process continues natively. These threads did not stop; they are traced until they stop
+    /// or the controller ends.
     Detached(BTreeSet<Pid>),
-    /// It has ended, or has executed another program, which is reported later. Events that were
-    /// received meanwhile.
+    /// The process has ended or has executed another program, which the kernel reports later.
+    /// Contains the events that were received meanwhile.
     Ending(Vec<Status>),
 }
 
 impl Tracer {
-    /// Stops all threads, moves them out of the cache, removes the shared memory and detaches.
+    /// Stops all threads, moves them out of the cache, unmaps the shared memory and detaches.
     /// Children that were started meanwhile are in [`Process::forked`], at their first stop.
     ///
-    /// A thread that executes original code and is blocked in a system call need not stop: in
-    /// vfork(2), for a child that shares its memory. Others are left if signals end the wait for
-    /// them: as if the controller had been killed.
+    /// A thread that executes original code and is blocked in a system call need not stop. An
+    /// example is vfork(2), which waits for a child that shares the memory. If signals end the wait
+    /// for other threads, these are left as if the controller had been killed.
     ///
     /// # Errors
-    /// [`ControlError`] if threads cannot be stopped. Those that are in the cache stay there.
+    /// [`ControlError`] if threads cannot be stopped. Threads in the cache stay there.
     pub fn leave(&mut self) -> Result<Left, ControlError> {
         self.process.queued_events.extend(self.pending.drain(..));
         let mut stopped = std::mem::take(&mut self.process.threads);
@@ -67,7 +67,8 @@ impl Tracer {
         Ok(Left::Detached(unstopped))
     }
 
-    /// Ends following threads that did not stop. Returns whether one of them may be in the cache.
+    /// Stops following the threads that did not stop. Returns whether one of them may be in the
+    /// cache.
     fn leave_unstopped(&mut self, unstopped: &BTreeSet<Pid>) -> bool {
         let mut uses_cache = false;
         for thread in unstopped {
@@ -80,9 +81,9 @@ impl Tracer {
         uses_cache
     }
 
-    /// If all threads are at the start or end of a system call, or within one, none can remove the
-    /// shared memory. One of them then continues until it has made its call, or is interrupted in
-    /// it.
+    /// Makes sure that some thread can make system calls to unmap the shared memory. If all threads
+    /// are at the start or end of a system call, or within one, one of them continues until its
+    /// call returns or is interrupted.
     fn finish_call(&mut self) -> Result<(), PtraceError> {
         let is_at_call = |state: &StopState| state.signal() == Some(SignalNumber::SYSTEM_CALL);
         let threads = &self.process.threads;
@@ -100,7 +101,7 @@ impl Tracer {
 
     /// Moves a stopped thread out of the cache.
     fn leave_thread(&mut self, thread: Pid, state: StopState) -> Result<(), ControlError> {
-        // What looks like a signal here is a stop at a system call.
+        // In this state the number of a signal means a stop at a system call.
         if state.signal() == Some(SignalNumber::SYSTEM_CALL) {
             self.process.threads.insert(thread, StopState::InSyscall);
         }
@@ -122,8 +123,8 @@ impl Tracer {
         Ok(at_event.set_registers(registers)?)
     }
 
-    /// Removes the shared memory, if a thread can make system calls. What cannot be removed stays,
-    /// and is not used.
+    /// Unmaps the shared memory, if a thread can make system calls. Memory that cannot be unmapped
+    /// stays, unused.
     fn unmap(&mut self) {
         if let Ok(mut stopped) = self.process.stopped()
             && stopped.enter_handlers(|_| false).is_ok()

@@ -1,5 +1,5 @@
-//! Handles what a thread of the process reports: system calls, stops, new threads and children, its
-//! end.
+//! Handles the events that a thread of the process reports: system calls, stops, new threads and
+//! children, the end of the thread.
 
 use std::sync::atomic::Ordering;
 
@@ -23,7 +23,7 @@ fn belongs_to(thread: Pid, pid: Pid) -> bool {
 }
 
 impl Tracer {
-    /// Handles an event of a thread. Children that are not followed are handled too.
+    /// Handles an event of a thread. If children are not followed, also handles their first stop.
     pub fn handle(&mut self, status: Status) -> Result<(), ControlError> {
         let Some(thread) = status.thread() else { return Ok(()) };
         if !self.threads.contains_key(&thread) && !self.is_adopted(thread, status)? {
@@ -48,14 +48,14 @@ impl Tracer {
                 self.handle_stop(thread)
             }
             Status::Event(_, _, libc::PTRACE_EVENT_STOP) => Ok(listen(thread)?),
-            // The start of a thread or a process: the new one reports its first stop.
+            // A thread or a process was started; it reports its first stop itself.
             _ => self.continue_thread(thread, None),
         }
     }
 
-    /// Adds a new thread of the process at its first stop. A new process, which comes here only if
-    /// children are not followed, goes on natively, as it was started. Returns whether the event is
-    /// to be handled.
+    /// Adds a new thread of the process at its first stop. A new process comes here only if
+    /// children are not followed; it is detached, so that it runs natively. Returns whether the
+    /// event must still be handled.
     fn is_adopted(&mut self, thread: Pid, status: Status) -> Result<bool, ControlError> {
         let signal = match status {
             Status::Exited(..) | Status::Signaled(..) => {
@@ -74,8 +74,8 @@ impl Tracer {
                 self.enter(thread)?;
             }
             if StopState::reported(status) == StopState::GroupStop {
-                // The thread may have made system calls since then, and its process may have been
-                // continued. It reports again how it is stopped.
+                // Since that stop the thread may have made system calls, and its process may have
+                // been continued. The thread reports again how it is stopped.
                 continue_to_stop(thread)?;
                 return Ok(false);
             }
@@ -91,7 +91,7 @@ impl Tracer {
         Ok(false)
     }
 
-    /// A native thread starts or ends a system call.
+    /// Handles the start or the end of a system call of a native thread.
     fn handle_call(&mut self, thread: Pid) -> Result<(), ControlError> {
         let mut registers = self.process.thread_at_event(thread).registers()?;
         let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
@@ -118,7 +118,8 @@ impl Tracer {
             return self.continue_thread(thread, None);
         };
         if is_interrupted(&registers) {
-            // At the stop that is requested here, the call is made to go on: it begins anew.
+            // The requested stop makes the kernel restart the call, which then is reported as a new
+            // call.
             self.shared.translation().changed(&ended);
             interrupt(thread)?;
             return self.continue_thread(thread, None);
@@ -141,8 +142,8 @@ impl Tracer {
         self.continue_thread(thread, None)
     }
 
-    /// A thread is stopped because it is new, because that was requested, or after a job-control
-    /// stop.
+    /// Handles a stop of a thread that is new, that was requested to stop, or that leaves a
+    /// job-control stop.
     fn handle_stop(&mut self, thread: Pid) -> Result<(), ControlError> {
         if let Some((number, is_call)) = self.take_request(thread)
             && self.shared.rings.areas.area(number).is_asking()
@@ -158,8 +159,8 @@ impl Tracer {
         self.continue_thread(thread, None)
     }
 
-    /// Stops the threads that the translator has handed over, and those whose deferral is over.
-    /// Adds threads for which there is an area now.
+    /// Interrupts the threads that the translator has handed over, and threads whose deferral of
+    /// signals is over. Adds waiting threads if there is an area for them now.
     pub fn serve_requests(&mut self) -> Result<(), ControlError> {
         self.admit_waiting()?;
         self.interrupt_deferrals();
@@ -176,7 +177,7 @@ impl Tracer {
         Ok(())
     }
 
-    /// A thread is stopped where it ends.
+    /// Handles a thread that is stopped because it is about to end.
     fn handle_exit_stop(&mut self, thread: Pid) -> Result<(), ControlError> {
         if let Ok(registers) = self.process.thread_at_event(thread).registers() {
             self.finish_last(thread, &registers);
@@ -184,7 +185,7 @@ impl Tracer {
         Ok(resume(thread, None)?)
     }
 
-    /// Reads the ring of a thread that ends with these registers.
+    /// Tells the monitor to read the ring of a thread that ends with these registers.
     pub(super) fn finish_last(&mut self, thread: Pid, registers: &libc::user_regs_struct) {
         self.add_processor_time(thread);
         let Some(state) = self.threads.get(&thread) else { return };
@@ -198,9 +199,9 @@ impl Tracer {
         self.finish_ring(thread, Some(pointer));
     }
 
-    /// A thread has ended.
+    /// Handles the end of a thread.
     fn handle_end(&mut self, thread: Pid, ending: Ending) -> Result<(), ControlError> {
-        // A thread that is killed while it is stopped may end without another stop.
+        // If a thread is killed while it is stopped, it may end without another stop.
         let native = self.threads.get(&thread).filter(|one| one.is_native);
         let pointer = native.map(|one| one.pointer);
         self.finish_ring(thread, pointer);
@@ -211,8 +212,8 @@ impl Tracer {
         Ok(())
     }
 
-    /// The process has executed another program, natively: only its first thread is left, which
-    /// stays stopped.
+    /// Handles that the process has executed another program, natively. Only its first thread is
+    /// left, and it stays stopped.
     fn handle_exec(&mut self, thread: Pid) -> Result<(), ControlError> {
         let caller = self.threads.iter().find(|(_, one)| one.call.is_some() && one.area.is_some());
         let caller = caller.map_or(thread, |(caller, _)| *caller);

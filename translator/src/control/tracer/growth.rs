@@ -1,5 +1,5 @@
-//! Maps areas and arenas in the process when they are needed, by a thread that is stopped for
-//! another reason.
+//! Maps areas and arenas in the process when they are needed. A thread that is stopped for another
+//! reason makes the system calls.
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ use super::super::error::ControlError;
 use super::super::growth::has_ended;
 use super::Tracer;
 
-/// Lets a stopped thread, which is at no signal, make system calls for the controller. Other
-/// threads go on. `pending`: gets what the thread reports meanwhile. If its process is stopped
-/// meanwhile, the thread stops again when it is resumed.
+/// Lets a stopped thread, which is not stopped at a signal, make system calls for the controller.
+/// Other threads continue. `pending`: receives events that the thread reports meanwhile. If the
+/// process is stopped by job control meanwhile, the thread stops again when it is resumed.
 pub(super) fn with_thread<T>(
     process: &mut Process,
     pending: &mut VecDeque<Status>,
@@ -27,7 +27,7 @@ pub(super) fn with_thread<T>(
     };
     let state = process.threads.remove(&thread);
     if state == Some(StopState::GroupStop) {
-        // It fails if the thread has ended.
+        // This fails if the thread has ended.
         let _ = interrupt(thread);
     }
     let signal = state.and_then(StopState::signal);
@@ -41,8 +41,8 @@ pub(super) fn with_thread<T>(
 }
 
 impl Tracer {
-    /// Maps an arena if one is needed. If that is not possible, threads run natively for which
-    /// there is no space.
+    /// Maps an arena if the cache needs one. If that is not possible, code without space in the
+    /// cache runs natively.
     pub(super) fn map_arena(&mut self, thread: Pid) -> Result<(), ControlError> {
         let Some(near) = self.shared.translation().take_wanted() else { return Ok(()) };
         let mapped = mappings(self.process.pid)?;
@@ -62,7 +62,8 @@ impl Tracer {
         }
     }
 
-    /// Whether an area is mapped. The first one that is not is mapped, by a thread that `can_call`.
+    /// Whether an area is mapped. If not, tries to map the next area, by the stopped thread, if it
+    /// `can_call`.
     pub(super) fn is_area_mapped(&mut self, number: usize, thread: Pid, can_call: bool) -> bool {
         let Tracer { mapped, process, pending, .. } = self;
         if number >= mapped.areas.count() && can_call {

@@ -1,12 +1,13 @@
-//! Locks the memory of the program, and not that of the controller, when the program locks all of
-//! its memory (mlockall(2)).
+//! Locks the memory of the program, but not the memory of the controller, when the program locks
+//! all of its memory (mlockall(2)).
 //!
 //! The kernel would lock everything that is mapped, and fill it with pages. So the thread makes
-//! another call instead, which only says what is to be done with memory that is mapped later, and
-//! then locks each mapping of the program (mlock2(2)). The result is that of the program's call:
-//! memory that cannot be filled is no error in either case.
+//! another call instead, which only sets what happens with memory that is mapped later. Then each
+//! mapping of the program is locked (mlock2(2)). The result equals the result of the program's
+//! call: in neither case is it an error if memory cannot be filled.
 //!
-//! A program that may not lock that much gets the error of its own call.
+//! If the program may not lock so much memory, it makes its own call, and gets the error of that
+//! call.
 
 use hmtt_probe::ptrace::{Mapping, PtraceError, mappings};
 use libc::user_regs_struct;
@@ -25,8 +26,8 @@ const LOCK_ON_FAULT: u64 = 1;
 /// `CAP_IPC_LOCK` (capabilities(7)).
 const CAN_LOCK: u32 = 14;
 
-/// Whether the processes's limits and rights let it lock this many bytes: those of the first user
-/// namespace count.
+/// Whether the limits and rights of a process let it lock this many bytes. Rights count only in the
+/// first user namespace.
 fn may_lock(pid: Pid, bytes: u64) -> bool {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/{name}"));
     let limits = read("limits").unwrap_or_default();
@@ -45,17 +46,18 @@ fn may_lock(pid: Pid, bytes: u64) -> bool {
     is_within || is_first_namespace && rights.is_some_and(|rights| rights >> CAN_LOCK & 1 != 0)
 }
 
-/// The registers with which a thread makes another call than `mlockall` with these flags.
+/// The registers of a thread that is about to call `mlockall` with these flags, changed so that it
+/// makes another call.
 fn other_call(flags: u64, registers: &user_regs_struct) -> user_regs_struct {
     match flags & FUTURE {
-        // It has no arguments, and returns 0.
+        // sched_yield(2) has no arguments, and returns 0.
         0 => user_regs_struct { orig_rax: libc::SYS_sched_yield as u64, ..*registers },
         _ => user_regs_struct { rdi: flags & !CURRENT, ..*registers },
     }
 }
 
 impl Tracer {
-    /// Mappings of the program.
+    /// Mappings of the process without the controller's memory.
     fn own_mappings(&self) -> Result<Vec<Mapping>, ControlError> {
         let ranges = self.mapped.ranges();
         let is_shared = |one: &Mapping| {
@@ -66,8 +68,8 @@ impl Tracer {
         Ok(all)
     }
 
-    /// A thread with these registers is about to make a system call. If it locks all memory, makes
-    /// it make another call. Returns what the call needs then.
+    /// Called before a thread with these registers makes a system call. If the call locks all
+    /// memory, changes it to another call. Returns what must be done for the call that is made.
     pub(super) fn begin_lock(
         &self,
         thread: Pid,
@@ -77,15 +79,15 @@ impl Tracer {
         let Need::LockAll(flags) = need else { return Ok(need) };
         let bytes = |all: Vec<Mapping>| all.iter().map(|one| one.end - one.start).sum();
         if !self.own_mappings().is_ok_and(|all| may_lock(self.process.pid, bytes(all))) {
-            // The kernel refuses the program's own call.
+            // The kernel refuses the program's own call, and the program gets its error.
             return Ok(Need::Native);
         }
         self.process.thread_at_event(thread).set_registers(other_call(flags, registers))?;
         Ok(need)
     }
 
-    /// A thread has made another call than `mlockall` with these flags: locks the program's memory.
-    /// Returns the registers that the thread has after its own call, which are set.
+    /// Called after a thread has made another call than `mlockall`. Locks the program's memory.
+    /// Sets and returns the registers that the thread would have after its own call.
     pub(super) fn lock_all(
         &mut self,
         thread: Pid,
@@ -99,7 +101,7 @@ impl Tracer {
                 for Mapping { start, end, .. } in own {
                     let call = (libc::SYS_mlock2, "lock the program's memory");
                     let result = process.call(call, [start.0, end - start, how, 0, 0, 0]);
-                    // What cannot be filled is locked nevertheless.
+                    // Memory that cannot be filled is locked nevertheless.
                     if matches!(result, Err(PtraceError::Ended(_))) {
                         break;
                     }

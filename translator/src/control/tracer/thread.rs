@@ -1,4 +1,4 @@
-//! Moves a thread into the cache and out of it.
+//! Moves single threads into the cache and out of it, and stores the state of each thread.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -19,49 +19,52 @@ use crate::monitor::Finished;
 /// Most bytes of the instruction of a system call.
 pub(super) const MAX_CALL_BYTES: u64 = 15;
 
-/// Instructions that raise a signal behind themselves, and do nothing else: `int3`, `int 3`,
+/// Instructions whose only effect is a signal, raised after the instruction: `int3`, `int 3`,
 /// `int1`.
 const TRAPS: [&[u8]; 3] = [&[0xcc], &[0xcd, 3], &[0xf1]];
 const LONGEST_TRAP: usize = 2;
 
-/// A thread of the process.
+/// State of a thread of the process.
 #[derive(Clone, Debug, Default)]
 pub struct Thread {
-    /// Number of its area; `None` if it is always native.
+    /// Number of the thread's area; `None` if the thread is always native.
     pub area: Option<usize>,
-    /// The ring's pointer while it is native.
+    /// The ring's pointer while the thread is native.
     pub pointer: u64,
-    /// Whether it is native: executes original code.
+    /// Whether the thread is native, that is, executes original code.
     pub is_native: bool,
-    /// What the system call needs that it makes natively; `None` outside.
+    /// What the thread's native system call needs; `None` outside of such a call.
     pub call: Option<Need>,
-    /// When that was made, in ticks of the time stamp counter.
+    /// Time at which that call began, in ticks of the time stamp counter.
     pub called_at: u64,
-    /// When it paused, in ticks of the time stamp counter, while it is native.
+    /// Time at which the thread became native, in ticks of the time stamp counter.
     pub paused_at: u64,
-    /// Whether it was stopped to be made native, and is about to make a system call.
+    /// While the thread is being stopped for a request of the translator: whether it is about to
+    /// make a system call.
     pub request: Option<bool>,
-    /// Its processor time when it was added, and when it became native in code that is not
-    /// translated, with the address of that code.
+    /// Processor time of the thread when it was added, in nanoseconds.
     pub processor_ns: u64,
+    /// Address of code that is not translated at which the thread became native, and the thread's
+    /// processor time then.
     pub native_since: Option<(RunAddr, u64)>,
-    /// Whether it had executed such code before that.
+    /// The value of `has_run_natively` before the thread became native at that address.
     pub had_run_natively: bool,
-    /// Whether it has executed code that is not translated since it was in the cache.
+    /// Whether the thread has executed code that is not translated since it was last in the cache.
     pub has_run_natively: bool,
     /// Address of the system call at the end of the last block, if the thread became native only
-    /// for that.
+    /// for this call.
     pub only_call: Option<u64>,
-    /// The base of `fs` that is noted in its ring.
+    /// The base of `fs` that the thread's ring states.
     pub fs_base: Option<u64>,
-    /// When it was stopped last before the delivery of a signal.
+    /// Time of the thread's last stop before the delivery of a signal.
     pub signal_at: Option<Instant>,
-    /// Whether it was moved to the abort handler of a restartable sequence, from which it runs
-    /// natively.
+    /// Whether the thread was moved to the abort handler of a restartable sequence. It runs
+    /// natively from there.
     pub has_aborted: bool,
-    /// Whether it was taken out of a group-stop for some steps, and has to stop again.
+    /// Whether the thread was taken out of a group-stop for some steps, and must stop again.
     pub has_left_group_stop: bool,
-    /// Whether it makes the system call that returns from a signal handler.
+    /// Whether the thread makes the system call that returns from a signal handler
+    /// (rt_sigreturn(2)).
     pub is_returning: bool,
 }
 
@@ -74,8 +77,8 @@ pub(super) fn processor_time(pid: Pid, thread: Pid) -> u64 {
 }
 
 impl Tracer {
-    /// A thread of the process, with an area if there is a free one. `can_call`: whether it can map
-    /// an area.
+    /// Adds a thread of the process. It gets an area if there is a free one. `can_call`: whether
+    /// the thread can make system calls to map an area.
     pub fn add_thread(&mut self, thread: Pid, can_call: bool) {
         let number = self.shared.rings.free_area();
         let number = number.filter(|number| self.is_area_mapped(*number, thread, can_call));
@@ -98,7 +101,7 @@ impl Tracer {
         self.threads.insert(thread, added);
     }
 
-    /// Adds the processor time of a thread that is followed no longer.
+    /// Adds the processor time of a thread that is no longer followed.
     pub fn add_processor_time(&mut self, thread: Pid) {
         let now = processor_time(self.process.pid, thread);
         let Some(state) = self.threads.get_mut(&thread) else { return };
@@ -109,23 +112,23 @@ impl Tracer {
         }
     }
 
-    /// A thread has ended, or is native for good: its ring is read to the end. `pointer`: the
-    /// ring's pointer, if known.
+    /// Tells the monitor to read a thread's ring to its end, because the thread has ended or stays
+    /// native. `pointer`: the ring's pointer, if known.
     pub fn finish_ring(&mut self, thread: Pid, pointer: Option<u64>) {
         let Some(state) = self.threads.get_mut(&thread) else { return };
         if let Some(number) = state.area.take() {
             let area = self.shared.rings.areas.area(number);
             let at = if state.is_native { state.paused_at } else { area.paused_at(clock::tsc()) };
             let ticks = area.ticks_until(at);
-            // The monitor ends only after this sender is dropped.
+            // The monitor ends only after this sender is dropped, so sending succeeds.
             let _ = self.finished.send(Finished { area: number, pointer, ticks });
             self.shared.rings.wake_monitor();
         }
     }
 
-    /// Takes the request for which a thread was interrupted: the number of its area, and whether it
-    /// is about to make a system call. If the thread is not made native now, the translator sees
-    /// its request again.
+    /// Removes the request for which a thread was interrupted. Returns the number of the thread's
+    /// area, and whether the thread is about to make a system call. If the thread is not made
+    /// native now, the translator sees its request again.
     pub fn take_request(&mut self, thread: Pid) -> Option<(usize, bool)> {
         let state = self.threads.get_mut(&thread)?;
         let (area, is_call) = (state.area?, state.request.take()?);
@@ -133,9 +136,9 @@ impl Tracer {
         Some((area, is_call))
     }
 
-    /// Moves a stopped native thread into the cache, if its next instruction is translated;
-    /// otherwise it stays native. The next block is noted as a start, unless the thread has made
-    /// nothing but the last block's system call.
+    /// Moves a stopped native thread into the cache, if its next instruction can be translated;
+    /// otherwise the thread stays native. The next block is noted as a start, unless the thread has
+    /// executed nothing but the system call of the last block.
     pub fn enter(&mut self, thread: Pid) -> Result<(), ControlError> {
         let registers = self.process.thread_at_event(thread).registers()?;
         let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
@@ -144,7 +147,7 @@ impl Tracer {
             .only_call
             .take()
             .is_some_and(|call| (1..=MAX_CALL_BYTES).contains(&registers.rip.wrapping_sub(call)));
-        // Otherwise it could come to the sequence through the cache again and again.
+        // Otherwise the thread could come to the sequence through the cache again and again.
         if std::mem::take(&mut state.has_aborted) {
             state.has_run_natively = true;
             return Ok(());
@@ -205,9 +208,9 @@ impl Tracer {
         Ok(())
     }
 
-    /// Lets a thread continue: in the cache, or natively until its next system call. A stop that
-    /// was requested before is requested again, because another stop has cancelled it (Linux,
-    /// `ptrace_stop`).
+    /// Lets a thread continue, either in the cache, or natively until its next system call. If a
+    /// stop of the thread is still requested, it is requested again, because the current stop has
+    /// cancelled the request (Linux, `ptrace_stop`).
     pub fn continue_thread(
         &self,
         thread: Pid,
@@ -225,8 +228,8 @@ impl Tracer {
         Ok(())
     }
 
-    /// Makes a thread in the cache native, only to make the system call at the end of its block,
-    /// which is at `call`.
+    /// Makes a thread in the cache native, only for the system call at the end of its block.
+    /// `call`: address of the system call.
     pub fn become_native_for_call(
         &mut self,
         thread: Pid,
@@ -241,8 +244,9 @@ impl Tracer {
         Ok(())
     }
 
-    /// Where a thread that is stopped before the delivery of a signal became native, if it is still
-    /// at that instruction or has only executed a trap there: it has accessed nothing natively.
+    /// The address at which a thread became native that is stopped before the delivery of a signal.
+    /// `None` if the thread has executed more than a trap there: otherwise it has accessed nothing
+    /// natively.
     pub fn raised_at(&self, thread: Pid) -> Result<Option<RunAddr>, ControlError> {
         let native_since = self.threads.get(&thread).and_then(|state| state.native_since);
         let Some((at, _)) = native_since else { return Ok(None) };
@@ -258,8 +262,8 @@ impl Tracer {
         Ok((is_read && TRAPS.contains(&&*bytes)).then_some(at))
     }
 
-    /// A thread leaves the instruction at which it became native by a signal, without having
-    /// executed anything there.
+    /// Undoes the count of a thread that became native at `at`: a signal moves it away before it
+    /// has executed anything there.
     pub fn discount_raised(&mut self, thread: Pid, at: Option<RunAddr>) {
         let Some((state, at)) = self.threads.get_mut(&thread).zip(at) else { return };
         state.native_since = None;
@@ -267,9 +271,9 @@ impl Tracer {
         self.shared.translation().discount_native(at);
     }
 
-    /// Moves a thread that has left the cache within a restartable sequence to the abort handler:
-    /// the kernel has seen it outside of the sequence, and does not abort it. Returns whether it
-    /// was moved.
+    /// Moves a thread that has left the cache within a restartable sequence to the sequence's abort
+    /// handler. The kernel does not do that, because it has seen the thread outside of the
+    /// sequence. Returns whether the thread was moved.
     fn abort_sequence_at(&self, thread: Pid, address: RunAddr) -> Result<bool, ControlError> {
         let abort = self.shared.translation().abort_of(address);
         match abort.zip(sequence_area(thread)) {
@@ -278,8 +282,8 @@ impl Tracer {
         }
     }
 
-    /// Records that a thread in the cache becomes native with these original registers, which are
-    /// set.
+    /// Makes a thread in the cache native: sets its original registers, and updates its state.
+    /// `now`: its registers in the cache.
     pub fn become_native(
         &mut self,
         thread: Pid,
@@ -298,7 +302,7 @@ impl Tracer {
         state.request = None;
         state.only_call = None;
         if let Some(number) = state.area {
-            // The translator answers only while it has the cache.
+            // The translator answers only while it holds this lock.
             let _translation = self.shared.translation();
             let area = self.shared.rings.areas.area(number);
             state.paused_at = area.paused_at(clock::tsc());
