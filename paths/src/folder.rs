@@ -1,4 +1,4 @@
-//! A folder that is opened once, and what is done with the names in it.
+//! Opens a folder once, and reads and changes the names in it through the descriptor.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,8 +19,8 @@ use crate::status::{check_one_name, check_own_file, check_owner, check_private, 
 /// Permissions of files for locks.
 const LOCK_MODE: u32 = 0o600;
 
-/// An open folder. It needs no permission but that of searching the folder, until its names are
-/// listed or changed.
+/// An open folder. The process needs only the permission to search the folder, until it lists or
+/// changes the folder's names.
 #[derive(Debug)]
 pub struct Folder {
     descriptor: OwnedFd,
@@ -33,38 +33,39 @@ impl AsFd for Folder {
 }
 
 impl Folder {
-    /// Opens a folder for reading what is in it. The path is the user's: its links are followed.
+    /// Opens a folder to read its content. The user gives the path, so all links in it are
+    /// followed.
     ///
     /// # Errors
-    /// It is no folder, or cannot be opened.
+    /// An error if the path is no folder, or the folder cannot be opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let descriptor = openat(CWD, path, IDENTIFY | OFlags::DIRECTORY, Mode::empty())?;
         Ok(Folder { descriptor })
     }
 
-    /// Opens a folder for changing what is in it: links are followed if they belong to root or to
+    /// Opens a folder to change its content. Links are followed only if they belong to root or to
     /// the effective user.
     ///
     /// # Errors
-    /// It is no folder, cannot be opened, or a link belongs to a user who is neither root nor the
-    /// effective user.
+    /// An error if the path is no folder, the folder cannot be opened, or a link belongs to a user
+    /// who is neither root nor the effective user.
     pub fn open_to_change(path: &Path) -> io::Result<Self> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         Ok(Folder { descriptor: resolve::folder(path)? })
     }
 
-    /// As [`Folder::open_to_change`]. The folder and those around it are created if they do not
-    /// exist.
+    /// Opens a folder as [`Folder::open_to_change`] does. If the folder, or a folder around it,
+    /// does not exist, it is created with mode `mode`.
     ///
     /// # Errors
-    /// As there, or a folder cannot be created.
+    /// The errors of [`Folder::open_to_change`], or a folder cannot be created.
     pub fn create_to_change(path: &Path, mode: u32) -> io::Result<Self> {
         match Folder::open_to_change(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             opened => return opened,
         }
-        // Without a `/` at the end, so that it ends in a name.
+        // Without a `/` at its end, the path ends in a name.
         let path: &Path = &path.components().collect::<PathBuf>();
         if let Some(around) = path.parent().filter(|around| !around.as_os_str().is_empty()) {
             drop(Folder::create_to_change(around, mode)?);
@@ -75,7 +76,7 @@ impl Folder {
         around.folder(Path::new(&name))
     }
 
-    /// A folder that is open.
+    /// Takes over the descriptor of an open folder.
     pub(crate) fn from_descriptor(descriptor: OwnedFd) -> Self {
         Folder { descriptor }
     }
@@ -83,64 +84,68 @@ impl Folder {
     /// Status of the folder.
     ///
     /// # Errors
-    /// The file system does not answer.
+    /// An error if the file system does not answer.
     pub fn status(&self) -> io::Result<Stat> {
         Ok(fstat(&self.descriptor)?)
     }
 
-    /// Opens a folder at a path of names below this one. No link is followed.
+    /// Opens a folder below this one. The path consists of names, and no link is followed.
     ///
     /// # Errors
-    /// There is none, a link is in the path, or it may not be searched.
+    /// An error if there is no such folder, a link is in the path, or the folder may not be
+    /// searched.
     pub fn folder(&self, path: &Path) -> io::Result<Folder> {
         let found = identify(self.as_fd(), path)?;
         let descriptor = openat(&found, ".", IDENTIFY | OFlags::DIRECTORY, Mode::empty())?;
         Ok(Folder { descriptor })
     }
 
-    /// As [`Folder::folder`], if the folder belongs to the effective user.
+    /// Opens a folder as [`Folder::folder`] does, if it belongs to the effective user.
     ///
     /// # Errors
-    /// As there, and if it belongs to another user.
+    /// The errors of [`Folder::folder`], or the folder belongs to another user.
     pub fn own_folder(&self, path: &Path) -> io::Result<Folder> {
         let folder = self.folder(path)?;
         check_owner(&folder.status()?)?;
         Ok(folder)
     }
 
-    /// As [`Folder::own_folder`], if nobody else can write to it.
+    /// Opens a folder as [`Folder::own_folder`] does, if no other user can write to it.
     ///
     /// # Errors
-    /// As there, and if other users can write to the folder.
+    /// The errors of [`Folder::own_folder`], or other users can write to the folder.
     pub fn private_folder(&self, path: &Path) -> io::Result<Folder> {
         let folder = self.folder(path)?;
         check_private(&folder.status()?)?;
         Ok(folder)
     }
 
-    /// Opens a regular file at a path of names below this folder for reading. No link is followed.
+    /// Opens a regular file below this folder for reading. The path consists of names, and no link
+    /// is followed.
     ///
     /// # Errors
-    /// There is none, a link is in the path, it is no regular file, or it may not be read.
+    /// An error if there is no such file, a link is in the path, the file is not regular, or it may
+    /// not be read.
     pub fn file(&self, path: &Path) -> io::Result<File> {
         regular(identify(self.as_fd(), path)?.as_fd(), OFlags::RDONLY)
     }
 
-    /// As [`Folder::file`], if the file is the effective user's alone.
+    /// Opens a file as [`Folder::file`] does, with access `access`, if only the effective user can
+    /// write to it.
     ///
     /// # Errors
-    /// As there, and if the file belongs to another user, others can write to it, or it has another
-    /// name.
+    /// The errors of [`Folder::file`], or the file belongs to another user, other users can write
+    /// to it, or it has another name.
     pub fn own_file(&self, name: &OsStr, access: OFlags) -> io::Result<File> {
         let found = identify(self.as_fd(), Path::new(name))?;
         check_own_file(&fstat(&found)?)?;
         regular(found.as_fd(), access)
     }
 
-    /// Creates a file under a name that no file had.
+    /// Creates a file under a name that does not exist yet.
     ///
     /// # Errors
-    /// `AlreadyExists` if the name is taken, also by a link; or the file cannot be created.
+    /// `AlreadyExists` if the name exists, even if it is a link; or the error of creating the file.
     pub fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         check_name(name)?;
         let flags = OFlags::RDWR
@@ -152,12 +157,12 @@ impl Folder {
         Ok(openat(self, name, flags, Mode::from_raw_mode(mode))?.into())
     }
 
-    /// Opens a file for locks, which is created if need be. Nobody else can open it, because
-    /// everybody who has a file open can lock it.
+    /// Opens a file that is used for locks, and creates it if it does not exist. Other users cannot
+    /// open it, because everybody who can open a file can lock it.
     ///
     /// # Errors
-    /// It belongs to another user, is no regular file, has another name, or cannot be opened or
-    /// created.
+    /// An error if the file belongs to another user, is not regular, has another name, or cannot be
+    /// opened or created.
     pub fn lock_file(&self, name: &OsStr) -> io::Result<File> {
         loop {
             match identify(self.as_fd(), Path::new(name)) {
@@ -171,10 +176,10 @@ impl Folder {
         }
     }
 
-    /// Creates a folder. Returns whether it did not exist.
+    /// Creates a folder. Returns `false` if the name already exists.
     ///
     /// # Errors
-    /// It cannot be created.
+    /// An error if the folder cannot be created.
     pub fn create_folder(&self, name: &OsStr, mode: u32) -> io::Result<bool> {
         check_name(name)?;
         match mkdirat(self, name, Mode::from_raw_mode(mode)) {
@@ -184,10 +189,11 @@ impl Folder {
         }
     }
 
-    /// Status of the file that has a name, of a link itself; `None` if no file has it.
+    /// Status of the file with a name, or of the link itself if it is a link; `None` if the name
+    /// does not exist.
     ///
     /// # Errors
-    /// The name cannot be looked up.
+    /// An error if the name cannot be looked up.
     pub fn status_of(&self, name: &OsStr) -> io::Result<Option<Stat>> {
         check_name(name)?;
         match statat(self, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -200,7 +206,7 @@ impl Folder {
     /// The names in the folder, sorted.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// An error if the folder cannot be read.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::new(self.readable()?)? {
@@ -213,20 +219,21 @@ impl Folder {
         Ok(names)
     }
 
-    /// Renames a file of this folder to a name in another one, which it replaces.
+    /// Renames a file of this folder to a name in another folder. If that name exists, its file is
+    /// replaced.
     ///
     /// # Errors
-    /// It cannot be renamed.
+    /// An error if the file cannot be renamed.
     pub fn rename(&self, from: &OsStr, folder: &Folder, to: &OsStr) -> io::Result<()> {
         check_name(from)?;
         check_name(to)?;
         Ok(renameat(self, from, folder, to)?)
     }
 
-    /// Removes a file's name.
+    /// Removes the name of a file.
     ///
     /// # Errors
-    /// It cannot be removed, or is a folder.
+    /// An error if the name cannot be removed, or belongs to a folder.
     pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         check_name(name)?;
         Ok(unlinkat(self, name, AtFlags::empty())?)
@@ -235,24 +242,25 @@ impl Folder {
     /// Removes an empty folder.
     ///
     /// # Errors
-    /// It cannot be removed, or is not empty.
+    /// An error if the folder cannot be removed, or is not empty.
     pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
         check_name(name)?;
         Ok(unlinkat(self, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Makes the names in the folder durable.
+    /// Makes changes of the names in the folder durable (fsync(2)).
     ///
     /// # Errors
-    /// The file system reports an error.
+    /// The error of the file system.
     pub fn sync(&self) -> io::Result<()> {
         self.readable()?.sync_all()
     }
 
-    /// Takes from others the permission to write to this folder, which must be own.
+    /// Removes the permission of other users to write to this folder, which must belong to the
+    /// effective user.
     ///
     /// # Errors
-    /// It belongs to another user, or its mode cannot be changed.
+    /// An error if the folder belongs to another user, or its mode cannot be changed.
     pub fn make_private(&self) -> io::Result<()> {
         let status = self.status()?;
         check_owner(&status)?;
@@ -263,18 +271,18 @@ impl Folder {
         check_private(&self.status()?)
     }
 
-    /// A descriptor by which the folder can be listed, and its names be made durable.
+    /// Opens the folder again, with a descriptor by which its names can be listed and made durable.
     ///
     /// # Errors
-    /// It may not be read.
+    /// An error if the folder may not be read.
     pub fn readable(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(openat(self, ".", flags, Mode::empty())?.into())
     }
 }
 
-/// Opens a file for locks that exists, and takes from others the permission to open it, which older
-/// versions gave.
+/// Opens an existing file for locks. If other users may open it, as older versions allowed, this
+/// permission is removed.
 fn own_lock(found: BorrowedFd<'_>) -> io::Result<File> {
     let status = fstat(found)?;
     check_regular(&status)?;

@@ -3,20 +3,21 @@
 //!
 //! ```text
 //! path of the user  -> resolve  each component; links of other users are refused -> Folder, name
-//!                   -> output   the same                                         -> a new file, or an existing one
-//!                   -> staged   the same, under a temporary name until it is whole
+//!                   -> output   links as above                                   -> a new file, or an existing one
+//!                   -> staged   links as above; a temporary name until complete  -> the complete file
 //! path below it     -> Folder   one descriptor; no links, no `..`                -> File, Folder
 //! file that is open -> status   type, owner, mode, number of names               -> accepted, or the reason why not
-//! process           -> rights   its user and groups                              -> what is done for it is done with them
+//! process           -> rights   its user and groups                              -> operations with these rights
 //! ```
 //!
-//! A [`Folder`] is a descriptor, so what its path leads to later does not matter. All operations
-//! below it take names, or paths of names, and follow no symbolic link. A file is opened only after
-//! it is known to be a regular one: a FIFO would block, and opening a device may have an effect.
+//! A [`Folder`] is a descriptor, so it does not matter if its path leads elsewhere later. All
+//! operations below it take names, or paths of names, and follow no symbolic link. A file is opened
+//! only after it is known to be regular: opening a FIFO would block, and opening a device may have
+//! an effect.
 //!
-//! Invariant: nothing that another user could have put at a path makes the caller write, remove, or
-//! wait elsewhere. *Own* means: of the effective user of this process. Root is no exception: what
-//! belongs to another user is not root's own.
+//! Invariant: nothing that another user can put at a path makes the caller write, remove, or wait
+//! elsewhere. *Own* means: belonging to the effective user of this process. Root is no exception: a
+//! file of another user is not root's own file.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

@@ -1,8 +1,8 @@
 //! Opens paths below a descriptor without following links.
 //!
-//! `openat2` resolves the whole path. Where a kernel or a seccomp filter of a container does not
-//! have it, the components are opened one by one, each without following a link, which gives the
-//! same descriptor or an error.
+//! `openat2` resolves the whole path. If a kernel, or the seccomp filter of a container, does not
+//! support it, the components are opened one by one, each without following a link. This gives the
+//! same descriptor, or an error.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -18,12 +18,12 @@ use crate::status::{check_regular, link};
 
 /// Flags of a descriptor that only identifies a file.
 pub const IDENTIFY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
-/// Below the descriptor, no links.
+/// Resolution below the descriptor and without links.
 const BELOW: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
 
-/// Identifies the file or folder at a path of names below a folder. A link is an error, at the end
-/// too.
+/// Returns a descriptor of the file or folder at a path of names below a folder. A link in the path
+/// is an error, even at its end.
 pub fn identify(folder: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     check_names(path)?;
     match openat2(folder, path, IDENTIFY, Mode::empty(), BELOW) {
@@ -33,7 +33,7 @@ pub fn identify(folder: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// As [`identify`], component by component.
+/// Does the same as [`identify`], but component by component.
 fn walk(folder: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let mut at: Option<OwnedFd> = None;
     for component in path.components() {
@@ -53,13 +53,14 @@ pub fn is_link(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(FileType::from_raw_mode(fstat(descriptor)?.st_mode) == FileType::Symlink)
 }
 
-/// Opens the regular file that a descriptor identifies.
+/// Opens the regular file that a descriptor identifies. The type of the file is checked before it
+/// is opened.
 pub fn regular(descriptor: BorrowedFd<'_>, access: OFlags) -> io::Result<File> {
     check_regular(&fstat(descriptor)?)?;
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match open(path, flags, Mode::empty()) {
-        // The file is there: it is identified.
+        // The file exists, because the descriptor identifies it. So /proc is missing.
         Err(Errno::NOENT) => {
             Err(io::Error::other("cannot be opened without /proc, which is not mounted"))
         }
@@ -67,15 +68,15 @@ pub fn regular(descriptor: BorrowedFd<'_>, access: OFlags) -> io::Result<File> {
     }
 }
 
-/// Opens an open regular file once more for reading, with a position of its own.
+/// Opens an open regular file again for reading, with its own file position.
 ///
 /// # Errors
-/// It may not be read.
+/// An error if the file may not be read.
 pub fn reopen(file: &File) -> io::Result<File> {
     regular(file.as_fd(), OFlags::RDONLY)
 }
 
-/// Accepts paths of names alone: not empty, not absolute, without `.` and `..`.
+/// Accepts paths that consist only of names: not empty, not absolute, without `.` and `..`.
 fn check_names(path: &Path) -> io::Result<()> {
     let mut components = path.components();
     let is_of_names = components.clone().next().is_some()

@@ -1,4 +1,4 @@
-//! Creates the files that a user names as outputs.
+//! Creates the output files that a user names.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,21 +12,22 @@ use crate::folder::Folder;
 use crate::resolve::{Last, last};
 use crate::status::{effective_user, refused};
 
-/// Creates a file that does not exist. Links in its path are followed if they belong to root or to
-/// the effective user.
+/// Creates a file that does not exist yet. Links in its path are followed if they belong to root or
+/// to the effective user.
 ///
 /// # Errors
-/// `AlreadyExists` if the name is taken, also by a link; or the file cannot be created.
+/// `AlreadyExists` if the name exists, even if it is a link; or the error of creating the file.
 pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     let (folder, name) = divided(path)?;
     Folder::open_to_change(folder)?.create_file(name, mode)
 }
 
-/// Creates a file, or opens and empties what is there, also through links of root and of the
-/// effective user. What is there may be a device or FIFO of these.
+/// Creates a file, or opens and empties an existing one. Links are followed if they belong to root
+/// or to the effective user. The existing file may be a device, or a FIFO of root or of the
+/// effective user.
 ///
 /// # Errors
-/// It cannot be opened or created, or a link or FIFO belongs to another user.
+/// An error if the file cannot be opened or created, or if a link or FIFO belongs to another user.
 pub fn create_or_replace(path: &Path, mode: u32) -> io::Result<File> {
     divided(path)?;
     let Last { folder, name, is_open_file } = last(path)?;
@@ -50,7 +51,7 @@ fn is_foreign_fifo(status: &Stat) -> bool {
     is_waiting && status.st_uid != 0 && status.st_uid != effective_user()
 }
 
-/// The folder and the name of a path.
+/// Divides a path into the path of the folder and the name. A path that ends in `/` is an error.
 pub(crate) fn divided(path: &Path) -> io::Result<(&Path, &OsStr)> {
     let name = path.file_name().filter(|_| !path.as_os_str().as_bytes().ends_with(b"/"));
     let name = name.ok_or(io::ErrorKind::IsADirectory)?;

@@ -1,8 +1,9 @@
-//! Resolves a path that the user gives, and refuses what another user has put into it.
+//! Resolves a path that the user gives, and refuses links that another user has put into it.
 //!
-//! A user may name a path through links, such as `/data -> /mnt/disk`. A link leads where its owner
-//! wants: links of root and of the effective user are followed, those of others are refused.
-//! Without them, a path leads only through folders to what was created there.
+//! A user may name a path with links, such as `/data -> /mnt/disk`. The owner of a link decides
+//! where it leads. So links of root and of the effective user are followed, and links of other
+//! users are refused. Without links, a path only leads through folders to files that were created
+//! there.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,24 +20,24 @@ use rustix::io::Errno;
 use crate::open::{IDENTIFY, check_name, is_link, regular};
 use crate::status::{effective_user, refused};
 
-/// Most links of a path, as in the kernel.
+/// Most links that are followed in a path; the kernel has the same limit.
 const MOST_LINKS: usize = 40;
 
-/// The last name of a path, in its folder.
+/// The last name of a path, with the folder that contains it.
 #[derive(Debug)]
 pub(crate) struct Last {
     pub folder: OwnedFd,
     pub name: OsString,
-    /// Whether it is a link of /proc to an open file, which the kernel follows.
+    /// Whether the name is a link in /proc to an open file, which the kernel follows.
     pub is_open_file: bool,
 }
 
-/// The folder of a path, and the last name in it, which may not exist: links that it names are
-/// followed too.
+/// Resolves a path up to its last name, which may not exist. If the last name is a link, the link
+/// is followed too.
 ///
 /// # Errors
-/// A folder cannot be opened, a link belongs to a user who is neither root nor the effective user,
-/// or the path can only name a folder.
+/// An error if a folder cannot be opened, a link belongs to a user who is neither root nor the
+/// effective user, or the path can only name a folder.
 pub(crate) fn last(path: &Path) -> io::Result<Last> {
     let mut walk = Walk::new(path)?;
     let (name, is_open_file) = loop {
@@ -62,16 +63,16 @@ pub(crate) fn last(path: &Path) -> io::Result<Last> {
     Ok(Last { folder: walk.at, name, is_open_file })
 }
 
-/// Opens a regular file of the user for reading, also through links of any user: nothing is
-/// written. What is no regular file is refused before it is opened.
+/// Opens a regular file of the user for reading. Links of all users are followed, because nothing
+/// is written. A file that is not regular is refused before it is opened.
 ///
 /// # Errors
-/// There is none, or it may not be read.
+/// An error if there is no such file, or it may not be read.
 pub fn open_file(path: &Path) -> io::Result<File> {
     regular(openat(CWD, path, IDENTIFY, Mode::empty())?.as_fd(), OFlags::RDONLY)
 }
 
-/// Opens a folder of a path, with the same rule for links.
+/// Opens the folder at a path. Links are followed if they belong to root or to the effective user.
 pub(crate) fn folder(path: &Path) -> io::Result<OwnedFd> {
     let mut walk = Walk::new(path)?;
     while let Some(name) = walk.rest.pop() {
@@ -80,10 +81,10 @@ pub(crate) fn folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(walk.at)
 }
 
-/// A folder on the way, and what follows.
+/// State of resolving a path: the current folder, and the names that follow.
 struct Walk {
     at: OwnedFd,
-    /// Names that follow, the next one last. The name `/` is the root.
+    /// Names that follow, in reverse order. The name `/` is the root.
     rest: Vec<OsString>,
     links: usize,
 }
@@ -113,7 +114,7 @@ impl Walk {
     /// Enters a folder, or follows a link to it.
     fn step(&mut self, name: &OsStr) -> io::Result<()> {
         let flags = IDENTIFY | OFlags::DIRECTORY;
-        // The end makes the kernel mount what is mounted when it is used.
+        // With a `.` after the name, the kernel mounts file systems that are mounted on demand.
         let inside = Path::new(name).join(".");
         match openat2(&self.at, inside, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
             Ok(next) => {
@@ -131,15 +132,15 @@ impl Walk {
         Ok(())
     }
 
-    /// Replaces a link by what it names.
+    /// Replaces a link by the path that it contains.
     fn follow(&mut self, name: &OsStr, link: BorrowedFd<'_>) -> io::Result<()> {
         check_link(name, link)?;
         self.links += 1;
         if self.links > MOST_LINKS {
             return Err(Errno::LOOP.into());
         }
-        // The text of a link in /proc, such as that of a process's root, does not lead where the
-        // link leads.
+        // A link in /proc, such as the one to the root of a process, does not lead to the path in
+        // its text.
         if is_of_proc(link)? {
             let flags = IDENTIFY | OFlags::DIRECTORY;
             self.at = openat(&self.at, name, flags, Mode::empty())?;
@@ -151,7 +152,7 @@ impl Walk {
     }
 }
 
-/// Accepts a link of root or of the effective user.
+/// Accepts a link that belongs to root or to the effective user.
 fn check_link(name: &OsStr, link: BorrowedFd<'_>) -> io::Result<()> {
     match fstat(link)?.st_uid {
         0 => Ok(()),
@@ -164,7 +165,7 @@ fn check_link(name: &OsStr, link: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Whether a link is one of /proc.
+/// Whether a link is in /proc.
 fn is_of_proc(link: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(fstatfs(link)?.f_type == PROC_SUPER_MAGIC)
 }

@@ -1,9 +1,9 @@
-//! Acts with the rights that another process has on files.
+//! Acts with the rights of another process on files.
 //!
-//! A process can have any folder at a path, by mounting it there in a namespace of its own,
-//! although it may not write to that folder. What is done for a process in folders that it chooses
-//! is done with its rights: a thread of its own takes the user, the groups and no capability, and
-//! ends.
+//! A process can make any folder appear at a path, by mounting it there in its own namespace, even
+//! a folder to which the process may not write. So operations in folders that a process chooses are
+//! done with the rights of that process. A separate thread takes the user and the groups of the
+//! process, gives up all capabilities, acts, and ends.
 
 use std::io;
 
@@ -24,7 +24,7 @@ impl FileRights {
     /// The rights of a process (`/proc/PID/status`, proc(5)), without its capabilities.
     ///
     /// # Errors
-    /// The process has ended.
+    /// An error if the process has ended.
     pub fn of_process(pid: i32) -> io::Result<Self> {
         FileRights::read(&format!("/proc/{pid}/status"))
     }
@@ -35,7 +35,7 @@ impl FileRights {
             let numbers = text.lines().find_map(|line| line.strip_prefix(name))?;
             numbers.split_whitespace().map(|number| number.parse().ok()).collect()
         };
-        // Real, effective, saved and file-system ID.
+        // The four numbers are the real, effective, saved and file-system ID.
         let of_files = |name| numbers(name)?.get(3).copied();
         let rights = || {
             let groups = numbers("Groups:")?.into_iter().map(Gid::from_raw).collect();
@@ -46,15 +46,15 @@ impl FileRights {
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, format!("{path}: no user")))
     }
 
-    /// The user.
+    /// Number of the file-system user.
     pub fn user(&self) -> u32 {
         self.user.as_raw()
     }
 
-    /// Does something with these rights. A process without capabilities acts with its own.
+    /// Calls `act` with these rights. A process without capabilities calls it with its own rights.
     ///
     /// # Errors
-    /// That of what is done; or this process may not take the rights.
+    /// The error of `act`; or an error if this process may not take the rights.
     pub fn act<T: Send>(&self, act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         if capabilities(None)?.effective.is_empty() {
             return act();
@@ -68,10 +68,10 @@ impl FileRights {
         })
     }
 
-    /// Takes the rights for the calling thread alone, and gives up its capabilities.
+    /// Takes the rights for the calling thread only, and gives up its capabilities.
     fn take(&self) -> io::Result<()> {
         let own = FileRights::read("/proc/thread-self/status")?;
-        // Where nothing differs, nothing need be allowed.
+        // If the groups are equal, no permission to set them is needed.
         if self.groups != own.groups {
             set_thread_groups(&self.groups)?;
         }
@@ -81,7 +81,8 @@ impl FileRights {
         let none = CapabilitySet::empty();
         let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
         set_capabilities(None, sets)?;
-        // The calls report the ID that was in effect before, and no error.
+        // Each call returns the previous ID, and no error. So the second calls show whether the
+        // first ones succeeded.
         let is_taken = nix::unistd::setfsgid(group) == group && nix::unistd::setfsuid(user) == user;
         if is_taken { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
     }

@@ -1,8 +1,9 @@
-//! Creates outputs that get their name when they are whole.
+//! Creates outputs that get their names only when they are complete.
 //!
-//! The file is written under a hidden name in the folder of its own, so that renaming it is one
-//! step. What is no regular file (a pipe, a device, an open file below `/proc`), and files that
-//! belong to other users or are in a folder that must not change, are written in place.
+//! The file is written under a hidden name in the folder of its final name, so that one step
+//! renames it. Some outputs are written in place: outputs that are not regular files (a pipe, a
+//! device, an open file below `/proc`), files of other users, and files in a folder that refuses
+//! new files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,10 +20,10 @@ use crate::status::effective_user;
 
 /// Most temporary names that are tried.
 const MOST_NAMES: u32 = 1000;
-/// Bits of a mode that a file that replaces another one takes over.
+/// Bits of the mode that a file takes over from the file that it replaces.
 const PERMISSIONS: u32 = 0o777;
 
-/// An output under its temporary name. If it is dropped before it is published, it is removed.
+/// An output under its temporary name. It is removed if it is dropped before it is published.
 #[derive(Debug)]
 pub struct StagedFile {
     folder: Folder,
@@ -33,12 +34,13 @@ pub struct StagedFile {
 }
 
 impl StagedFile {
-    /// Creates a file that does not exist, or, if it `replaces`, one that may exist. Links in its
-    /// path are followed as by [`crate::create`] and [`create_or_replace`]. Without a
-    /// [`StagedFile`] the file is written in place.
+    /// Creates a file that does not exist yet, or, with `replaces`, a file that may exist. Links in
+    /// the path are followed as [`crate::create`] and [`create_or_replace`] do. If no
+    /// [`StagedFile`] is returned, the file is written in place.
     ///
     /// # Errors
-    /// `AlreadyExists` if the name is taken and it does not replace; or the file cannot be created.
+    /// `AlreadyExists` if the name exists and `replaces` is not set; or the error of creating the
+    /// file.
     pub fn create(
         path: &Path,
         mode: u32,
@@ -70,26 +72,27 @@ impl StagedFile {
         };
         let staged = StagedFile { folder, temporary, name, replaces, is_published: false };
         if let Some(status) = status {
-            // A file that only its owner may read stays one.
+            // A file that only its owner may read stays such a file.
             fchmod(&file, Mode::from_raw_mode(status.st_mode & PERMISSIONS))?;
         }
         Ok((Some(staged), file))
     }
 
-    /// Gives the file its name.
+    /// Gives the file its final name.
     ///
     /// # Errors
-    /// It cannot be renamed, or another file has got the name meanwhile and it does not replace.
+    /// An error if the file cannot be renamed, or if another file has got the name meanwhile and
+    /// `replaces` was not set.
     pub fn publish(self) -> io::Result<()> {
         let name = self.name.clone();
         self.rename(&name)
     }
 
-    /// Gives the file its name with `suffix` behind it, and returns that name: for a file that is
-    /// not whole.
+    /// Gives an incomplete file its final name with `suffix` after it, and returns that name.
     ///
     /// # Errors
-    /// It cannot be renamed, or another file has the name and it does not replace.
+    /// An error if the file cannot be renamed, or if another file has the name and `replaces` was
+    /// not set.
     pub fn publish_with_suffix(self, suffix: &str) -> io::Result<OsString> {
         let mut name = self.name.clone();
         name.push(suffix);
@@ -110,7 +113,7 @@ impl StagedFile {
     fn rename_to_free(&self, name: &OsStr) -> io::Result<()> {
         let (folder, flags) = (&self.folder, RenameFlags::NOREPLACE);
         match renameat_with(folder, &self.temporary, folder, name, flags) {
-            // A file system that cannot refuse. The name was free a moment ago.
+            // The file system does not support NOREPLACE. The name was free a moment ago.
             Err(Errno::INVAL | Errno::NOSYS) if self.folder.status_of(name)?.is_none() => {
                 self.folder.rename(&self.temporary, folder, name)
             }
@@ -144,7 +147,8 @@ fn is_own_regular(status: &Stat) -> bool {
         && status.st_uid == effective_user()
 }
 
-/// Whether a folder refuses new files, so that an existing one can only be written in place.
+/// Whether an error says that a folder refuses new files, so that an existing file can only be
+/// written in place.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }

@@ -1,4 +1,4 @@
-//! Decides by a file's status whether it may be used.
+//! Decides by the status of a file whether it may be used.
 
 use std::io::{self, ErrorKind};
 
@@ -14,7 +14,7 @@ pub fn is_regular(status: &Stat) -> bool {
     FileType::from_raw_mode(status.st_mode) == FileType::RegularFile
 }
 
-/// Accepts a file or folder of the effective user.
+/// Accepts a file or folder that belongs to the effective user.
 ///
 /// # Errors
 /// `PermissionDenied` if it belongs to another user.
@@ -27,10 +27,11 @@ pub fn check_owner(status: &Stat) -> io::Result<()> {
     }
 }
 
-/// Accepts a file or folder of the effective user, to which nobody else can write.
+/// Accepts a file or folder that belongs to the effective user, and to which no other user can
+/// write.
 ///
 /// # Errors
-/// `PermissionDenied` if it belongs to another user, or others can write to it.
+/// `PermissionDenied` if it belongs to another user, or other users can write to it.
 pub fn check_private(status: &Stat) -> io::Result<()> {
     check_owner(status)?;
     let mode = Mode::from_raw_mode(status.st_mode);
@@ -40,11 +41,11 @@ pub fn check_private(status: &Stat) -> io::Result<()> {
     Ok(())
 }
 
-/// Accepts a regular file of the effective user, to which nobody else can write and which has one
-/// name.
+/// Accepts a regular file that belongs to the effective user, to which no other user can write, and
+/// which has one name.
 ///
 /// # Errors
-/// `PermissionDenied` if it belongs to another user, others can write to it, or it has another
+/// `PermissionDenied` if it belongs to another user, other users can write to it, or it has another
 /// name; `InvalidInput` if it is not a regular file.
 pub fn check_own_file(status: &Stat) -> io::Result<()> {
     check_regular(status)?;
@@ -52,7 +53,7 @@ pub fn check_own_file(status: &Stat) -> io::Result<()> {
     check_one_name(status)
 }
 
-/// Accepts a file without further names.
+/// Accepts a file that has no further names (hard links).
 pub(crate) fn check_one_name(status: &Stat) -> io::Result<()> {
     match status.st_nlink {
         0 | 1 => Ok(()),
