@@ -1,15 +1,16 @@
-//! The monitor: reads block numbers from the rings of threads, in order, and counts them.
+//! Reads block numbers from the rings of threads, in order, and counts them.
 //!
-//! [`tally`] follows the numbers of each thread with the descriptions of blocks in [`code`]: most are counted by `table`,
-//! other successors of indirect blocks by [`indirect`], system calls by [`calls`]. `balance` checks
-//! the sums. [`hot`] decides which superblocks are built. If asked for, [`models`] and
-//! [`intervals`] follow each block. [`progress`] reports what was read up to a moment.
+//! [`tally`] follows the numbers of each thread with the descriptions of blocks in [`code`]. Most
+//! numbers are counted by `table`, unexpected successors of indirect blocks by [`indirect`], and
+//! system calls by [`calls`]. `balance` checks the sums. [`hot`] decides which superblocks are
+//! built. If requested, [`models`] and [`intervals`] follow each block. [`progress`] reports what
+//! was read so far.
 //!
-//! With records of accesses, [`accesses`] passes the words on instead.
+//! If accesses are recorded, [`accesses`] passes the words on instead.
 //!
-//! Invariant: numbers come from the program. Those that are neither a block's nor a note are
-//! counted as invalid. Memory is linear in the number of blocks, besides a limited number of edges
-//! and system calls.
+//! Invariant: numbers come from the program, and are not trusted. A number that belongs to neither
+//! a block nor a note is counted as invalid. Memory is linear in the number of blocks, except for a
+//! limited number of edges and system calls.
 
 pub mod accesses;
 mod balance;
@@ -36,99 +37,101 @@ use progress::Snapshots;
 use table::BATCH;
 use tally::{Recording, Stream, Tally};
 
-/// How often rings are checked before the monitor sleeps, and how long it sleeps.
+/// How often rings are checked before the monitor sleeps, and how long it sleeps at most.
 const SPINS: u32 = 200;
 const SLEEP: Duration = Duration::from_millis(5);
-/// Numbers after which superblocks are decided for the first time, and most numbers between
-/// decisions.
+/// Count of numbers after which it is first decided which superblocks are built, and most numbers
+/// between two decisions.
 const FIRST_DECISION: u64 = 1 << 18;
 const NEXT_DECISION: u64 = 1 << 23;
 
-/// A thread no longer uses its area.
+/// Message that a thread no longer uses its area.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
     /// Number of the area.
     pub area: usize,
     /// The ring's pointer; `None` if it is not known.
     pub pointer: Option<u64>,
-    /// Ticks of the time stamp counter in which the last chunk was filled, without pauses.
+    /// Ticks of the time stamp counter that the thread needed to fill the last chunk, without
+    /// pauses.
     pub ticks: u64,
 }
 
-/// What the monitor has read.
+/// Results of the monitor.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Counts of blocks, edges and system calls.
     pub counted: Counted,
-    /// What threads have lost.
+    /// Words that threads have lost.
     pub losses: Losses,
 }
 
-/// What threads have lost.
+/// Losses of threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Words that threads have dropped, as they report: block numbers, if they write nothing else.
+    /// Number of words that threads have dropped, as they report it. If threads write only block
+    /// numbers, these are block numbers.
     pub dropped: u64,
-    /// Threads whose last words are not known.
+    /// Number of threads whose last words are not known.
     pub cut_threads: u64,
 }
 
-/// What is done with the words of threads.
+/// Receives the words of threads.
 trait Consumer {
     /// Reads the words of a chunk, in order.
     fn read(&mut self, chunk: Chunk<'_>);
-    /// What follows in an area does not follow what was before: words were dropped, or the thread
-    /// has ended.
+    /// Called if the next words of an area do not directly follow its previous words, because words
+    /// were dropped or the thread has ended.
     fn end(&mut self, area: usize);
-    /// So many chunks of a ring were full at once.
+    /// Called with the number of chunks of a ring that were full at once.
     fn found(&mut self, _full_chunks: u64) {}
-    /// All full chunks were read.
+    /// Called after all full chunks were read.
     fn pause(&mut self) {}
 }
 
 /// A chunk that is read.
 struct Chunk<'r> {
-    /// Number of its area, and the thread's number in the system.
+    /// Number of the thread's area, and number of the thread in the system.
     number: usize,
     thread: i32,
     area: Area<'r>,
-    /// Its number in the ring, the bytes in it, the ticks in which it was filled.
+    /// Number of the chunk in the ring, bytes in it, and ticks in which it was filled.
     chunk: u64,
     length: u64,
     ticks: u64,
-    /// What was dropped right before it.
+    /// Words that the thread dropped directly before the chunk.
     lost: Option<Lost>,
 }
 
-/// What a thread has dropped between two chunks.
+/// Words that a thread has dropped between two chunks.
 #[derive(Clone, Copy, Debug)]
 struct Lost {
     words: u64,
-    /// The base of the segment `fs` after that, with records of accesses.
+    /// Base of the segment `fs` after the dropped words, if accesses are recorded.
     base: u64,
 }
 
-/// What a thread states about a chunk.
+/// Fields of a chunk that its thread has set.
 struct Filled {
-    /// Address behind its last word, if it is known.
+    /// Address after the last word of the chunk, if it is known.
     end: Option<u64>,
-    /// Ticks in which it was filled.
+    /// Ticks in which the chunk was filled.
     ticks: u64,
-    /// Words that were dropped before it, also before earlier chunks, and the base of `fs` after
-    /// the last ones.
+    /// Number of words that the thread has dropped so far, and the base of `fs` after the last of
+    /// them.
     dropped: u64,
     base: u64,
 }
 
-/// Counts blocks.
+/// Counts the blocks in the words of threads.
 struct Counting<'r> {
     blocks: &'r dyn Blocks,
     tally: Tally,
-    /// The numbers of each area.
+    /// The state of counting for each area.
     streams: [Stream; THREADS],
     bytes: Box<[u8; 4 * BATCH]>,
     snapshots: Option<Snapshots>,
-    /// After how many numbers superblocks are decided next.
+    /// Count of numbers after which superblocks are decided next.
     next_decision: u64,
 }
 
@@ -143,7 +146,7 @@ impl Consumer for Counting<'_> {
             self.tally.read(stream, bytes, self.blocks);
             from += bytes.len() as u64;
         }
-        // Its words are in the processor's cache now.
+        // The words of the chunk are in the processor's cache now.
         self.tally.add_time(ticks, length / 4, |place| {
             let mut word = [0; 4];
             area.copy_chunk(chunk, 4 * place, &mut word);
@@ -161,7 +164,8 @@ impl Consumer for Counting<'_> {
         }
     }
 
-    /// Decides about superblocks, if enough was read since the last time.
+    /// Decides about superblocks, if enough numbers were read since the last decision, and sends a
+    /// snapshot of the progress.
     fn pause(&mut self) {
         let numbers = self.tally.numbers;
         if numbers >= self.next_decision {
@@ -174,20 +178,20 @@ impl Consumer for Counting<'_> {
     }
 }
 
-/// Reads rings.
+/// Reads the rings of all threads and passes their chunks to a consumer.
 struct Reader<'r, C> {
     rings: &'r Rings,
     consumer: C,
-    /// The chunk of each area that is read next.
+    /// For each area: the chunk that is read next.
     next: [u64; THREADS],
-    /// Words that the thread of each area had dropped before the last chunk.
+    /// For each area: number of words that its thread had dropped before the last chunk.
     dropped: [u64; THREADS],
     losses: Losses,
 }
 
-/// Reads the rings until the sender of messages is dropped. `blocks`: describes blocks; all blocks
-/// are known to it before their numbers can be in a full chunk. `snapshots`: where progress is sent
-/// to.
+/// Reads and counts the words of all rings, until the sender of messages is dropped. `blocks`:
+/// describes blocks; it knows each block before the block's number can be in a full chunk.
+/// `snapshots`: sends the progress.
 pub fn watch(
     rings: &Rings,
     finished: &Receiver<Finished>,
@@ -213,7 +217,8 @@ impl<'r, C: Consumer> Reader<'r, C> {
         Reader { rings, consumer, next, dropped, losses }
     }
 
-    /// Reads the rings until the sender of messages is dropped.
+    /// Reads the rings until the sender of messages is dropped, and returns itself with the
+    /// results.
     fn follow(mut self, finished: &Receiver<Finished>) -> Self {
         let mut idle = 0;
         loop {
@@ -237,7 +242,7 @@ impl<'r, C: Consumer> Reader<'r, C> {
         }
     }
 
-    /// Waits until another chunk is full than when `seen` was read.
+    /// Sleeps until another chunk becomes full after `seen` was read, or [`SLEEP`] is over.
     fn sleep(&self, seen: u32) {
         let (filled, sleeps) = (header::FILLED, header::MONITOR_SLEEPS);
         self.rings.areas.header(sleeps).store(1, Ordering::SeqCst);
@@ -245,7 +250,7 @@ impl<'r, C: Consumer> Reader<'r, C> {
         self.rings.areas.header(sleeps).store(0, Ordering::SeqCst);
     }
 
-    /// Reads all full chunks. Returns whether there were any.
+    /// Reads all full chunks. Returns whether there was one.
     fn read_full_chunks(&mut self) -> bool {
         let mut has_read = false;
         for number in 0..THREADS {
@@ -256,7 +261,7 @@ impl<'r, C: Consumer> Reader<'r, C> {
         has_read
     }
 
-    /// Reads the full chunks of an area, at most each once.
+    /// Reads the full chunks of an area, each at most once. Returns whether there was one.
     fn read_area(&mut self, number: usize) -> bool {
         let area = self.rings.areas.area(number);
         let is_full = |chunk| area.chunk_state(chunk).load(Ordering::SeqCst) == ring::FULL;
@@ -283,7 +288,7 @@ impl<'r, C: Consumer> Reader<'r, C> {
         true
     }
 
-    /// Reads the words of a chunk.
+    /// Reads the words of a chunk, and counts losses before it.
     fn read_chunk(&mut self, number: usize, chunk: u64, filled: &Filled) {
         let Filled { end, ticks, dropped, base } = *filled;
         let area = self.rings.areas.area(number);
@@ -303,7 +308,7 @@ impl<'r, C: Consumer> Reader<'r, C> {
         self.consumer.read(Chunk { number, thread, area, chunk, length, ticks, lost });
     }
 
-    /// Reads the rest of a ring whose thread is not in the cache any more, and frees the area.
+    /// Reads the rest of the ring of a thread that no longer uses its area, and frees the area.
     fn finish(&mut self, Finished { area: number, pointer, ticks }: Finished) {
         self.read_area(number);
         let area = self.rings.areas.area(number);

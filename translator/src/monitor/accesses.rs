@@ -1,8 +1,9 @@
-//! Passes on what threads record of their accesses, and looks at some of it to decide which
-//! superblocks are built.
+//! Passes on the records that threads write about their accesses, and counts blocks in some of the
+//! records to decide which superblocks are built.
 //!
-//! Only hot paths are looked for, so a part of the chunks is enough: all of them at first and after
-//! a decision at which there was new code, and then one of `OTHERS`.
+//! Counting needs only to find hot paths, so a part of the chunks is enough. All chunks are counted
+//! at first, and after each decision that led to new code. After that, one of `OTHERS` chunks is
+//! counted.
 
 use std::sync::mpsc::Receiver;
 
@@ -18,45 +19,46 @@ use crate::block::MAX_INSTRUCTIONS;
 use crate::layout::ring;
 use crate::shared::{CHUNKS, Rings, THREADS};
 
-/// How many chunks are looked at one after the other, and then one of how many.
+/// Number of successive chunks that are counted at first; after them, one of `OTHERS` chunks is
+/// counted.
 const FIRST_CHUNKS: u64 = 16;
 const OTHERS: u64 = 16;
 /// Most numbers between decisions.
 const NEXT_DECISION: u64 = 1 << 20;
 
-/// Most numbers in a ring that is full, with the one of the block that the thread is in.
+/// Most numbers in a full ring, including the number of the block that the thread is in.
 const MOST_NUMBERS: u64 = CHUNKS * (ring::CHUNK_BYTES + ring::SLACK_BYTES) / SLOT_BYTES as u64 + 1;
 
-/// What threads are to record.
+/// What threads are to record. The order of the variants is the order in which they follow each
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Demand {
-    /// Only the blocks that they execute. A superblock has at most as many instructions as a block
-    /// may have.
+    /// Only the executed blocks. A superblock has at most as many instructions as a block may have.
     Blocks,
-    /// Accesses, without superblocks.
+    /// Accesses, but without superblocks.
     Accesses,
-    /// Accesses, with the superblocks that were asked for.
+    /// Accesses, with superblocks if they were requested.
     All,
     /// Nothing more: the process is to be left.
     Nothing,
 }
 
 impl Demand {
-    /// By how many instructions a thread that records [blocks](Demand::Blocks), or
+    /// Most instructions by which a thread that records [blocks](Demand::Blocks), or
     /// [accesses](Demand::Accesses) without superblocks, may be ahead of the words that were read:
-    /// those of a ring that is full. A repeated string instruction is one.
+    /// the instructions in a full ring. A repeated string instruction counts as one.
     pub const LEAD: u64 = MOST_NUMBERS * MAX_INSTRUCTIONS as u64;
 
-    /// Whether hot paths become superblocks.
+    /// Whether superblocks of hot paths are built.
     const fn has_paths(self) -> bool {
         matches!(self, Demand::Blocks | Demand::All)
     }
 }
 
-/// Builds superblocks with at most as many instructions as a block may have.
+/// Limits the superblocks of another [`Blocks`] to as many instructions as a block may have.
 struct ShortPaths<'b> {
     code: &'b dyn Blocks,
-    /// Number of instructions of each number.
+    /// Number of instructions of the block or path of each number.
     instructions: &'b [u16],
 }
 
@@ -85,66 +87,70 @@ impl Blocks for ShortPaths<'_> {
     }
 }
 
-/// Where records of accesses go.
+/// Receives the records of accesses.
 pub trait AccessSink: Send {
-    /// What is to be recorded from now on: what was before, or something behind it.
+    /// What is to be recorded from now on. Each value must be equal to the previous one, or later
+    /// in the order of [`Demand`].
     fn demand(&self) -> Demand {
         Demand::All
     }
-    /// Accesses are recorded in the blocks behind this number, and were not before.
+    /// States that blocks with numbers above `last` record their accesses, and earlier blocks do
+    /// not.
     fn set_counted(&mut self, _last: u32) {}
-    /// The next functions, by number from 1 on.
+    /// Receives the next functions. They are numbered from 1 on.
     fn functions(&mut self, functions: &[Function]);
-    /// The next blocks and paths, by number from 1 on. Their functions are known.
+    /// Receives the next blocks and paths. They are numbered from 1 on. Their functions were passed
+    /// before.
     fn blocks(&mut self, blocks: &[BlockAccesses]);
-    /// The next words of a thread. All blocks in them are known. Returns memory for others.
+    /// Receives the next words of a thread. All their blocks were passed before. Returns memory
+    /// that can be used again.
     fn words(&mut self, thread: i32, words: Vec<u8>) -> Vec<u8>;
-    /// Nothing follows.
+    /// Called once at the end.
     fn finish(&mut self, losses: Losses);
 }
 
-/// Describes blocks.
+/// Describes blocks and their accesses.
 pub trait AccessBlocks {
-    /// Descriptions of all blocks and paths that are new since the last time, and of functions that
+    /// Descriptions of all blocks and paths that are new since the last call, and of functions that
     /// are new in them.
     fn describe_new(&mut self) -> (Vec<Function>, Vec<BlockAccesses>);
-    /// Records accesses from the next block of each thread on. Returns the last number of a block
-    /// without them.
+    /// Records accesses from the next block of each thread on. Returns the highest number of a
+    /// block that does not record its accesses.
     fn record_accesses(&mut self) -> u32 {
         0
     }
     /// Makes the tracer leave the process.
     fn leave(&mut self) {}
-    /// What the numbers stand for otherwise.
+    /// Describes the blocks as code, for counting.
     fn code(&self) -> &dyn Blocks;
 }
 
-/// Passes chunks on.
+/// Passes the words of chunks on to a sink, and counts blocks in some chunks.
 struct Passing<'r> {
     blocks: &'r mut dyn AccessBlocks,
     sink: &'r mut dyn AccessSink,
     bytes: Vec<u8>,
-    /// Number of slots of each number; the first one is not used.
+    /// Number of slots of the block or path of each number; index 0 is not used.
     slots: Vec<u16>,
-    /// Number of instructions of each.
+    /// Number of instructions of the block or path of each number; index 0 is not used.
     instructions: Vec<u16>,
     tally: Tally,
-    /// The numbers of each area, and whether its last chunk was looked at.
+    /// For each area: the state of counting, and whether its last chunk was counted.
     streams: [(Stream, bool); THREADS],
-    /// Numbers in the chunk that is looked at.
+    /// The numbers of the chunk that is being counted.
     numbers: Vec<u8>,
-    /// Chunks since the last decision at which there was new code.
+    /// Number of chunks since the last decision that led to new code.
     chunks: u64,
     next_decision: u64,
-    /// What is recorded.
+    /// What threads record now.
     demand: Demand,
-    /// Whether superblocks are asked for.
+    /// Whether superblocks are requested.
     builds: bool,
 }
 
 impl Passing<'_> {
-    /// Has recorded what the sink wants now. No chunk was freed since the sink has seen the last
-    /// words: a thread can be ahead of these by a ring at most.
+    /// Makes threads record what the sink demands now. No chunk was freed since the sink has
+    /// received the last words, so a thread can be ahead of these words by at most a ring.
     fn follow_demand(&mut self) {
         let demand = self.sink.demand();
         if demand <= self.demand {
@@ -158,13 +164,13 @@ impl Passing<'_> {
             self.blocks.leave();
         }
         if demand == Demand::All {
-            // Hot paths are looked for from here on.
+            // From here on, hot paths are searched for.
             self.chunks = 0;
         }
         self.demand = demand;
     }
 
-    /// Passes on the blocks that are not known yet.
+    /// Passes the blocks that are not known yet on to the sink.
     fn learn(&mut self) {
         let (functions, blocks) = self.blocks.describe_new();
         if !functions.is_empty() {
@@ -182,21 +188,21 @@ impl Passing<'_> {
         }
     }
 
-    /// Counts the numbers in the bytes, which are those of an area.
+    /// Counts the numbers in `bytes`, which come from an area.
     fn look_at(&mut self, area: usize, thread: i32) {
         self.numbers.clear();
         let (units, _) = self.bytes.as_chunks::<SLOT_BYTES>();
         let mut at = 0;
         while let Some(unit) = units.get(at) {
             let number = u32::from_le_bytes([unit[0], unit[1], unit[2], unit[3]]);
-            // That native code was executed makes no difference to what follows a start.
+            // A note about native code does not change what follows a start, so it is not counted.
             if !matches!(parse_note(number), Some((NATIVE, _))) {
                 self.numbers.extend(number.to_le_bytes());
             }
             let slots = match parse_note(number) {
                 Some((FS_BASE | LOST, _)) => 1,
                 Some(_) => 0,
-                // What follows is forged.
+                // The number is forged, and so may be the rest.
                 None => match self.slots.get(number as usize) {
                     Some(slots) if number > 0 => usize::from(*slots),
                     _ => break,
@@ -220,7 +226,7 @@ impl Consumer for Passing<'_> {
             [gap, words, fs, base].map(u64::to_le_bytes)
         });
         let notes = notes.as_ref().map_or(&[][..], |notes| notes.as_flattened());
-        // What is there from another chunk is overwritten.
+        // The whole buffer is overwritten below.
         self.bytes.resize(notes.len() + length as usize, 0);
         let (first, rest) = self.bytes.split_at_mut(notes.len());
         first.copy_from_slice(notes);
@@ -262,8 +268,8 @@ impl Consumer for Passing<'_> {
     }
 }
 
-/// Reads the rings until the sender of messages is dropped. All blocks are described before their
-/// numbers can be in a full chunk.
+/// Reads the rings and passes their words to a sink, until the sender of messages is dropped. Each
+/// block is described before the block's number can be in a full chunk.
 pub fn record(
     rings: &Rings,
     finished: &Receiver<Finished>,

@@ -1,8 +1,8 @@
 //! Checks that the edges into each block and its starts add up to its executions.
 //!
-//! Executions are counted at each number, edges are derived from where blocks lead to. So the sums
-//! agree only if each number followed one that leads to it. Several blocks at one address,
-//! translated at different times, are one here.
+//! Executions are counted at each number, but edges are derived from where blocks lead. So the sums
+//! agree only if each number followed a number that leads to it. Blocks that were translated at the
+//! same address at different times are counted together.
 
 use std::collections::HashMap;
 
@@ -10,9 +10,9 @@ use super::code::End;
 use super::counted::Counted;
 use super::table::Table;
 
-/// Number of addresses at which the sums differ.
+/// Number of addresses at which executions differ from the edges plus the starts.
 pub fn unbalanced(counted: &Counted, table: &Table) -> u64 {
-    // Executions minus what leads there.
+    // For each address: executions minus starts and edges.
     let mut sums: HashMap<u64, i128> = HashMap::new();
     let mut add = |address: u64, count: i128| *sums.entry(address).or_default() += count;
     for (number, tally) in counted.blocks.iter().enumerate().skip(1) {

@@ -1,21 +1,21 @@
-//! Describes the blocks whose numbers the monitor reads: where each begins, and how it ends.
+//! Describes the blocks whose numbers the monitor reads: where each block begins, and how it ends.
 
 use std::sync::Arc;
 
 use hmtt_probe::address::RunAddr;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 
-/// How a block ends, and where the program continues.
+/// How a block ends, and where the program continues after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// A direct jump.
     Jump {
-        /// Its target.
+        /// Target of the jump.
         to: RunAddr,
     },
     /// A conditional jump, to its target or to the next instruction.
     Conditional {
-        /// Its target.
+        /// Target of the jump.
         to: RunAddr,
     },
     /// A direct call.
@@ -31,17 +31,17 @@ pub enum End {
     Return,
     /// A system call, after which the next instruction is executed.
     SystemCall,
-    /// The block is long enough, or the next instruction runs natively.
+    /// None of these: the block is long enough, or the next instruction runs natively.
     FallThrough,
 }
 
 impl End {
-    /// Whether the block may continue anywhere.
+    /// Whether the next block depends on a register or on memory.
     pub fn is_indirect(self) -> bool {
         matches!(self, End::IndirectJump | End::IndirectCall | End::Return)
     }
 
-    /// The address in a direct transfer.
+    /// The address that a direct transfer contains.
     pub fn target(self) -> Option<RunAddr> {
         match self {
             End::Jump { to } | End::Conditional { to } | End::Call { to } => Some(to),
@@ -50,51 +50,51 @@ impl End {
     }
 }
 
-/// A block.
+/// Code of a block, as far as the monitor needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockCode {
-    /// Original address of its first instruction.
+    /// Original address of the first instruction.
     pub start: RunAddr,
-    /// Address after its last instruction.
+    /// Original address after the last instruction.
     pub next: RunAddr,
-    /// Original address of its last instruction.
+    /// Original address of the last instruction.
     pub last: RunAddr,
-    /// Number of its instructions.
+    /// Number of instructions.
     pub instructions: u64,
-    /// How it ends.
+    /// How the block ends.
     pub end: End,
 }
 
-/// What a number stands for.
+/// The block or path that a number belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Numbered {
     /// A block.
     Block(BlockCode),
-    /// The first blocks of the path of a superblock. If it is not the whole path, the thread has
-    /// left the path then.
+    /// The first blocks of the path of a superblock. If these are not all blocks of the path, the
+    /// thread has left the path after them.
     Path {
         /// Numbers of all blocks of the path.
         blocks: Arc<[u32]>,
-        /// How many of them were executed.
+        /// Number of blocks that were executed.
         length: usize,
     },
 }
 
-/// Knows what numbers stand for, and builds superblocks.
+/// Describes the blocks and paths of numbers, and builds superblocks.
 pub trait Blocks {
-    /// What the numbers after one stand for.
+    /// Describes all numbers after `known`, in order.
     fn after(&self, known: u32) -> Vec<Numbered>;
 
-    /// Builds a superblock of blocks, by their numbers. Returns whether it is in use.
+    /// Builds a superblock of the blocks with these numbers. Returns whether it is in use.
     fn build(&self, _path: &[u32]) -> bool {
         false
     }
 
-    /// Makes a block write nothing that is not needed to know its accesses: not even its number, if
-    /// none are recorded.
+    /// Makes a block write only what is needed to know its accesses. If no accesses of the block
+    /// are recorded, it does not even write its number.
     fn silence(&self, _block: u32) {}
 
-    /// Does not use a superblock any more. `number`: that of the whole path.
+    /// Stops using a superblock. `number`: the number of the whole path.
     fn undo(&self, _number: u32) {}
 
     /// Whether a superblock is in use.

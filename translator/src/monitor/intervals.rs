@@ -1,33 +1,38 @@
-//! Counts blocks by intervals of instructions: the basic-block vectors that SimPoint reads.
+//! Counts executed blocks for intervals of instructions: the basic-block vectors that SimPoint
+//! reads.
 //!
-//! A line for each interval: `T`, then `:BLOCK:COUNT ` for each block that was executed in it,
-//! where the count is that of the instructions in it. Each interval has its length exactly: a block
-//! that crosses the border counts with its first instructions in the one, and with the others in
-//! the next. So interval `k` of length `N` are the instructions from number `k*N` on, as `hmtt
-//! convert --skip` counts them. A repeated string instruction is one instruction.
+//! The text has a line for each interval: `T`, then `:BLOCK:COUNT ` for each block that was
+//! executed in it. `COUNT` is the number of instructions that were executed in the block. All
+//! intervals have exactly the same length: if a block crosses a border, its first instructions
+//! count in one interval and the others in the next. So interval `k` of length `N` consists of the
+//! instructions from number `k*N` on, as `hmtt convert --skip` counts them. A repeated string
+//! instruction counts as one instruction.
+//!
+//! Example: blocks 1 and 2 have 3 and 4 instructions, and the length is 5. The sequence 1, 2 gives
+//! the line `T:1:3 :2:2 `, and the other two instructions of block 2 count in the next interval.
 
 use std::fmt::Write as _;
 
-/// Most bytes of all lines. Later intervals are counted only.
+/// Most bytes of all lines. Later intervals are only counted.
 const MOST_BYTES: usize = 256 << 20;
 
-/// The intervals of a thread.
+/// The intervals of one thread.
 #[derive(Clone, Debug)]
 pub struct Intervals {
     length: u64,
     done: u64,
-    /// Instructions by number of the block, in this interval.
+    /// Instructions executed in the current interval, by number of the block.
     counts: Vec<u64>,
-    /// Numbers of the blocks in this interval.
+    /// Numbers of the blocks that were executed in the current interval.
     used: Vec<u32>,
-    /// The lines.
+    /// The lines of all complete intervals.
     pub text: String,
-    /// Intervals for which there was no room.
+    /// Number of intervals for which there was no space.
     pub dropped: u64,
 }
 
 impl Intervals {
-    /// Intervals of a length in instructions, at least 1.
+    /// Creates an empty state for intervals of `length` instructions, at least 1.
     pub fn new(length: u64) -> Self {
         Intervals {
             length: length.max(1),
@@ -39,7 +44,7 @@ impl Intervals {
         }
     }
 
-    /// A block with a number and this many instructions is executed.
+    /// Adds an execution of a block with this number and number of instructions.
     pub fn execute(&mut self, number: u32, instructions: u64) {
         let at = number as usize;
         if at >= self.counts.len() {
@@ -61,7 +66,7 @@ impl Intervals {
         }
     }
 
-    /// Ends an interval, if something was executed in it.
+    /// Ends the current interval, if something was executed in it.
     pub fn end(&mut self) {
         if self.used.is_empty() {
             return;

@@ -1,9 +1,9 @@
 //! Models parts of a processor on the stream of blocks of each thread: predictors of conditional
 //! jumps, and an instruction cache.
 //!
-//! Each thread has models of its own, as on a core of its own; they begin empty. The sums and the
-//! counts of each block are those of all threads. The models are those of their files, not those of
-//! a certain processor.
+//! Each thread has its own models, as if it had a core of its own. The models begin empty. Sums and
+//! counts of blocks are added up over all threads. The models are described in their files; they do
+//! not imitate a certain processor.
 
 pub mod bimodal;
 pub mod icache;
@@ -14,12 +14,12 @@ use bimodal::Bimodal;
 use icache::{Geometry, ICache};
 use tage::Tage;
 
-/// Predictors, in the order in which their counts are reported: name and size of the tables in
-/// bytes.
+/// Name, and size of the tables in bytes, of each predictor, in the order in which counts are
+/// reported.
 pub const PREDICTORS: [(&str, u64); 2] =
     [("bimodal", bimodal::SIZE_BYTES), ("tage", tage::SIZE_BYTES)];
 
-/// What is modelled.
+/// Selects what is modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelOptions {
     /// Whether the predictors are modelled.
@@ -35,29 +35,29 @@ impl ModelOptions {
     }
 }
 
-/// Counts of a block.
+/// Model results of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modelled {
-    /// Mispredictions of its last instruction by each predictor.
+    /// Mispredictions of the block's last instruction, for each predictor.
     pub mispredictions: [u64; PREDICTORS.len()],
-    /// Lines that were not in the cache.
+    /// Number of fetched lines that were not in the cache.
     pub cache_misses: u64,
 }
 
-/// Counts of all blocks.
+/// Model results of all blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Models {
     /// What was modelled.
     pub options: ModelOptions,
-    /// Conditional jumps that were predicted.
+    /// Number of conditional jumps that were predicted.
     pub branches: u64,
-    /// Lines that were fetched.
+    /// Number of lines that were fetched.
     pub fetches: u64,
-    /// By number of the block.
+    /// Results by number of the block.
     pub blocks: Vec<Modelled>,
 }
 
-/// The models of a thread.
+/// The models of one thread.
 #[derive(Clone, Debug)]
 pub struct ThreadModels {
     predictors: Option<(Bimodal, Tage)>,
@@ -71,7 +71,7 @@ impl ThreadModels {
         ThreadModels { predictors, icache: options.icache.map(ICache::new) }
     }
 
-    /// A block is executed.
+    /// Fetches the code of an executed block.
     pub fn execute(&mut self, models: &mut Models, number: u32, block: &BlockCode) {
         let Some(icache) = &mut self.icache else { return };
         let (fetches, misses) = icache.fetch(block.start.0, block.next.0);
@@ -79,7 +79,8 @@ impl ThreadModels {
         models.block(number).cache_misses += misses;
     }
 
-    /// A block leads to another one, at an address.
+    /// Predicts the jump at the end of a block. `next`: address of the block that was executed
+    /// next.
     pub fn lead(&mut self, models: &mut Models, number: u32, block: &BlockCode, next: u64) {
         let Some((bimodal, tage)) = &mut self.predictors else { return };
         let End::Conditional { to } = block.end else { return };

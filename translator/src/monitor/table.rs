@@ -1,14 +1,19 @@
-//! Counts executions of blocks and the directions of conditional jumps: the part of the monitor
-//! that handles each number.
+//! Counts executions of blocks and the directions of conditional jumps. This is the part of the
+//! monitor that handles each number.
 //!
-//! A block has two counters: transfers to its **expected successor**, and others. The expected
-//! successor of a conditional block is the target of its jump, that of an indirect one the first
-//! that it had. Counters are in several lanes, used in turn, so that a block that follows itself
-//! does not wait for its own store. They have 32 bits, so that more blocks fit into the first-level
-//! cache, and are emptied into the totals before they can overflow.
+//! A block has two counters: one for transfers to its **expected successor**, and one for other
+//! transfers. The expected successor of a conditional block is the target of its jump. The expected
+//! successor of an indirect block is the first successor that it had. The counters are in several
+//! lanes, which are used in turn, so that a block that follows itself does not wait for its own
+//! store. Counters have 32 bits, so that more blocks fit into the first-level cache. They are added
+//! to the totals before they can overflow.
 //!
-//! Everything else is rare, and is put aside by its place in the batch: numbers of no block, what
-//! is next to them, and other successors of indirect blocks. No branch depends on the numbers.
+//! Everything else is rare, and is put aside by its place in the batch: numbers of no block, the
+//! numbers next to them, and unexpected successors of indirect blocks. No branch depends on the
+//! numbers.
+//!
+//! Example: block 1 ends with a conditional jump to block 2. The batch 1, 2, 1, 3 counts one
+//! transfer of block 1 to its expected successor, and one other transfer.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,25 +22,25 @@ use hmtt_probe::address::RunAddr;
 
 use super::code::{BlockCode, End, Numbered};
 
-/// Numbers of a batch, a power of two.
+/// Most numbers of a batch, a power of two.
 pub const BATCH: usize = 1 << 12;
-/// Counters of the same in a slot.
+/// Number of copies of each counter in a slot.
 const LANES: usize = 4;
 /// Expected successor of blocks without one; larger than all numbers of blocks.
 const NONE: u32 = u32::MAX >> 1;
-/// Bit beside the expected successor: others are put aside.
+/// Bit beside the expected successor: transfers to other successors are put aside.
 const SPECIAL: u32 = !NONE;
-/// Numbers after which lanes are emptied.
+/// Count of numbers after which lanes are emptied.
 const FLUSH: u64 = 1 << 31;
 
 /// Counters of a block.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// In each lane that of other successors, and that of the expected one.
+    /// In each lane: the counter of other successors, and the counter of the expected one.
     lanes: [[u32; 2]; LANES],
-    /// The number of the expected successor, or [`NONE`], with [`SPECIAL`].
+    /// The number of the expected successor, or [`NONE`]; with [`SPECIAL`] if others are put aside.
     expected: u32,
-    /// The number of the first block.
+    /// The number itself for a block; the number of the first block for a path.
     first: u32,
 }
 
@@ -45,27 +50,28 @@ impl Slot {
     }
 }
 
-/// Sums over the lanes of a block.
+/// Sums over the lanes of a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
-    /// Executions.
+    /// Number of executions.
     pub executions: u64,
-    /// Transfers to the expected successor, while there was one.
+    /// Number of transfers to the expected successor, while there was one.
     pub expected: u64,
 }
 
-/// The blocks, with their counts.
+/// Blocks and paths, with their counts.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Slots by number. The first one is that of all numbers of no block.
+    /// Slots by number. Slot 0 is used for all numbers that belong to no block.
     slots: Vec<Slot>,
     totals: Vec<Total>,
     numbered: Vec<Numbered>,
-    /// Numbers of blocks by their start: the first one, whether there are others, and the last one.
+    /// Numbers of blocks by their start: the first one, whether there are several, and the last
+    /// one.
     by_start: HashMap<u64, (u32, bool, u32)>,
-    /// Conditional blocks by the targets of their jumps.
+    /// Numbers of conditional blocks by the targets of their jumps.
     by_target: HashMap<u64, Vec<u32>>,
-    /// Numbers since the lanes were emptied.
+    /// Count of numbers since the lanes were emptied.
     counted: u64,
 }
 
@@ -88,7 +94,7 @@ impl Aside {
     }
 }
 
-/// A number of four bytes.
+/// Decodes the number in the first four bytes.
 pub fn number(bytes: &[u8]) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
@@ -107,12 +113,12 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Number of the last block; blocks are numbered from 1 on.
+    /// The highest number so far. Numbers begin with 1.
     pub fn known(&self) -> u32 {
         self.slots.len() as u32 - 1
     }
 
-    /// What a number stands for.
+    /// The block or path with a number.
     pub fn numbered(&self, number: u32) -> Option<&Numbered> {
         self.numbered.get(number.checked_sub(1)? as usize)
     }
@@ -125,7 +131,8 @@ impl Table {
         }
     }
 
-    /// Numbers of the blocks that a number stands for: itself if it is that of a block.
+    /// Numbers of the blocks that a number stands for; only the number itself if it belongs to a
+    /// block.
     pub fn blocks_of<'t>(&'t self, number: &'t u32) -> &'t [u32] {
         match self.numbered(*number) {
             Some(Numbered::Path { blocks, length }) => &blocks[..*length],
@@ -134,7 +141,7 @@ impl Table {
         }
     }
 
-    /// The next block of a path that was left after the blocks of a number.
+    /// The next block of a path, if the number states that the path was left before it.
     pub fn left_before(&self, number: u32) -> Option<u32> {
         match self.numbered(number)? {
             Numbered::Path { blocks, length } => blocks.get(*length).copied(),
@@ -142,12 +149,12 @@ impl Table {
         }
     }
 
-    /// The block at an address that was translated last.
+    /// The block at an address. If there are several, the one that was translated last.
     pub fn at(&self, start: RunAddr) -> Option<u32> {
         self.by_start.get(&start.0).map(|(_, _, last)| *last)
     }
 
-    /// Adds the next number. `edges`: whether successors are counted.
+    /// Adds the next number. `edges`: whether transfers to successors are counted.
     pub fn add(&mut self, numbered: Numbered, edges: bool) {
         let number = self.slots.len() as u32;
         let (first, end) = match &numbered {
@@ -160,7 +167,7 @@ impl Table {
             Numbered::Path { blocks, length } => {
                 let end =
                     length.checked_sub(1).and_then(|at| self.block(blocks[at])).map(|one| one.end);
-                // Where a conditional block has left the path is known.
+                // A part of a path after a conditional block states where the path was left.
                 let is_known = *length < blocks.len() && !end.is_some_and(End::is_indirect);
                 (blocks[0], end.filter(|_| !is_known))
             }
@@ -183,8 +190,8 @@ impl Table {
         self.numbered.push(numbered);
     }
 
-    /// Makes a block the expected successor of those that jump to it. If it is not the first one at
-    /// its address, all transfers there are put aside from now on.
+    /// Makes a block the expected successor of all blocks that jump to its start. If an earlier
+    /// block has the same start, all transfers there are put aside from now on.
     fn add_start(&mut self, start: u64, number: u32) {
         let is_first = match self.by_start.entry(start) {
             Entry::Vacant(entry) => {
@@ -198,7 +205,7 @@ impl Table {
             }
         };
         for from in self.by_target.get(&start).into_iter().flatten() {
-            // A block may jump to itself.
+            // A block that is being added may jump to itself.
             let Some(slot) = self.slots.get_mut(*from as usize) else { continue };
             slot.expected = if is_first { number } else { SPECIAL | NONE };
         }
@@ -217,11 +224,12 @@ impl Table {
         Some(self.slots[number as usize].expected & !SPECIAL).filter(|one| *one != NONE)
     }
 
-    /// Counts executions of the number before a batch and of all numbers in it but the last, with
-    /// the transfers after them. Returns the last number of a block, 0 if it is none. `bytes`: at
-    /// most [`BATCH`] numbers.
+    /// Counts the number before a batch and all numbers in the batch except the last one, each with
+    /// the transfer to the next number. Returns the last number, or 0 if it belongs to no block.
+    /// `bytes`: at most [`BATCH`] numbers. `previous`: the number before the batch.
     ///
-    /// Put aside are numbers after one of no block, and other successors of indirect blocks.
+    /// Numbers after a number of no block, and unexpected successors of indirect blocks, are put
+    /// aside.
     pub fn count(&mut self, bytes: &[u8], mut previous: u32, aside: &mut Aside) -> u32 {
         self.make_room(bytes);
         let known = self.known();
@@ -251,9 +259,9 @@ impl Table {
         previous
     }
 
-    /// As [`count`](Self::count), without successors: executions of all numbers in the batch are
-    /// counted, and only those after one of no block are put aside. That is found out afterwards,
-    /// because it is rare.
+    /// Counts as [`count`](Self::count) does, but without successors: all numbers in the batch are
+    /// counted, and only numbers after a number of no block are put aside. They are searched for in
+    /// a second pass, because they are rare.
     pub fn count_blocks(&mut self, bytes: &[u8], previous: u32, aside: &mut Aside) -> u32 {
         self.make_room(bytes);
         let known = self.known();
@@ -284,7 +292,7 @@ impl Table {
         bytes.rchunks_exact(4).next().map_or(previous, valid)
     }
 
-    /// Empties the lanes before they can overflow by the numbers of a batch.
+    /// Empties the lanes if the numbers of a batch might make them overflow.
     fn make_room(&mut self, bytes: &[u8]) {
         self.counted += bytes.len() as u64 / 4;
         if self.counted >= FLUSH {
@@ -292,7 +300,7 @@ impl Table {
         }
     }
 
-    /// Counts one execution after which nothing follows.
+    /// Counts one execution that no other block follows.
     pub fn count_last(&mut self, number: u32) {
         self.totals[number as usize].executions += 1;
     }
@@ -307,7 +315,7 @@ impl Table {
         }
     }
 
-    /// Counts by number; the first one is that of no block.
+    /// Counts by number. Index 0 belongs to no block.
     pub fn totals(&mut self) -> &[Total] {
         self.flush();
         &self.totals

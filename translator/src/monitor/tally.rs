@@ -1,12 +1,16 @@
-//! Follows the numbers of each thread in order: counts blocks, edges, starts and system calls.
+//! Follows the numbers of each thread in order, and counts blocks, edges, starts and system calls.
 //!
-//! Numbers are handled in batches. `table` counts most of them; what it puts aside is handled here
-//! one by one: notes, numbers of no block, and successors of indirect blocks other than the
-//! expected ones.
+//! Numbers are handled in batches. `table` counts most of them and puts the others aside, which are
+//! handled here one by one: notes, numbers of no block, and unexpected successors of indirect
+//! blocks.
 //!
-//! A **start** of a block is an execution that follows no other block, and a **stop** one that no
-//! other block follows. So executions of a block are its starts and the edges into it, and also its
-//! stops and the edges out of it.
+//! A **start** of a block is an execution that does not follow another block. A **stop** is an
+//! execution that no other block follows. So the executions of a block equal its starts plus the
+//! edges into it, and also its stops plus the edges out of it.
+//!
+//! Example: a thread enters the cache at block 1, then executes 2, 1, 2 and leaves the cache. Block
+//! 1 has two executions, one start and one edge from block 2. Block 2 has two executions, two edges
+//! from block 1 and one stop.
 
 mod sums;
 mod times;
@@ -21,22 +25,22 @@ use super::table::{Aside, BATCH, Table, number};
 use crate::layout::ring;
 use times::Times;
 
-/// Most edges of indirect transfers that are counted one by one.
+/// Most edges of indirect transfers that are listed separately.
 pub const EDGES: usize = 1 << 20;
 
-/// What is counted.
+/// Selects what is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recording {
-    /// Whether edges are counted, besides executions of blocks.
+    /// Whether edges are counted in addition to executions of blocks.
     pub edges: bool,
-    /// Most edges of indirect transfers. Others are counted by their target only.
+    /// Most edges of indirect transfers. Further edges are only counted at their target.
     pub edge_limit: usize,
     /// What is modelled.
     pub models: ModelOptions,
-    /// When superblocks are built; `None` if they are not.
+    /// When superblocks are built; `None` if no superblocks are built.
     pub superblocks: Option<Thresholds>,
-    /// Length of the intervals in which instructions of the first thread are counted; `None` if
-    /// they are not.
+    /// Length of the intervals, in instructions, for which blocks of the first thread are counted;
+    /// `None` if intervals are not counted.
     pub interval: Option<u64>,
 }
 
@@ -47,7 +51,7 @@ impl Default for Recording {
     }
 }
 
-/// Counts of a number that are rarely changed.
+/// Counts of a number that change rarely.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rare {
     starts: u64,
@@ -56,25 +60,25 @@ struct Rare {
     others: u64,
 }
 
-/// The numbers of one thread.
+/// State of following the numbers of one thread.
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// The thread's number in the system.
     pub thread: i32,
-    /// The last number, and the one before it.
+    /// The last number, and the number before it.
     last: u32,
     last_but_one: u32,
-    /// The last number if it is a block's, otherwise 0.
+    /// The last number if it belongs to a block or path, otherwise 0.
     last_block: u32,
-    /// The block before the notes that were read last.
+    /// The block or path before the notes that were read last.
     before: Option<u32>,
-    /// Whether the next block follows no other block.
+    /// Whether the next block does not follow another block.
     is_broken: bool,
-    /// The system call that was made last, until it has returned.
+    /// Number of the last system call, until it has returned.
     call: Option<u32>,
-    /// The models of the thread, once they have seen a block, and the block that leads to the next
-    /// one.
+    /// The models of the thread, after they have seen a block.
     models: Option<Box<ThreadModels>>,
+    /// The last block that the models have seen, if it leads to the next one.
     observed: Option<u32>,
 }
 
@@ -95,15 +99,15 @@ impl Default for Stream {
     }
 }
 
-/// What was executed up to a moment.
+/// Executions so far.
 pub struct Executed {
-    /// Executions of all blocks together.
+    /// Sum of the executions of all blocks.
     pub blocks: u64,
-    /// Executed instructions of each block, by its number; the first one is not used.
+    /// Executed instructions of each block, by its number; index 0 is not used.
     pub instructions: Vec<u64>,
 }
 
-/// Everything that is counted.
+/// State of all counts.
 pub struct Tally {
     recording: Recording,
     table: Table,
@@ -111,12 +115,12 @@ pub struct Tally {
     edges: Edges,
     /// System calls.
     pub calls: Calls,
-    /// Numbers that were read, with notes.
+    /// Number of words that were read, including notes.
     pub numbers: u64,
-    /// Numbers of no block.
+    /// Number of words that are the number of no block.
     pub invalid: u64,
     models: Models,
-    /// Intervals, and the thread that they are of.
+    /// Intervals, and the number of the thread whose intervals they are.
     intervals: Option<(i32, Intervals)>,
     aside: Aside,
     hot: Hot,
@@ -124,7 +128,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing is counted yet.
+    /// Creates a state in which nothing is counted.
     pub fn new(recording: Recording) -> Self {
         Tally {
             recording,
@@ -142,12 +146,12 @@ impl Tally {
         }
     }
 
-    /// How many numbers are known.
+    /// The highest known number.
     pub fn known(&self) -> u32 {
         self.table.known()
     }
 
-    /// Adds the blocks that are not known yet.
+    /// Adds the blocks and paths that are not known yet.
     pub fn learn(&mut self, blocks: &dyn Blocks) {
         for numbered in blocks.after(self.table.known()) {
             self.table.add(numbered, self.recording.edges);
@@ -156,7 +160,7 @@ impl Tally {
         }
     }
 
-    /// Builds superblocks of hot paths, and undoes those that have turned cold.
+    /// Builds superblocks of hot paths, and stops using superblocks that have become cold.
     pub fn decide(&mut self, blocks: &dyn Blocks) {
         let Some(thresholds) = self.recording.superblocks.filter(|_| self.recording.edges) else {
             return;
@@ -170,7 +174,7 @@ impl Tally {
     /// Reads at most 4,096 numbers of a thread.
     pub fn read(&mut self, stream: &mut Stream, bytes: &[u8], blocks: &dyn Blocks) {
         debug_assert!(bytes.len() <= 4 * BATCH);
-        // Notes are negative.
+        // Notes are negative numbers.
         let highest = bytes.chunks_exact(4).map(|bytes| number(bytes).cast_signed()).max();
         if highest.is_some_and(|highest| highest > self.table.known().cast_signed()) {
             self.learn(blocks);
@@ -202,7 +206,7 @@ impl Tally {
         (stream.last_but_one, stream.last) = (number_at(length - 2), number_at(length - 1));
     }
 
-    /// Passes each block to the models, and to the intervals of the first thread.
+    /// Passes each block to the models, and blocks of the first thread to the intervals.
     fn observe(&mut self, stream: &mut Stream, bytes: &[u8]) {
         let Recording { models: options, interval, .. } = self.recording;
         let mut own = match (interval, &mut self.intervals) {
@@ -217,7 +221,7 @@ impl Tally {
         let thread = stream.models.get_or_insert_with(|| ThreadModels::new(options).into());
         for number in bytes.chunks_exact(4).map(number) {
             if self.table.numbered(number).is_none() {
-                // Notes of system calls are between a block and the one that it leads to.
+                // Notes of system calls may be between a block and the block that it leads to.
                 let kind = number >> ring::KIND_SHIFT;
                 let is_call =
                     [ring::CALL, ring::TIME].map(|one| ring::note(one, 0) >> ring::KIND_SHIFT);
@@ -240,7 +244,8 @@ impl Tally {
         }
     }
 
-    /// The thread writes no more numbers, or the next ones do not follow these.
+    /// Ends a series of numbers, because the thread writes no more numbers or the next numbers do
+    /// not follow these.
     pub fn end(&mut self, stream: &mut Stream) {
         match self.block_number(stream.last) {
             Some(block) => {
@@ -259,16 +264,16 @@ impl Tally {
         *stream = Stream { thread: stream.thread, ..Stream::default() };
     }
 
-    /// A number of a block or path.
+    /// The number itself if it belongs to a block or path, otherwise `None`.
     fn block_number(&self, number: u32) -> Option<u32> {
         (1..=self.table.known()).contains(&number).then_some(number)
     }
 
-    /// Handles a number that was put aside, with the two before it.
+    /// Handles a number that was put aside. `first`, `before`: the two numbers before it.
     fn odd(&mut self, stream: &mut Stream, first: u32, before: u32, number: u32) {
         let next = self.block_number(number);
         if let Some(from) = self.block_number(before) {
-            // What follows notes is handled there.
+            // A block after notes is handled below.
             return next.into_iter().for_each(|to| self.edge(from, to));
         }
         self.note(stream, first, before);
@@ -284,7 +289,7 @@ impl Tally {
         }
     }
 
-    /// Handles what is no block's number. `first`: the number before it.
+    /// Handles a number that belongs to no block. `first`: the number before it.
     fn note(&mut self, stream: &mut Stream, first: u32, number: u32) {
         if let Some(block) = self.block_number(first) {
             (stream.before, stream.is_broken) = (Some(block), false);
@@ -305,8 +310,8 @@ impl Tally {
         }
     }
 
-    /// Counts an edge that the table has not counted. Edges of direct blocks follow from their
-    /// executions.
+    /// Counts an edge that the table has not counted. Edges of direct blocks are not counted,
+    /// because they follow from the executions of the blocks.
     fn edge(&mut self, from: u32, to: u32) {
         if !self.recording.edges {
             return;
@@ -317,7 +322,7 @@ impl Tally {
             return;
         };
         match block.end {
-            // Where a path was left is known.
+            // A number of a part of a path states where the path was left.
             End::Conditional { .. } if self.table.left_before(from).is_some() => {}
             End::Conditional { to } => {
                 self.rare[from as usize].taken += u64::from(next.start == to)
@@ -332,7 +337,7 @@ impl Tally {
         }
     }
 
-    /// What was executed up to now.
+    /// Executions so far.
     pub fn executed(&mut self) -> Executed {
         let blocks = self.sums().blocks;
         let lengths =

@@ -1,10 +1,11 @@
-//! The bimodal predictor: a table of two-bit counters, chosen by the address of the jump.
+//! Models the bimodal predictor: a table of two-bit counters, in which the address of the jump
+//! selects a counter.
 
-/// Counters, a power of two.
+/// Number of counters, a power of two.
 const COUNTERS: usize = 1 << 14;
-/// Size of the table: two bits a counter.
+/// Size of the table in bytes, with two bits for each counter.
 pub const SIZE_BYTES: u64 = COUNTERS as u64 / 4;
-/// Counters from here on predict that the jump is taken.
+/// Smallest value of a counter that predicts a taken jump.
 const TAKEN: u8 = 2;
 const MOST: u8 = 3;
 
@@ -13,7 +14,7 @@ const MOST: u8 = 3;
 pub struct Bimodal(Vec<u8>);
 
 impl Default for Bimodal {
-    /// Predicts weakly that no jump is taken.
+    /// A predictor whose counters weakly predict that no jump is taken.
     fn default() -> Self {
         Bimodal(vec![TAKEN - 1; COUNTERS])
     }

@@ -1,5 +1,5 @@
-//! An instruction cache with sets of equal size; in each, the line that was not used for the
-//! longest time is replaced.
+//! Models an instruction cache with sets of equal size. In each set, the line that was not used for
+//! the longest time is replaced.
 
 /// Size and shape of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,13 +9,13 @@ pub struct Geometry {
     line_bytes: u64,
 }
 
-/// Largest cache, and most ways, that are modelled.
+/// Limits of the modelled size, in bytes, and of the number of ways.
 const MOST_BYTES: u64 = 64 << 20;
 const MOST_WAYS: u64 = 64;
 
 impl Geometry {
-    /// A cache of this size, with sets of this many lines of this size. `None` if the size of a
-    /// line or the number of sets is no power of two, or something is too large.
+    /// The geometry of a cache: size in bytes, lines of a set, bytes of a line. `None` if the size
+    /// of a line or the number of sets is no power of two, or a value is 0 or too large.
     pub fn new(size_bytes: u64, ways: u64, line_bytes: u64) -> Option<Self> {
         let fits = (1..=MOST_BYTES).contains(&size_bytes) && (1..=MOST_WAYS).contains(&ways);
         let set = ways.checked_mul(line_bytes).filter(|set| *set > 0)?;
@@ -25,17 +25,17 @@ impl Geometry {
         (fits && is_regular).then_some(Geometry { size_bytes, ways, line_bytes })
     }
 
-    /// Its size.
+    /// Size of the cache in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// Lines of a set.
+    /// Number of lines of a set.
     pub fn ways(&self) -> u64 {
         self.ways
     }
 
-    /// Size of a line.
+    /// Size of a line in bytes.
     pub fn line_bytes(&self) -> u64 {
         self.line_bytes
     }
@@ -45,7 +45,7 @@ impl Geometry {
     }
 }
 
-/// A line that no block has.
+/// Marks a place of a set without a line. No block has this line.
 const NONE: u64 = u64::MAX;
 
 /// An instruction cache.
@@ -54,7 +54,7 @@ pub struct ICache {
     line_shift: u32,
     set_mask: u64,
     ways: usize,
-    /// Lines of each set, the last used one first.
+    /// Lines of each set, the last used line first.
     lines: Vec<u64>,
 }
 
@@ -69,8 +69,8 @@ impl ICache {
         }
     }
 
-    /// Fetches the lines of some bytes. `end`: address after the last one. Returns their number,
-    /// and how many were not in the cache.
+    /// Fetches the lines of the bytes from `start` to before `end`. Returns the number of lines,
+    /// and how many of them were not in the cache.
     pub fn fetch(&mut self, start: u64, end: u64) -> (u64, u64) {
         let (first, last) = (start >> self.line_shift, end.wrapping_sub(1) >> self.line_shift);
         let mut misses = 0;
@@ -80,7 +80,7 @@ impl ICache {
         ((first..=last).count() as u64, misses)
     }
 
-    /// Moves a line to the front of its set. Returns whether it was there.
+    /// Moves a line to the front of its set. Returns whether the line was in the set.
     fn use_line(&mut self, line: u64) -> bool {
         let at = (line & self.set_mask) as usize * self.ways;
         let set = &mut self.lines[at..at + self.ways];

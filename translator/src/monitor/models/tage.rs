@@ -1,34 +1,36 @@
-//! A predictor after TAGE (Seznec and Michaud, 2006): tables of tagged counters that are chosen by
-//! the address and by ever more of the last outcomes. The prediction is that of the longest history
-//! whose entry has the right tag, otherwise that of a table of two-bit counters.
+//! Models a predictor similar to TAGE (Seznec and Michaud, 2006). It has tables of tagged counters.
+//! The address and the last outcomes select an entry of each table; each table uses more outcomes
+//! than the previous one. The prediction comes from the table with the longest history whose entry
+//! has the right tag. If there is none, it comes from a table of two-bit counters.
 //!
 //! | table | entries | history | entry |
 //! |---|---|---|---|
 //! | base | 8,192 | none | counter of 2 bits |
 //! | 1 to 4 | 1,024 each | 5, 15, 44, 128 outcomes | counter of 3 bits, tag of 9 bits, usefulness of 2 bits |
 //!
-//! It is simpler than published ones: there is no correction of new entries, no loop predictor, and
-//! the history has only outcomes of conditional jumps. After a misprediction one entry with a
-//! longer history is taken, if it is not useful; otherwise all of those become less useful.
+//! It is simpler than published predictors: new entries are not corrected, there is no loop
+//! predictor, and the history contains only outcomes of conditional jumps. After a misprediction,
+//! an entry with a longer history is replaced if it is not useful. If all such entries are useful,
+//! each of them becomes less useful.
 
-/// Tagged tables, and how many outcomes each uses.
+/// Number of outcomes that each tagged table uses.
 const LENGTHS: [usize; 4] = [5, 15, 44, 128];
 const INDEX_BITS: usize = 10;
 const TAG_BITS: usize = 9;
 const BASE: usize = 1 << 13;
-/// Size of all tables: 2 bits a base counter, and 14 bits an entry.
+/// Size of all tables in bytes, with 2 bits for each base counter and 14 bits for each entry.
 pub const SIZE_BYTES: u64 = (BASE * 2 + LENGTHS.len() * (14 << INDEX_BITS)) as u64 / 8;
 
 /// An entry of a tagged table.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// From -4 to 3; not negative: taken.
+    /// Counter from -4 to 3. A counter of at least 0 predicts a taken jump.
     counter: i8,
     tag: u16,
     useful: u8,
 }
 
-/// The last outcomes, folded to some bits by exclusive or.
+/// The last `length` outcomes, folded to `bits` bits by exclusive or.
 #[derive(Clone, Copy, Debug)]
 struct Folded {
     value: u32,
@@ -37,26 +39,27 @@ struct Folded {
 }
 
 impl Folded {
-    /// Adds the newest outcome. `oldest`: that which leaves the history.
+    /// Adds the newest outcome. `oldest`: the outcome that leaves the history.
     fn push(&mut self, newest: u32, oldest: u32) {
         let shifted = self.value << 1 ^ newest ^ oldest << (self.length % self.bits);
         self.value = (shifted ^ shifted >> self.bits) & ((1 << self.bits) - 1);
     }
 }
 
-/// A predictor after TAGE.
+/// A predictor similar to TAGE.
 #[derive(Clone, Debug)]
 pub struct Tage {
     base: Vec<u8>,
     tables: [Vec<Entry>; LENGTHS.len()],
-    /// Outcomes, the newest in bit 0.
+    /// The last 128 outcomes, the newest in bit 0.
     history: u128,
-    /// For each table: for the index, and for the tag twice, with different numbers of bits.
+    /// For each table: history folded for the index, and twice for the tag, with different numbers
+    /// of bits.
     folded: [[Folded; 3]; LENGTHS.len()],
 }
 
 impl Default for Tage {
-    /// Predicts weakly that no jump is taken.
+    /// A predictor that weakly predicts that no jump is taken.
     fn default() -> Self {
         let folded = |length: usize| {
             [INDEX_BITS, TAG_BITS, TAG_BITS - 1].map(|bits| Folded { value: 0, length, bits })
@@ -112,7 +115,8 @@ impl Tage {
         predicted
     }
 
-    /// Takes the first entry from a table on that is not useful.
+    /// Replaces the entry in the first table, from `from` on, in which the selected entry is not
+    /// useful. If there is none, all these entries become less useful.
     fn allocate(&mut self, from: usize, places: &[(usize, u16); LENGTHS.len()], is_taken: bool) {
         let rest = || (from..LENGTHS.len()).map(|table| (table, places[table]));
         let free = rest().find(|(table, (index, _))| self.tables[*table][*index].useful == 0);
@@ -135,7 +139,8 @@ impl Tage {
     }
 }
 
-/// Index and tag for an address and folded histories. No tag is 0, which unused entries have.
+/// Index and tag for an address and folded histories. The tag is never 0, because unused entries
+/// have the tag 0.
 fn place(address: u64, folded: &[u32; 3]) -> (usize, u16) {
     let index = (address ^ address >> INDEX_BITS) as u32 ^ folded[0];
     let tag = (address ^ address >> 7) as u32 ^ folded[1] ^ folded[2] << 1;

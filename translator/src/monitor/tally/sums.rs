@@ -1,4 +1,4 @@
-//! Sums up what was counted of numbers by blocks.
+//! Converts the counts of numbers to counts of blocks, edges and superblocks.
 
 use super::super::balance;
 use super::super::code::{Blocks, End, Numbered};
@@ -8,7 +8,7 @@ use super::super::table::Total;
 use super::Tally;
 
 impl Tally {
-    /// Counts by block, up to now.
+    /// Counts of blocks so far.
     pub fn sums(&mut self) -> Sums {
         let totals = self.table.totals().to_vec();
         let mut blocks = vec![BlockTally::default(); totals.len()];
@@ -47,7 +47,7 @@ impl Tally {
     }
 
     /// Adds the executions of blocks, and the transfers within paths. The numbers of a path's parts
-    /// precede its own.
+    /// are lower than the number of the whole path.
     fn executions(
         &self,
         totals: &[Total],
@@ -74,7 +74,7 @@ impl Tally {
         }
     }
 
-    /// Adds transfers from a block to another one.
+    /// Adds transfers from a block to the next one.
     fn transfer(
         &self,
         from: u32,
@@ -93,7 +93,7 @@ impl Tally {
         }
     }
 
-    /// Superblocks with their counts.
+    /// The superblocks that were executed, with their counts.
     fn superblocks(&mut self, numbered: &dyn Blocks) -> Vec<Superblock> {
         let totals = self.table.totals().to_vec();
         let mut all = Vec::new();
@@ -108,7 +108,7 @@ impl Tally {
             executions += count;
             blocks_executed += count * *length as u64;
             ticks += self.times.of(number);
-            // It may never have been used.
+            // A superblock may never have been executed.
             if *length == blocks.len() && executions > 0 {
                 all.push(Superblock {
                     blocks: blocks.to_vec(),
@@ -123,7 +123,7 @@ impl Tally {
         all
     }
 
-    /// All counts.
+    /// All results of counting.
     pub fn result(mut self, numbered: &dyn Blocks) -> Counted {
         let Sums { mut blocks, edges: more, inner_edges } = self.sums();
         let superblocks = self.superblocks(numbered);

@@ -1,27 +1,28 @@
-//! Attributes the time of threads to the numbers that they have written.
+//! Distributes the time of threads over the numbers that they have written.
 //!
-//! A chunk states in which time it was filled. That time is distributed over some of its numbers,
-//! in proportion to the instructions that they stand for. One number is chosen at random from each
-//! of equal parts of the chunk: a loop whose length divides that of a part would otherwise show
-//! always the same of its numbers. Reading a chunk takes the time of about 260,000 numbers, and
-//! this that of a few hundred.
+//! Each chunk states the time in which it was filled. That time is distributed over some of its
+//! numbers, in proportion to the instructions that they stand for. The chunk is divided into equal
+//! parts, and one number is chosen at random from each part. With fixed places, a loop whose length
+//! divides the length of a part would always show the same number. A chunk has about 260,000
+//! numbers; sampling it costs about as much time as reading a few hundred numbers.
 //!
-//! So instructions of a chunk count as equally fast. Times of code whose numbers fill chunks of its
-//! own are exact.
+//! So all instructions of a chunk count as equally fast. If the numbers of some code fill whole
+//! chunks, the time of this code is exact.
 
 use super::super::code::Numbered;
 use super::super::table::Table;
 use super::Tally;
 
-/// Most numbers of a chunk that are looked at.
+/// Most numbers of a chunk that are sampled.
 const SAMPLES: usize = 64;
 
-/// Times by number.
+/// Times of numbers.
 #[derive(Clone, Debug)]
 pub struct Times {
-    /// Instructions that each number stands for, and ticks. The first one is that of no block.
+    /// For each number, the instructions that it stands for, and its ticks. Index 0 belongs to no
+    /// block.
     numbers: Vec<(u64, u64)>,
-    /// Ticks of all chunks.
+    /// Sum of the ticks of all chunks.
     pub total: u64,
     /// State of the generator of random numbers, never 0.
     random: u64,
@@ -34,7 +35,7 @@ impl Default for Times {
 }
 
 impl Times {
-    /// Adds the number that the table knows last.
+    /// Adds the highest number that the table knows.
     pub fn add_number(&mut self, table: &Table) {
         let of = |number: u32| table.block(number).map_or(0, |block| block.instructions);
         let instructions = match table.numbered(table.known()) {
@@ -47,12 +48,12 @@ impl Times {
         self.numbers.push((instructions, 0));
     }
 
-    /// Ticks of a number.
+    /// Ticks of a number so far.
     pub fn of(&self, number: u32) -> u64 {
         self.numbers.get(number as usize).map_or(0, |(_, ticks)| *ticks)
     }
 
-    /// A random number below a limit (Marsaglia, *Xorshift RNGs*; Lemire, *Fast Random Integer
+    /// A random number below `limit` (Marsaglia, *Xorshift RNGs*; Lemire, *Fast Random Integer
     /// Generation in an Interval*).
     fn below(&mut self, limit: u64) -> u64 {
         self.random ^= self.random << 13;
@@ -61,7 +62,7 @@ impl Times {
         ((u128::from(self.random) * u128::from(limit)) >> 64) as u64
     }
 
-    /// Distributes ticks over numbers.
+    /// Distributes ticks over sampled numbers.
     fn distribute(&mut self, ticks: u64, samples: &[u32]) {
         self.total = self.total.saturating_add(ticks);
         let instructions = |number: &u32| self.numbers.get(*number as usize).map(|(one, _)| *one);
@@ -77,8 +78,8 @@ impl Times {
 }
 
 impl Tally {
-    /// Attributes the ticks in which a chunk was filled to its numbers. `count`: how many it has;
-    /// `number_at`: reads one of them.
+    /// Distributes the ticks in which a chunk was filled over its numbers. `count`: how many
+    /// numbers it has; `number_at`: reads the number at an index.
     pub fn add_time(&mut self, ticks: u64, count: u64, number_at: impl Fn(u64) -> u32) {
         let parts = count.min(SAMPLES as u64);
         let mut samples = [0; SAMPLES];
