@@ -1,26 +1,35 @@
-//! What a block writes to the ring of its thread about its memory accesses, and how all of them
-//! follow from that.
+//! Decides what a block writes to its thread's ring about its memory accesses, and describes how a
+//! reader computes the addresses of all accesses from that.
 //!
-//! A block writes its number, and then *slots* of 8 bytes with values of registers, or sums of two,
-//! of which the addresses of its accesses are computed. What the block computes itself of values
-//! that are in slots already has no slot: the reader of the trace computes it, too. So pushes and
-//! pops of a block share one slot, as do the elements of an array that a path of blocks accesses
-//! one after the other, and accesses to static memory have none. The slots of an instruction are
-//! stored before it is executed.
+//! A block writes its number, and then *slots* of 8 bytes. A slot has the value of a register, or
+//! the sum of two registers. The addresses of the block's accesses are computed from the slots.
+//! What the block itself computes from values that are already in slots needs no slot: the reader
+//! of the trace repeats the computation. So pushes and pops of a block share one slot, as do the
+//! elements of an array that a path of blocks accesses one after the other. Accesses to static
+//! memory need no slot. The slots of an instruction are stored before it is executed.
 //!
-//! An instruction of whose elements a mask chooses some, or that has their addresses in a vector,
-//! has slots with the mask and the parts of the vector before it.
+//! ```text
+//! instruction              slot                  address of the access
+//! push rbx                 0: rsp                slot 0 - 8
+//! mov  rax, [rdi + 8*rcx]  1: rdi + 8*rcx        slot 1
+//! add  rcx, 1
+//! mov  rdx, [rdi + 8*rcx]                        slot 1 + 8
+//! mov  rsi, [rip + 0x100]                        a constant
+//! ```
 //!
-//! A string instruction with a repeat prefix has slots with its registers before and after it, from
-//! which follows which elements it has accessed.
+//! An instruction with a mask, or with a vector of addresses, has slots with the mask and with the
+//! parts of the vector, which are stored before it.
 //!
-//! The blocks of a superblock record as one: registers that an earlier block has stored have no
-//! other slot. If its path is left, only the slots up to there are written. Accesses are chosen [in
-//! each of its blocks by itself, or in all of them](Scope).
+//! A string instruction with a repeat prefix has slots with its registers before and after it. The
+//! elements that it has accessed follow from them.
+//!
+//! The blocks of a superblock record as one: a register that an earlier block has stored gets no
+//! other slot. If the thread leaves the path of the superblock, only the slots up to there are
+//! written. Accesses are chosen [in each of its blocks by itself, or in all of them](Scope).
 //!
 //! Where a block is interrupted, the controller notes how many of its instructions were executed.
-//! If the next one is a repeated string instruction, it stores the registers after it as they are
-//! then.
+//! If the next instruction is a repeated string instruction, the controller stores its registers as
+//! they are then in the slots for the registers after it.
 
 mod chosen;
 mod places;
@@ -43,10 +52,10 @@ use chosen::scopes;
 use places::{Addressed, Located, Places, register};
 use registers::State;
 
-/// Most bytes of slots for each byte of a block that is not dense.
+/// Most bytes of slots for each byte of code, in a block that is not [dense](Recorded::is_dense).
 const MOST_SLOT_BYTES: usize = 3;
-/// Most slots of an instruction: those of a scatter, for the mask, 64 bytes of indexes, and two for
-/// an address.
+/// Most slots of an instruction. A scatter has the most: one for the mask, eight for 64 bytes of
+/// indexes, and two for an address.
 const MOST_OF_INSTRUCTION: usize = 11;
 const _: () = assert!(MAX_INSTRUCTIONS * MOST_OF_INSTRUCTION <= MOST_SLOTS);
 const _: () =
@@ -55,41 +64,42 @@ const _: () =
 /// Which accesses are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// How they are chosen among those of a scope.
+    /// How accesses are chosen within a scope.
     pub selector: Selector,
-    /// Among which accesses they are chosen.
+    /// Where the selector chooses: in each block, or in each superblock.
     pub scope: Scope,
-    /// Which of them are equal.
+    /// When two accesses are equal, so that one represents the other. Ignored by
+    /// [`Selector::Every`].
     pub equality: Equality,
-    /// Only those of this direction, if there is one.
+    /// If there is a direction, only its accesses are recorded.
     pub direction: Option<Direction>,
-    /// Which blocks without chosen accesses write their numbers, too.
+    /// Whether blocks without chosen accesses write their numbers, too.
     pub silence: Silence,
 }
 
-/// Among which accesses some are chosen.
+/// The code among whose accesses the selector chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Those of a basic block, also where it is part of a superblock.
+    /// A basic block, also where it is part of a superblock.
     Block,
-    /// Those of a superblock, or of a basic block that is executed by itself. Of a superblock of
-    /// functions of which not the same is recorded, they are those of its blocks one after the
-    /// other of which the same is.
+    /// A superblock, or a basic block that is executed by itself. If functions of a superblock are
+    /// recorded to different [extents](crate::extent::Extent), each run of successive blocks with
+    /// one extent is a scope.
     Superblock,
 }
 
 /// Which blocks without chosen accesses write nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence {
-    /// None: all blocks write their numbers.
+    /// No block: all blocks write their numbers.
     Never,
-    /// Superblocks, and hot blocks from which no superblock is built. Hot paths are found by the
-    /// numbers of other blocks.
+    /// Superblocks, and hot blocks from which no superblock is built. Other blocks still write
+    /// their numbers, by which hot paths are found.
     Superblocks,
 }
 
 impl Choice {
-    /// All accesses, and all blocks.
+    /// All accesses are recorded, and all blocks write their numbers.
     pub const EVERY: Choice = Choice {
         selector: Selector::Every,
         scope: Scope::Block,
@@ -99,81 +109,88 @@ impl Choice {
     };
 }
 
-/// Which execution of a path it is.
+/// Which execution of a path is meant, where a path leads back to its own start.
+///
+/// For example, a path adds 8 to `rdi` and loads from `[rdi]` before that. Its first execution
+/// stores `rdi` in a slot and keeps `rdi + 8`. Each repeated execution takes that value, so it has
+/// no slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turn {
-    /// Any.
+    /// Any execution: it takes and keeps no values.
     #[default]
     Any,
-    /// One that may be followed by repeated ones: it keeps values for them.
+    /// An execution that may be followed by repeated ones. It keeps values for them.
     First,
-    /// One right behind the first or a repeated one: it takes the values that this has kept. The
-    /// number is that of the first path as a whole.
+    /// An execution directly after the first or a repeated one. It takes the values that the
+    /// execution before it has kept. The number is the first path's, as a whole.
     Repeated(u32),
 }
 
-/// A slot, and when it is stored.
+/// A slot, with the time at which it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     /// Index of the instruction in the block or path.
     pub operation: usize,
-    /// Whether it is stored after the instruction.
+    /// Whether it is stored after the instruction instead of before it.
     pub is_after: bool,
-    /// What is stored.
+    /// The value that is stored.
     pub content: Content,
 }
 
-/// What is stored in a slot.
+/// The value that a slot gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// The sum of registers. The displacement is left out unless the sum is computed modulo 2^32.
+    /// The sum of a base and an index. The displacement is 0 unless the sum is computed modulo
+    /// 2^32.
     Sum(Operand),
-    /// A mask register. Bits above the lowest ones have no meaning.
+    /// A mask register. Bits above the `count` lowest ones have no meaning.
     Bits {
         /// The register.
         register: Register,
-        /// How many of its bits are needed.
+        /// Number of bits that are needed, from the lowest one on.
         count: u8,
     },
-    /// A bit for each element of a vector: its highest one.
+    /// The highest bit of each element of a vector, as one bit per element.
     Signs {
         /// The vector register.
         register: Register,
         /// Bytes of an element: 1, 4 or 8.
         bytes: u8,
     },
-    /// A part of a vector register. All of its parts are in slots one behind the other.
+    /// 8 bytes of a vector register. All of its parts are in successive slots.
     Vector {
         /// The register.
         register: Register,
-        /// Index of the part, of 8 bytes.
+        /// Index of the part, from the lowest 8 bytes on.
         part: u8,
     },
 }
 
-/// What a block records.
+/// The slots of a block or path, and how its accesses follow from them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// The slots, in the order in which they are stored.
     pub slots: Vec<Slot>,
-    /// The accesses, and how they follow from the slots.
+    /// The description for readers: the accesses, and how each follows from the slots.
     pub accesses: BlockAccesses,
 }
 
-/// How the address of an access is found, before it is known how many slots there are.
+/// How the address of an access is found, while slots are still added.
 enum Found {
-    /// It is a constant.
+    /// The address is a constant.
     Static(u64),
-    /// It follows from slots.
+    /// The address follows from slots.
     Located(Located),
-    /// It is one of the elements of a string.
+    /// The access has one element for each repetition of a string instruction.
     Elements(Place),
-    /// It has elements, from an address on.
+    /// The access has elements from an address on. `None`: the address of the first element is a
+    /// constant, in the description of the lanes.
     Lanes(Option<Located>, recording::Lanes),
     Unknown,
 }
 
-/// Whether an instruction is a string instruction that is repeated as often as `rcx` says.
+/// Whether an instruction is a string instruction that is repeated as often as `rcx` says: `rep
+/// movsb` is, `movsb` is not.
 fn is_repeated(instruction: &Instruction) -> bool {
     let has_prefix = instruction.has_rep_prefix() || instruction.has_repne_prefix();
     if !(has_prefix && instruction.is_string_instruction()) {
@@ -186,7 +203,8 @@ fn is_repeated(instruction: &Instruction) -> bool {
         .any(|used| used.register() == Register::RCX && !matches!(used.access(), OpAccess::Read))
 }
 
-/// Whether an instruction may have lanes.
+/// Whether an instruction may access single elements, chosen by a mask or by addresses in a vector.
+/// May be true for one that accesses no memory.
 fn has_mask(instruction: &Instruction) -> bool {
     use Mnemonic::{
         Maskmovdqu, Maskmovq, Vmaskmovdqu, Vmaskmovpd, Vmaskmovps, Vpmaskmovd, Vpmaskmovq,
@@ -201,12 +219,13 @@ fn has_mask(instruction: &Instruction) -> bool {
 }
 
 impl Recorded {
-    /// What blocks record of their accesses that are executed one after the other.
+    /// Returns what blocks record if they are executed one after the other, in a path that keeps
+    /// and takes no values.
     pub fn new(blocks: &[Block], choice: &Choice) -> Self {
         Self::of_turn(blocks, choice, Turn::Any)
     }
 
-    /// What a turn of a path records.
+    /// Returns what an execution of a path records.
     pub fn of_turn(blocks: &[Block], choice: &Choice, turn: Turn) -> Self {
         let Turn::Repeated(first) = turn else {
             return Self::taking(blocks, choice, None, turn == Turn::First).0;
@@ -219,7 +238,9 @@ impl Recorded {
         recorded
     }
 
-    /// How many slots a repeated execution of a path has less than any other one.
+    /// Returns how many fewer slots a repeated execution of a path has than an execution by itself.
+    /// 0 if the path cannot be repeated: not all registers that it needs are known at its end, or
+    /// the description would be [too large](BlockAccesses::is_possible).
     pub fn saved_by_repeating(blocks: &[Block], choice: &Choice) -> usize {
         let (first, kept) = Self::taking(blocks, choice, None, true);
         let repeated = Self::taking(blocks, choice, Some(&kept), true).0;
@@ -230,8 +251,10 @@ impl Recorded {
         if is_possible { saved } else { 0 }
     }
 
-    /// What a path records that takes the values of some registers at its start, and stores the
-    /// others that it needs there if it keeps values. Also returns of which registers it does.
+    /// Returns what a path records. `taken`: numbers of the registers whose values at the start of
+    /// the path are taken from the execution before it. `keeps`: whether the path keeps values. It
+    /// then stores at its start the other registers that its addresses are computed from. Also
+    /// returns the numbers of the registers whose values at the end of the path are kept.
     fn taking(
         blocks: &[Block],
         choice: &Choice,
@@ -320,7 +343,8 @@ impl Recorded {
         (recorded, kept)
     }
 
-    /// What a path records. `numbers`: those of its blocks.
+    /// Returns what a path records, with a [part](BlockAccesses::parts) for each block. `numbers`:
+    /// the numbers of its blocks.
     pub fn of_path(blocks: &[Block], numbers: &[u32], choice: &Choice, turn: Turn) -> Self {
         let mut recorded = Recorded::of_turn(blocks, choice, turn);
         let mut instructions = 0;
@@ -338,8 +362,9 @@ impl Recorded {
 
     /// Whether a block records so much that it [is dense](Self::is_dense).
     pub fn makes_dense(block: &Block, choice: &Choice) -> bool {
-        // Others have at most one slot in each instruction: what is addressed by two registers
-        // without an index was added up by an instruction before it.
+        // All other instructions have at most one slot on average. Where an address without an
+        // index is the sum of two stored registers, an earlier instruction has computed that sum,
+        // and it has no slot.
         let has_two = |instruction: &Instruction| {
             let is_push =
                 instruction.is_stack_instruction() && instruction.op0_kind() == OpKind::Memory;
@@ -351,12 +376,14 @@ impl Recorded {
         may_be && Recorded::new(std::slice::from_ref(block), choice).is_dense(block)
     }
 
-    /// Whether there are so many slots that a page of such blocks could write more than fits in the
-    /// slack of a chunk. What follows such a block is entered where the ring is checked.
+    /// Whether the block has so many slots that a page of such blocks could write more than fits in
+    /// the slack of a chunk. What follows a dense block is entered where the ring is checked.
     ///
-    /// Between two checks a thread executes code of one page, upwards: less than 12 bytes for each
-    /// byte of code, if each block writes its number and a note in 16 bytes, has at least two
-    /// bytes, and is not dense; a jump back within its block repeats less than that.
+    /// Between two checks a thread executes code of one page, at ascending addresses. A block has
+    /// at least two bytes of code. Besides its slots it writes at most 16 bytes, its number and a
+    /// note: 8 bytes for each byte of code. Its slots add at most 3 if it is not dense. So a page
+    /// writes less than 12 bytes for each byte of code. A jump back within its block repeats less
+    /// than that.
     pub fn is_dense(&self, block: &Block) -> bool {
         self.accesses.slot_bytes() > MOST_SLOT_BYTES * block.bytes.len()
     }
@@ -366,7 +393,7 @@ impl Recorded {
         let (pc, operation) = (instruction.instruction.ip(), operation as u16);
         let is_elements = matches!(place, Place::Elements { .. });
         let adds_fs = access.operand.is_fs && (is_elements || access.is_located);
-        // All elements that are counted were accessed.
+        // The elements are counted from registers after the instruction, so each was accessed.
         let conditional = match place {
             Place::Unknown => conditional || access.lanes.is_some(),
             _ => conditional && !is_elements,
@@ -378,15 +405,15 @@ impl Recorded {
     }
 }
 
-/// The addresses that instructions name for accesses, and the state after all of them. Those of
-/// sets are left out, and those that are not known.
+/// Returns the address of each access, and the state after all instructions. An address is `None`
+/// if the operand does not say where the access is, or if the operand's value is not known.
 fn addresses(operations: &[&Operation], found: &[Access]) -> (State, Vec<Option<Addressed>>) {
     let mut state = State::default();
     let mut all = Vec::with_capacity(found.len());
     let mut rest = found.iter().peekable();
     for (index, operation) in operations.iter().enumerate() {
         while let Some(access) = rest.next_if(|access| access.operation == index) {
-            // `xlat` adds a part of a register.
+            // The index of `xlat` is a part of a register, `al`.
             let is_known = access.is_located && !access.operand.index.is_gpr8();
             let address = is_known.then(|| Addressed::new(index, access.operand, &mut state));
             all.push(address.flatten());
@@ -396,7 +423,7 @@ fn addresses(operations: &[&Operation], found: &[Access]) -> (State, Vec<Option<
     (state, all)
 }
 
-/// How the address of an access is found.
+/// Finds the address of an access, and adds the slots that it needs.
 fn located(access: &Access, address: &Option<Addressed>, places: &mut Places<'_>) -> Found {
     let Some(addressed) = address else { return Found::Unknown };
     let located = addressed.value.node.map(|node| places.locate(addressed, node));
@@ -421,8 +448,8 @@ fn located(access: &Access, address: &Option<Addressed>, places: &mut Places<'_>
     }
 }
 
-/// Adds the slots of lanes, and describes them. `plus`: what is added to the address of the first
-/// element.
+/// Adds the slots of an access with lanes, and describes the lanes. `plus`: constant that is added
+/// to the address of the first element.
 fn described(
     access: &Access,
     lanes: &Lanes,
@@ -443,8 +470,11 @@ fn described(
     recording::Lanes { base: None, plus, mask, first_bit, lanes, elements, order }
 }
 
-/// Adds the slots of a repeated string instruction, and returns where the elements of its accesses
+/// Adds the slots of a repeated string instruction, and returns where the elements of each access
 /// are.
+///
+/// Slots of `rep movsb`, which reads at `rsi` and writes at `rdi`: `rcx`, `rsi` and `rdi` before
+/// it, `rcx` and `rsi` after it.
 fn elements(accesses: &[Access], places: &mut Places<'_>) -> impl Iterator<Item = Place> + use<> {
     let mut slot =
         |is_after, of: &Access, base| places.slot(of.operation, is_after, register(base));

@@ -7,18 +7,19 @@ use crate::block::Block;
 use crate::extent::Extent;
 use crate::selection::{Access, Coverage, Selection, Selector, path_accesses};
 
-/// What is chosen of the accesses of a scope.
+/// The accesses of a scope that are chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// Places in the scope of the accesses that are meant: those of the wanted direction.
+    /// Indexes, in the scope, of the accesses that may be chosen: those in the wanted direction.
+    /// Empty if nothing of the scope's functions is recorded.
     pub meant: Vec<usize>,
-    /// What is chosen of them, by index in [`meant`](Self::meant).
+    /// What the selector chooses. Its indexes count in [`meant`](Self::meant).
     pub selection: Selection,
 }
 
 impl Chosen {
-    /// Chooses among the accesses of a scope: of blocks that are executed one after the other, of
-    /// all of which as much is recorded as of the first one.
+    /// Chooses among the accesses of a scope. All blocks of a scope have the extent of the first
+    /// one. `accesses`: all accesses of the scope, with values from the start of the path.
     pub fn of(scope: &[Block], accesses: &[Access], choice: &Choice) -> Self {
         let extent = scope.first().map_or(Extent::Nothing, |block| block.extent);
         let selector = match extent {
@@ -31,7 +32,8 @@ impl Chosen {
         let meant: Vec<usize> =
             (0..accesses.len()).filter(|place| is_meant(&accesses[*place])).collect();
         let own: Vec<Access> = match (selector, choice.equality) {
-            // Classes are those of the scope alone, whatever is known from blocks before it.
+            // Accesses are equal if they are within the scope, whatever is known from earlier
+            // blocks.
             (Selector::Representatives { .. }, equality) => {
                 let own = path_accesses(scope, equality);
                 meant.iter().map(|place| own[*place]).collect()
@@ -41,13 +43,14 @@ impl Chosen {
         Chosen { selection: selector.select(&own), meant }
     }
 
-    /// Places of the chosen accesses in the scope, in program order.
+    /// Indexes of the chosen accesses in the scope, in program order.
     pub fn places(&self) -> impl Iterator<Item = usize> {
         self.selection.chosen.iter().map(|one| self.meant[*one])
     }
 
-    /// Places of the accesses that were not chosen, in program order, and what is known of them by
-    /// chosen ones, by their place among these.
+    /// The accesses that might have been chosen but were not, in program order: the index of each
+    /// in the scope, and what the chosen ones say about it. [`Known`] counts among the chosen
+    /// accesses.
     pub(super) fn others(&self) -> impl Iterator<Item = (usize, Known)> {
         let Selection { chosen, representatives, represented_by, .. } = &self.selection;
         let chosen_place = |class: usize| {
@@ -64,7 +67,9 @@ impl Chosen {
     }
 }
 
-/// The scopes of a path, as ranges of its blocks.
+/// Divides a path into its scopes. For blocks with extents `[a, a, b]`, [`Scope::Superblock`]
+/// returns the first two blocks together and then the third; [`Scope::Block`] returns each by
+/// itself.
 pub(super) fn scopes(blocks: &[Block], scope: Scope) -> impl Iterator<Item = &[Block]> {
     blocks.chunk_by(move |one, next| scope == Scope::Superblock && one.extent == next.extent)
 }

@@ -1,14 +1,27 @@
-//! Decides which registers are stored in slots, and how the addresses of accesses are derived of
-//! them.
+//! Decides which registers are stored in slots, and how the addresses of accesses are derived from
+//! the slots.
 //!
-//! The address of an access is a [node](super::registers) plus a constant. A node is *known* if it
-//! is in a slot or derived of slots. Otherwise it becomes known before the access. If it is
-//! computed of one value that a register holds, that is stored, or of two values that accesses with
-//! other addresses of the path are computed of, too. Otherwise the sum of the access's own
-//! registers is stored.
+//! The address of an access is a [node](super::registers) plus a constant. A node is *known* if its
+//! value is in a slot or derived from slots. Otherwise it is made known before the access, in one
+//! of three ways:
 //!
-//! Of a path that is repeated, the registers that its addresses are computed of are known from its
-//! start on: they are in slots, or [taken](Source::Taken) from the execution before it.
+//! - If it is computed from one value that a register holds, that register is stored. Where another
+//!   register holds the node itself, this is done only if further addresses need the value.
+//! - If it is computed from two such values, and other addresses of the path are computed from
+//!   both, the two registers are stored.
+//! - Otherwise the sum of the access's own registers is stored.
+//!
+//! ```text
+//! instruction              slot    address
+//! mov  rax, [rdi]          0: rdi  slot 0
+//! mov  rdx, [rdi + 8*rcx]  1: rcx  slot 0 + 8 * slot 1, derived
+//! mov  rsi, [rcx]                  slot 1
+//! ```
+//!
+//! If the second instruction were alone, it would have one slot with the sum `rdi + 8*rcx`.
+//!
+//! If the path is repeated, the registers from which its addresses are computed are known from its
+//! start on. They are in slots, or [taken](Source::Taken) from the execution before it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,24 +33,24 @@ use super::{Content, Slot};
 use crate::memory_accesses::{COMPACTED, Lanes, Mask, StateComponent, preceding};
 use crate::selection::{Operand, general};
 
-/// Most values that are derived for one access. Its slots are two more at most.
+/// Most values that are derived for one access, which needs at most two slots besides.
 const MOST_DERIVED: usize = 6;
 
-/// The address of an access, and what registers hold before it.
+/// The address of an access, and the values of registers before it.
 #[derive(Clone, Debug)]
 pub struct Addressed {
     /// Index of its instruction.
     pub operation: usize,
     /// The address.
     pub value: Value,
-    /// What the instruction names.
+    /// The registers and the displacement that the instruction names.
     pub operand: Operand,
     registers: [Value; 16],
 }
 
 impl Addressed {
-    /// The address that an instruction names, before it. `None` if it is not known how that is
-    /// computed.
+    /// Evaluates an operand with the values of registers before its instruction. A vector index is
+    /// left out. `None`: a register of the operand is no general register.
     pub fn new(operation: usize, operand: Operand, state: &mut State) -> Option<Self> {
         let operand = match operand.index.is_vector_register() {
             true => Operand { index: Register::None, scale: 1, ..operand },
@@ -50,7 +63,7 @@ impl Addressed {
         Some(Addressed { operation, value, operand, registers: state.values })
     }
 
-    /// A register that holds a node plus a constant, and that constant.
+    /// Finds a register that holds a node plus a constant, and returns that constant, too.
     fn holder(&self, node: Node) -> Option<(Register, i64)> {
         let holds = |value: &Value| value.node == Some(node);
         let number = self.registers.iter().position(holds)?;
@@ -58,14 +71,14 @@ impl Addressed {
     }
 }
 
-/// Where a node is: in a slot or a derived value, to which a constant is added.
+/// Where the value of a node is: in a slot or a derived value, plus a constant.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     source: Source,
     plus: i64,
 }
 
-/// Index among the slots, the values that are taken, or the derived values.
+/// A slot, taken value or derived value, by its index among its kind.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Slot(u16),
@@ -73,7 +86,7 @@ enum Source {
     Derived(u16),
 }
 
-/// A derived value, before it is known how many slots there are.
+/// A derived value, while slots are still added.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     of: Source,
@@ -83,32 +96,36 @@ struct Step {
     other: Option<Source>,
 }
 
-/// Where an address is, before it is known how many slots there are.
+/// Where an address is, while slots are still added.
 #[derive(Clone, Copy, Debug)]
 pub struct Located(Known);
 
-/// A value that is kept, before it is known how many slots there are.
+/// Where a kept value is, while slots are still added.
 #[derive(Clone, Copy, Debug)]
 pub struct Keeping(Known);
 
-/// What is stored and derived.
+/// The slots and derived values of a path, and the nodes that are known by them. Readers number
+/// slots first, then taken values, then derived ones. So the index of a derived value follows only
+/// when all slots have been added.
 #[derive(Debug)]
 pub struct Places<'n> {
     nodes: &'n Nodes,
-    /// In how many different addresses each node is needed.
+    /// By node: from how many nodes of addresses it is needed. Addresses that differ by a constant
+    /// have one node.
     uses: Vec<u32>,
     known: HashMap<Node, Known>,
     /// The slots, in the order in which they are stored.
     pub slots: Vec<Slot>,
-    /// How many values are taken.
+    /// Number of values that are taken from the execution before.
     pub taken: u16,
     steps: Vec<Step>,
-    /// Where the state continues behind a component, by instruction and number of the component.
+    /// Where the next component of the processor's state begins, by instruction and by number of
+    /// the component before it. Only with the compacted format of `xsavec`.
     compacted: HashMap<(usize, u8), Known>,
 }
 
 impl<'n> Places<'n> {
-    /// Prepares for accesses with these addresses.
+    /// Prepares for accesses with these addresses: counts how many of them need each node.
     pub fn new<'a>(nodes: &'n Nodes, addresses: impl Iterator<Item = &'a Value>) -> Self {
         let all: HashSet<Node> = addresses.filter_map(|value| value.node).collect();
         let mut uses = Vec::new();
@@ -133,7 +150,8 @@ impl<'n> Places<'n> {
         }
     }
 
-    /// Registers of which addresses are computed, as they are at the start of the path, in order.
+    /// Numbers of the registers whose values at the start of the path are needed for addresses,
+    /// ascending.
     pub fn needed_at_start(&self) -> Vec<usize> {
         let at_start = |register: &usize| self.nodes.at_start(*register);
         let is_used = |register: &usize| {
@@ -142,21 +160,22 @@ impl<'n> Places<'n> {
         (0..16).filter(is_used).collect()
     }
 
-    /// Takes what a register holds at the start of the path from the execution before it.
+    /// Makes a register at the start of the path known by taking it from the execution before.
     pub fn take(&mut self, register: usize) {
         let known = Known { source: Source::Taken(self.taken), plus: 0 };
         self.taken += 1;
         self.known.insert(self.nodes.at_start(register), known);
     }
 
-    /// Stores what a register holds at the start of the path.
+    /// Makes a register at the start of the path known by a slot.
     pub fn store_at_start(&mut self, number: usize) {
         let slot = self.slot(0, false, register(general(number)));
         let known = Known { source: Source::Slot(slot), plus: 0 };
         self.known.insert(self.nodes.at_start(number), known);
     }
 
-    /// Keeps a value that a register holds at the end of the path, if it is known then.
+    /// Keeps a value that a register holds at the end of the path. `None`: it cannot be derived
+    /// from what is known then.
     pub fn keep(&mut self, value: Value) -> Option<Keeping> {
         let node = value.node?;
         let mut derived = Vec::new();
@@ -168,8 +187,8 @@ impl<'n> Places<'n> {
         Some(Keeping(Known { plus: known.plus.wrapping_add(value.plus), ..known }))
     }
 
-    /// Finds the nodes that must be derived so that one is known, in order. Returns whether that is
-    /// possible.
+    /// Finds the nodes that must be derived so that a node is known, each after its sources.
+    /// Returns whether the node can be derived without another slot.
     fn can_derive(&self, node: Node, derived: &mut Vec<Node>) -> bool {
         if self.known.contains_key(&node) || derived.contains(&node) {
             return true;
@@ -183,13 +202,13 @@ impl<'n> Places<'n> {
         is_known
     }
 
-    /// A value that is kept, when all slots are known.
+    /// Describes a kept value, once all slots have been added.
     pub fn kept(&self, Keeping(known): Keeping) -> Kept {
         Kept { value: self.index(known.source), plus: known.plus }
     }
 
-    /// Makes an address known that has a node, and returns where it is. Accesses come in program
-    /// order.
+    /// Returns where the address of an access is, and makes its node known if it is not. Must be
+    /// called in program order. `node`: the node of the address.
     pub fn locate(&mut self, addressed: &Addressed, node: Node) -> Located {
         let Value { plus, .. } = addressed.value;
         let known = match self.known.get(&node) {
@@ -199,13 +218,15 @@ impl<'n> Places<'n> {
         Located(Known { plus: known.plus.wrapping_add(plus), ..known })
     }
 
-    /// Adds a slot with a sum of registers that is stored before or after an instruction.
+    /// Adds a slot with a sum of registers, and returns its index. `is_after`: whether it is stored
+    /// after the instruction.
     pub fn slot(&mut self, operation: usize, is_after: bool, sum: Operand) -> u16 {
         self.push(Slot { operation, is_after, content: Content::Sum(sum) })
     }
 
-    /// Adds a slot with the mask of lanes, unless there is one, and returns also the number of the
-    /// bit of the first lane.
+    /// Returns the slot with the mask of lanes, which is added unless the instruction has it
+    /// already, and the number of the first lane's bit in it. The slot is `None` if all lanes are
+    /// active.
     pub fn mask(&mut self, operation: usize, lanes: &Lanes) -> (Option<u16>, u8) {
         let (content, first_bit) = match lanes.mask {
             None => return (None, 0),
@@ -221,8 +242,12 @@ impl<'n> Places<'n> {
         (Some(slot), first_bit)
     }
 
-    /// The place of a component of the processor's state behind those before it that flags in a
-    /// slot choose. `None`: it is not known.
+    /// Returns where a component of the processor's state is in the compacted format: after the
+    /// earlier components that are in use. `flags`: slot with the flags of the components in use.
+    /// `None`: the place depends on more than sizes.
+    ///
+    /// With the components 2 and 5 of 256 and 64 bytes, component 9 is at `start + 576 + 256 * flag
+    /// 2 + 64 * flag 5`. Each product is derived by a shift, a mask and a factor.
     pub fn compacted(
         &mut self,
         operation: usize,
@@ -252,7 +277,7 @@ impl<'n> Places<'n> {
         Some(Located(place))
     }
 
-    /// Adds slots with a vector. Returns the first one.
+    /// Adds one slot for each 8 bytes of a vector. Returns the index of the first one.
     pub fn vector(&mut self, operation: usize, register: Register) -> u16 {
         let first = self.slots.len() as u16;
         for part in 0..(register.size() / SLOT_BYTES) as u8 {
@@ -262,11 +287,13 @@ impl<'n> Places<'n> {
         first
     }
 
+    /// Adds a slot, and returns its index.
     fn push(&mut self, slot: Slot) -> u16 {
         self.slots.push(slot);
         (self.slots.len() - 1) as u16
     }
 
+    /// Makes a node known that is not, by the cheapest of the three ways of the module.
     fn make_known(&mut self, addressed: &Addressed, node: Node) -> Known {
         let (mut stored, mut derived) = (Vec::new(), Vec::new());
         let can_derive = self.needs(addressed, node, &mut stored, &mut derived);
@@ -281,7 +308,7 @@ impl<'n> Places<'n> {
             derived.into_iter().for_each(|node| self.derive(node));
             return self.known[&node];
         }
-        // The sum of the registers themselves.
+        // Stores the sum of the access's own registers.
         let Operand { displacement, is_narrow, .. } = addressed.operand;
         let displacement = if is_narrow { displacement } else { 0 };
         let sum = Operand { displacement, ..addressed.operand };
@@ -298,8 +325,9 @@ impl<'n> Places<'n> {
         known
     }
 
-    /// Finds the nodes that must be stored and derived so that one is known, in order. Returns
-    /// whether that is possible.
+    /// Finds the nodes that must be stored and derived so that a node is known, each after its
+    /// sources. Returns whether that is possible: each stored node must be held by a register
+    /// before the access.
     fn needs(
         &self,
         addressed: &Addressed,
@@ -326,7 +354,7 @@ impl<'n> Places<'n> {
         is_held
     }
 
-    /// Stores a node that a register holds.
+    /// Makes a node known by a slot with the register that holds it.
     fn store(&mut self, addressed: &Addressed, node: Node) {
         let Some((base, plus)) = addressed.holder(node) else { return };
         let slot = self.slot(addressed.operation, false, register(base));
@@ -334,7 +362,7 @@ impl<'n> Places<'n> {
         self.known.insert(node, known);
     }
 
-    /// Derives a node whose sources are known.
+    /// Makes a node known whose sources are known.
     fn derive(&mut self, node: Node) {
         let step = match self.nodes.kind(node) {
             Kind::Unknown(..) => return,
@@ -354,13 +382,14 @@ impl<'n> Places<'n> {
         self.known.insert(node, known);
     }
 
+    /// Adds a derived value, and returns where it is.
     fn step(&mut self, step: Step) -> Known {
         let source = Source::Derived(self.steps.len() as u16);
         self.steps.push(step);
         Known { source, plus: 0 }
     }
 
-    /// The index of a value, when all slots are known.
+    /// The index of a value for readers, once all slots have been added.
     fn index(&self, source: Source) -> u16 {
         match source {
             Source::Slot(slot) => slot,
@@ -369,13 +398,13 @@ impl<'n> Places<'n> {
         }
     }
 
-    /// The index of the value that an address follows from, and what is added to it, when all slots
-    /// are known.
+    /// The index of the value that an address follows from, and the constant that is added to it,
+    /// once all slots have been added.
     pub fn place(&self, located: Located) -> (u16, i64) {
         (self.index(located.0.source), located.0.plus)
     }
 
-    /// The derived values, when all slots are known.
+    /// Describes the derived values, once all slots have been added.
     pub fn derived(&self) -> Vec<Derived> {
         let derived = |step: &Step| {
             let operation = match step.other {
@@ -388,7 +417,7 @@ impl<'n> Places<'n> {
     }
 }
 
-/// A register by itself.
+/// An operand with a base register only.
 pub const fn register(base: Register) -> Operand {
     let index = Register::None;
     let (is_narrow, is_fs) = (false, false);

@@ -1,13 +1,25 @@
-//! What registers hold before an instruction of a path: values that are computed of older ones.
+//! Tracks what registers hold before each instruction of a path, as values that are computed from
+//! earlier values.
 //!
-//! A value is a *node* plus a constant, modulo 2^64. A node is a value that is not known, as that
-//! of a register at the start of the path or one that was loaded from memory, or is computed of
-//! other nodes. Nodes that are computed in the same way are one node.
+//! A value is a *node* plus a constant, modulo 2^64. A node is one of two things: an unknown value,
+//! such as a register's at the start of the path or one that was loaded from memory; or the result
+//! of a computation with other nodes. Equal computations with equal nodes have one node.
 //!
-//! Known are the results of `mov`, `movzx`, `movsx`, `movsxd`, `cwde` and `cdqe` between registers,
-//! of `lea`, of `add`, `sub`, `inc`, `dec` and `neg`, of `imul`, `and` and shifts by constants, of
-//! `xor` of a register with itself, and of `push`, `pop`, `call`, `ret`, `enter` and `leave` as to
-//! `rsp` and `rbp`: with operands of 64 bits, or of 32, which are extended by zeros.
+//! ```text
+//! instruction              value of the destination
+//! mov  rax, [rdi]          u, a new unknown node
+//! lea  rcx, [rax + 4*rsi]  s, the sum of u and the product of rsi and 4
+//! add  rcx, 16             s + 16
+//! mov  edx, ecx            the lowest 32 bits of s + 16, extended by zeros
+//! ```
+//!
+//! Results are known of these instructions, with operands of 64 bits, or of 32, which are extended
+//! by zeros:
+//!
+//! - `mov`, `movzx`, `movsx`, `movsxd`, `cwde` and `cdqe` between registers;
+//! - `lea`, `add`, `sub`, `inc`, `dec` and `neg`;
+//! - `imul`, `and` and shifts by constants; `xor` of a register with itself;
+//! - `push`, `pop`, `call`, `ret`, `enter` and `leave`, for `rsp` and `rbp` only.
 
 use std::collections::HashMap;
 
@@ -17,11 +29,11 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use crate::block::Operation;
 use crate::selection::{Moved, stack_effect};
 
-/// Most computations one of the other that lead to the value of a register. One that more lead to
-/// is a new unknown value.
+/// Most steps from an unknown value to the value of a register, where each step computes with the
+/// result of the one before it. A longer computation has a new unknown value as its result.
 const MOST_STEPS: u8 = 6;
 
-/// Index of a node.
+/// Index of a node in [`Nodes`]. The first 16 are the general registers at the start of the path.
 pub type Node = u32;
 
 /// A node plus a constant, or a constant alone.
@@ -33,14 +45,15 @@ pub struct Value {
     pub plus: i64,
 }
 
-/// What a node is.
+/// How a node is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// What a register holds, by its number, after it was written so often.
+    /// An unknown value: what a register holds after so many writes to it. The register comes
+    /// first, by its number.
     Unknown(u8, u32),
     /// The sum of two nodes.
     Sum(Node, Node),
-    /// What is computed of a node plus a constant: no sum.
+    /// The result of a computation other than a sum, with a node plus a constant as its operand.
     Computed(Node, i64, Computation),
 }
 
@@ -54,28 +67,28 @@ impl Value {
     }
 }
 
-/// All nodes of a path.
+/// All nodes of a path. Nodes are only added.
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     kinds: Vec<Kind>,
-    /// How many computations lead to each node, one of the other.
+    /// By node: the length of the longest series of computations that leads to it.
     steps: Vec<u8>,
     known: HashMap<Kind, Node>,
 }
 
 impl Nodes {
-    /// What a node is.
+    /// How a node is computed.
     pub fn kind(&self, node: Node) -> Kind {
         self.kinds[node as usize]
     }
 
-    /// What a register holds at the start of the path.
+    /// The node of a register at the start of the path. `register`: its number, 0 to 15.
     pub const fn at_start(&self, register: usize) -> Node {
-        // The first nodes are these.
+        // The state begins with one node for each register, in the order of their numbers.
         register as Node
     }
 
-    /// The nodes of which a node is computed.
+    /// The nodes from which a node is computed: none, one or two.
     pub fn sources(&self, node: Node) -> impl Iterator<Item = Node> + use<> {
         let both = match self.kind(node) {
             Kind::Unknown(..) => [None; 2],
@@ -85,6 +98,7 @@ impl Nodes {
         both.into_iter().flatten()
     }
 
+    /// Finds or adds the node of a computation.
     fn value(&mut self, kind: Kind) -> Value {
         let next = self.kinds.len() as Node;
         let node = *self.known.entry(kind).or_insert(next);
@@ -104,7 +118,8 @@ impl Nodes {
         self.value(Kind::Unknown(register as u8, writes))
     }
 
-    /// A node as the product of another one and a factor.
+    /// Splits a node into another node and a factor: `8 * rsi` into `rsi` and 8, and `rsi` into
+    /// `rsi` and 1.
     fn factors(&self, node: Node) -> (Node, u64) {
         match self.kind(node) {
             Kind::Computed(of, 0, Computation::Product { by }) => (of, by),
@@ -112,14 +127,14 @@ impl Nodes {
         }
     }
 
-    /// The sum of two values.
+    /// The sum of two values. Multiples of one node are added up: `rsi + 4 * rsi` becomes `5 *
+    /// rsi`, and the difference of equal registers becomes 0.
     fn sum(&mut self, one: Value, other: Value) -> Value {
         let plus = one.plus.wrapping_add(other.plus);
         let (Some(first), Some(second)) = (one.node, other.node) else {
             return Value { node: one.node.or(other.node), plus };
         };
         let ((of, by), (other_of, other_by)) = (self.factors(first), self.factors(second));
-        // As in the difference of equal registers.
         let sum = if of == other_of {
             self.product(Value { node: Some(of), plus: 0 }, by.wrapping_add(other_by))
         } else {
@@ -128,7 +143,8 @@ impl Nodes {
         sum.plus(plus)
     }
 
-    /// A value times a factor.
+    /// A value times a factor. The constant is multiplied, too: `(rsi + 2) * 4` becomes `4 * rsi`,
+    /// plus 8.
     fn product(&mut self, value: Value, factor: u64) -> Value {
         let plus = (value.plus as u64).wrapping_mul(factor) as i64;
         let Some(node) = value.node else { return Value::constant(plus) };
@@ -141,10 +157,10 @@ impl Nodes {
         product.plus(plus)
     }
 
-    /// What is computed of the lowest bits of a value.
+    /// The result of a computation that depends only on the lowest `bits` bits of a value.
     fn computed(&mut self, value: Value, computation: Computation, bits: u32) -> Value {
         let Value { mut node, mut plus } = value;
-        // An extension leaves the lowest bits, also of a sum, as they are.
+        // An extension does not change the lowest bits of its operand, nor of a sum with it.
         while let Some(inner) = node
             && let Kind::Computed(of, added, extension) = self.kind(inner)
             && let Computation::ZeroExtended { bits: left }
@@ -159,12 +175,12 @@ impl Nodes {
         }
     }
 
-    /// The lowest 32 bits of a value, and zeros.
+    /// The lowest 32 bits of a value, extended by zeros.
     pub fn low_half(&mut self, value: Value) -> Value {
         self.zero_extended(value, 32)
     }
 
-    /// A value rounded down to a multiple of a power of two.
+    /// A value rounded down to a multiple of 2^`alignment`.
     pub fn aligned(&mut self, value: Value, alignment: u8) -> Value {
         let mask = u64::MAX << alignment;
         self.computed(value, Computation::Masked { mask }, u64::BITS)
@@ -187,12 +203,12 @@ impl Nodes {
     }
 }
 
-/// What is known of registers before an instruction.
+/// The values of registers before an instruction.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The nodes of all values.
+    /// The nodes from which the values are computed.
     pub nodes: Nodes,
-    /// The value of each register.
+    /// The value of each general register, by its number.
     pub values: [Value; 16],
     writes: [u32; 16],
 }
@@ -205,7 +221,8 @@ impl Default for State {
     }
 }
 
-/// How many bits a part of a register has that begins with its lowest one.
+/// Size in bits of a part of a register that begins with its lowest bit. `None` for others: `ah`,
+/// and 64-bit registers.
 fn low_bits(register: Register) -> Option<u8> {
     use Register::{AH, BH, CH, DH};
     match register {
@@ -218,7 +235,7 @@ fn low_bits(register: Register) -> Option<u8> {
 }
 
 impl State {
-    /// Continues after an instruction.
+    /// Updates the state with an instruction: from before it to after it.
     pub fn execute(&mut self, operation: &Operation) {
         let known = self.results(&operation.instruction);
         for number in operation.uses.written.iter().map(usize::from) {
@@ -233,8 +250,9 @@ impl State {
         }
     }
 
-    /// The value of a general register of 64 bits, or of a part of it that begins with its lowest
-    /// bit and is extended by zeros; 0 for none.
+    /// The value of a register as part of an address: a general register of 64 bits, or a part of
+    /// one that begins with its lowest bit, extended by zeros. 0 for [`Register::None`]; `None` for
+    /// other registers.
     fn register(&mut self, register: Register) -> Option<Value> {
         if register == Register::None {
             return Some(Value::constant(0));
@@ -247,7 +265,8 @@ impl State {
         Some(self.nodes.zero_extended(value, low_bits(register)?))
     }
 
-    /// The sum of a base, an index times a scale, and a displacement.
+    /// The value of an address: base + index * scale + displacement. `None` if a register is no
+    /// general one.
     pub fn address(
         &mut self,
         [base, index]: [Register; 2],
@@ -259,7 +278,8 @@ impl State {
         Some(self.nodes.sum(base, index).plus(displacement))
     }
 
-    /// Registers, by number, whose values after an instruction are known, with these values.
+    /// Numbers and new values of the registers that an instruction sets to known values. A register
+    /// that it sets to an unknown value is not in the result.
     fn results(&mut self, instruction: &Instruction) -> [Option<(usize, Value)>; 2] {
         match stack_effect(instruction) {
             Some(effect) => {
@@ -269,7 +289,7 @@ impl State {
         }
     }
 
-    /// The destination, by number, and its value, of an instruction whose result is known.
+    /// Number and new value of the destination of an instruction; `None` if the value is not known.
     fn result(&mut self, instruction: &Instruction) -> Option<(usize, Value)> {
         if matches!(instruction.mnemonic(), Mnemonic::Cdqe | Mnemonic::Cwde) {
             let rax = self.values[0];
@@ -292,7 +312,8 @@ impl State {
         Some((to.full_register().number(), value))
     }
 
-    /// What an instruction computes, with bits above its operands' that do not matter.
+    /// The result of an instruction. If its operands have 32 bits, the bits above these have no
+    /// meaning: the caller clears them. `to`: the destination.
     fn computed(&mut self, instruction: &Instruction, to: Register) -> Option<Value> {
         let old = self.values[to.full_register().number()];
         match instruction.mnemonic() {
@@ -332,7 +353,7 @@ impl State {
         }
     }
 
-    /// The value of a source: a whole register, or a constant.
+    /// The value of a source operand: a register of 32 or 64 bits, or a constant.
     fn source(&mut self, instruction: &Instruction, operand: u32) -> Option<Value> {
         if instruction.op_kind(operand) == OpKind::Register {
             let register = instruction.op_register(operand);
@@ -342,7 +363,7 @@ impl State {
         constant(instruction, operand).map(|constant| Value::constant(constant as i64))
     }
 
-    /// The source of an instruction, a part of a register, as it is extended.
+    /// The value of operand 1, a part of a register, after an extension by zeros or by its sign.
     fn part(
         &mut self,
         instruction: &Instruction,
@@ -356,7 +377,7 @@ impl State {
         Some(extended(&mut self.nodes, value, low_bits(register)?))
     }
 
-    /// The result of `lea`.
+    /// The result of `lea`, before a destination of 32 bits cuts it.
     fn loaded_address(&mut self, instruction: &Instruction) -> Option<Value> {
         let (base, index) = (instruction.memory_base(), instruction.memory_index());
         let displacement = instruction.memory_displacement64() as i64;
@@ -370,7 +391,7 @@ impl State {
         Some(if is_narrow { self.nodes.low_half(value) } else { value })
     }
 
-    /// The result of a shift by a constant.
+    /// The result of a shift by a constant. `old`: the value of the destination `to` before it.
     fn shifted(&mut self, instruction: &Instruction, to: Register, old: Value) -> Option<Value> {
         let bits = if to.is_gpr32() { 32 } else { 64 };
         let by = (constant(instruction, 1)? % bits) as u8;
@@ -390,7 +411,7 @@ impl State {
     }
 }
 
-/// The value of an operand that is a constant, extended by its sign.
+/// The value of an immediate operand, extended by its sign. `None` for other operands.
 fn constant(instruction: &Instruction, operand: u32) -> Option<u64> {
     use OpKind::{
         Immediate8, Immediate8to32, Immediate8to64, Immediate32, Immediate32to64, Immediate64,
