@@ -1,8 +1,9 @@
-//! Intermediate blocks: the description of original code that everything else reads.
+//! Describes original code as intermediate blocks, which everything else reads.
 //!
-//! A block is a series of instructions up to the first transfer. Blocks may start at any address
-//! and may overlap. `decode` reads them from original code, `uses` finds the registers and flags of
-//! each instruction, and `liveness` those whose values are still needed.
+//! A block is a series of instructions up to and including the first transfer: `mov`, `add`, `jne`
+//! is one block. Blocks may start at any address and may overlap. `decode` reads them from original
+//! code, `uses` finds the registers and flags that each instruction uses, and `liveness` finds the
+//! registers and flags whose values are still needed.
 
 mod decode;
 mod liveness;
@@ -16,7 +17,7 @@ use crate::extent::Extent;
 use crate::state::Registers;
 pub use uses::{Class, StatusFlags, Uses};
 
-/// Most instructions of a block. What follows is in the next block.
+/// Most instructions of a block. Further ones are in the next block.
 pub const MAX_INSTRUCTIONS: usize = 64;
 /// Most bytes of a block.
 pub const MAX_BYTES: usize = 512;
@@ -26,16 +27,16 @@ pub const MAX_BYTES: usize = 512;
 pub struct Block {
     /// Original address of its first instruction.
     pub start: RunAddr,
-    /// Original bytes of its instructions.
+    /// Original bytes of its instructions, without gaps.
     pub bytes: Box<[u8]>,
     /// Its instructions, at least one. The last one is the transfer, if the block ends with one.
     pub operations: Vec<Operation>,
-    /// How it ends.
+    /// How it ends, and where the program continues.
     pub end: End,
     /// Whether its bytes may change without a system call of the process. Such a block ends with
-    /// its first store, which may change what follows.
+    /// its first store, because the store may change the instructions that follow.
     pub may_change: bool,
-    /// How much of its accesses is recorded, if any are.
+    /// How much of its accesses is recorded, if accesses are recorded at all.
     pub extent: Extent,
 }
 
@@ -44,15 +45,18 @@ pub struct Block {
 pub struct Operation {
     /// The decoded instruction, with its original address.
     pub instruction: Instruction,
-    /// What kind of instruction it is.
+    /// Whether it accesses memory or ends the block.
     pub class: Class,
     /// The registers and flags that it reads and writes.
     pub uses: Uses,
-    /// Registers whose values before the instruction are still needed.
+    /// Registers whose values before the instruction may still be read. At the end of the block all
+    /// are.
     pub live: Registers,
-    /// Status flags whose values before the instruction are still needed.
+    /// Status flags whose values before the instruction may still be read. At the end of the block
+    /// all are.
     pub live_flags: StatusFlags,
-    /// Offset in the instruction of the displacement of a memory operand relative to `rip`.
+    /// Offset in the instruction of the displacement of a memory operand relative to `rip`. `None`
+    /// without such an operand.
     pub relative_at: Option<u8>,
 }
 
@@ -61,12 +65,12 @@ pub struct Operation {
 pub enum End {
     /// A direct jump.
     Direct {
-        /// Its target.
+        /// The target.
         to: RunAddr,
     },
     /// A conditional jump.
     Conditional {
-        /// Its target.
+        /// The target.
         to: RunAddr,
         /// Address of the next instruction.
         next: RunAddr,
@@ -95,17 +99,19 @@ pub enum End {
         /// Address of the next instruction.
         next: RunAddr,
     },
-    /// The block is long enough.
+    /// The block ends without a transfer: it has the most instructions or bytes, what follows
+    /// cannot be read, or a store may change what follows.
     FallThrough {
         /// Address of the next instruction.
         next: RunAddr,
     },
-    /// The next instruction runs natively.
+    /// The next instruction is not translated. It runs natively.
     Untranslatable(Untranslatable),
 }
 
 impl Block {
-    /// Whether a direct transfer at its end may lead back to the start of its path.
+    /// Whether the block ends with a direct transfer or none, so that it may lead back to the start
+    /// of its path in the cache.
     pub fn may_be_repeated_from(&self) -> bool {
         matches!(
             self.end,
@@ -116,7 +122,7 @@ impl Block {
         )
     }
 
-    /// Number of operations before the one that ends the block.
+    /// Number of operations without the transfer at the end, if there is one.
     pub fn body_len(&self) -> usize {
         match self.end {
             End::FallThrough { .. } | End::Untranslatable(_) => self.operations.len(),
@@ -124,32 +130,32 @@ impl Block {
         }
     }
 
-    /// Original bytes of an operation.
+    /// Original bytes of an operation. The operation must be one of this block.
     pub fn bytes_of(&self, operation: &Operation) -> &[u8] {
         let from = operation.instruction.ip().wrapping_sub(self.start.0) as usize;
         &self.bytes[from..from + operation.instruction.len()]
     }
 
-    /// Address after the block.
+    /// Address after its last byte.
     pub fn limit(&self) -> RunAddr {
         self.start.wrapping_add(self.bytes.len() as u64)
     }
 }
 
-/// Why an instruction is not translated, but runs natively.
+/// Why an instruction is not translated. It runs natively instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Its bytes cannot be read.
+    /// Its bytes cannot be read, or not all of them.
     NotReadable,
-    /// Its bytes have changed many times.
+    /// Its bytes have changed too often since the cache was made.
     ChangesOften,
     /// It is not a valid instruction.
     Invalid,
-    /// It uses `gs`, which generated code uses.
+    /// It uses `gs`, which generated code needs for the thread area.
     UsesGs,
     /// It is a trap, a far transfer, or another transfer of a kind that is not translated.
     Transfer,
-    /// Its memory operand is out of reach from the cache.
+    /// Its memory operand is farther from the cache than a displacement of 32 bits reaches.
     OutOfReach,
     /// It belongs to a restartable sequence.
     Sequence,
@@ -169,7 +175,7 @@ impl std::fmt::Display for Why {
     }
 }
 
-/// An instruction that runs natively.
+/// An instruction that is not translated, but runs natively.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the instruction at {at:#x} is not translated: {why}")]
 pub struct Untranslatable {

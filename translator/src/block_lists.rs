@@ -1,8 +1,8 @@
 //! Keeps lists of the blocks that programs have executed, by build identifiers, so that the next
 //! run translates them before it needs them.
 //!
-//! A list names addresses only: code always comes from the process. Lists are optional: what cannot
-//! be read or written is left out.
+//! A list has addresses only: code always comes from the process. Lists are optional: a list that
+//! cannot be read counts as empty, and one that cannot be written is left out.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -14,26 +14,26 @@ use hmtt_format::block_list::{BLOCK_BYTES, HEADER_BYTES, ListedBlock, MOST_BLOCK
 use hmtt_paths::{Folder, check_owner, check_private, is_regular};
 use rustix::fs::OFlags;
 
-/// End of the names of lists, and of those that are being written.
+/// End of the name of a list, and of a list that is being written.
 const SUFFIX: &str = ".blocks";
 const NEW_SUFFIX: &str = ".blocks.new";
-/// Most lists in a folder. Those that were not written for the longest time are removed.
+/// Most lists in a folder. Beyond that, the lists that were written longest ago are removed.
 const MOST_LISTS: usize = 1_024;
-/// After this time nobody writes a new list any more.
+/// A list that is being written and is older than this was left by an interrupted run.
 const WRITING: Duration = Duration::from_secs(3_600);
-/// Longest build identifier.
+/// Most bytes of a build identifier.
 const ID_BYTES: usize = 64;
-/// Permissions of the folder and of lists: of the user alone.
+/// Permissions of the folder and of lists: only the user may use them.
 const FOLDER_MODE: u32 = 0o700;
 const LIST_MODE: u32 = 0o600;
 
-/// A folder of lists. It is opened once, so what its path leads to later does not matter.
+/// A folder of lists. It is opened once: a later change of its path has no effect.
 #[derive(Debug)]
 pub struct BlockLists {
     folder: Folder,
 }
 
-/// What a list is about: the blocks of a file that runs of a program have executed.
+/// What a list is about: the blocks of one file that runs of one program have executed.
 #[derive(Clone, Copy, Debug)]
 pub struct ListName<'a> {
     /// Build identifier of the program; empty if it has none.
@@ -43,8 +43,8 @@ pub struct ListName<'a> {
 }
 
 impl ListName<'_> {
-    /// The name of the list's file, without its end; `None` without a usable build identifier of
-    /// the file.
+    /// The name of the list's file without its suffix, such as `01-01ab`: the program, then the
+    /// file. `None` if the file has no build identifier, or one of the two is too long.
     fn stem(self) -> Option<String> {
         if self.file.is_empty() || self.file.len().max(self.program.len()) > ID_BYTES {
             return None;
@@ -74,13 +74,13 @@ impl BlockLists {
     }
 
     /// Opens a folder of lists below a folder of the user, such as `.cache/hmtt/blocks` in the home
-    /// directory. Folders are created in what is the user's own: a process of root with the home
-    /// directory of another user would leave there what that user cannot remove, where that user
-    /// chooses.
+    /// directory. Each folder is created if it does not exist. All must be the user's own.
+    /// Otherwise a process of root, run with the home directory of another user, would create
+    /// folders that this user cannot remove, at places that this user chooses.
     ///
     /// # Errors
     /// One of the folders belongs to another user, is a link, or cannot be created or opened; or
-    /// others can write to the last.
+    /// others can write to the last one.
     pub fn open_below(home: &Path, path: &Path) -> io::Result<Self> {
         let mut folder = Folder::open_to_change(home)?;
         check_owner(&folder.status()?)?;
@@ -91,13 +91,13 @@ impl BlockLists {
         Ok(BlockLists { folder })
     }
 
-    /// Reads a list; empty if there is none that can be used.
+    /// Reads a list. It is empty if there is no list, or if it cannot be used.
     pub fn read(&self, name: ListName<'_>) -> Vec<ListedBlock> {
         let bytes = name.stem().and_then(|stem| self.read_own(&(stem + SUFFIX)).ok());
         bytes.and_then(|bytes| Some(parse(&bytes)?.collect())).unwrap_or_default()
     }
 
-    /// Reads a file of this user.
+    /// Reads a file of this user, which is no larger than a list can be.
     fn read_own(&self, name: &str) -> io::Result<Vec<u8>> {
         const LARGEST: u64 = (HEADER_BYTES + BLOCK_BYTES * MOST_BLOCKS) as u64;
         let file = self.folder.own_file(name.as_ref(), OFlags::RDONLY)?;
@@ -110,17 +110,19 @@ impl BlockLists {
         Ok(bytes)
     }
 
-    /// Replaces a list by the first [`MOST_BLOCKS`] of some blocks.
+    /// Replaces a list with the first [`MOST_BLOCKS`] of some blocks. Does nothing if the list has
+    /// no usable name. The first write of a list also removes old lists.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The list cannot be written, or an old one cannot be removed.
     pub fn write(&self, name: ListName<'_>, blocks: &[ListedBlock]) -> io::Result<()> {
         static WRITTEN: AtomicU64 = AtomicU64::new(0);
         let Some(stem) = name.stem() else { return Ok(()) };
         let blocks = &blocks[..blocks.len().min(MOST_BLOCKS)];
         let mut bytes = header(blocks.len() as u32).to_vec();
         blocks.iter().for_each(|block| bytes.extend(block.to_bytes()));
-        // No other process, also of another container, has the name.
+        // No other process chooses this name, even one in another container with the same process
+        // number.
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
         let new = format!("{stem}.{}.{time}.{number}{NEW_SUFFIX}", std::process::id());
@@ -135,8 +137,8 @@ impl BlockLists {
         if is_first { self.remove_old() } else { Ok(()) }
     }
 
-    /// Removes the oldest lists if there are too many, and what interrupted runs have left. Other
-    /// files stay.
+    /// Removes the oldest lists if there are too many, and unfinished lists that interrupted runs
+    /// have left. Other files stay.
     fn remove_old(&self) -> io::Result<()> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut lists = Vec::new();
@@ -159,14 +161,14 @@ impl BlockLists {
     }
 }
 
-/// Enters a folder of the user, which is created if it does not exist.
+/// Opens a folder of the user, which is created if it does not exist.
 fn enter(around: &Folder, name: &OsStr) -> io::Result<Folder> {
     around.create_folder(name, FOLDER_MODE)?;
     around.own_folder(Path::new(name))
 }
 
-/// Whether a file has the name of a list with this end: build identifiers, and numbers of a new
-/// one.
+/// Whether a file's name is that of a list with this suffix: hexadecimal build identifiers, and
+/// further numbers while it is being written.
 fn is_list(name: &str, suffix: &str) -> bool {
     let stem = name.strip_suffix(suffix).unwrap_or_default();
     let is_known = |byte: u8| byte.is_ascii_hexdigit() || matches!(byte, b'-' | b'.');

@@ -1,6 +1,12 @@
-//! The code cache of a process: translates blocks, links them and answers requests.
+//! Holds the code cache of a process: translates blocks, links them and answers threads that ask
+//! for more.
 //!
-//! All tables are in private memory. What is written to the process goes through [`CacheMemory`].
+//! A request is answered by [`Cache::answer`]. It finds the block at the wanted address, or decodes
+//! it and its successors (`translate`, `order`), generates their code (`bodies`, [`crate::emit`]),
+//! writes it to an arena (`arena`) and makes jumps lead to it (`links`). All tables are in private
+//! memory. Whatever is written to the process goes through [`CacheMemory`].
+//!
+//! What threads write, such as the number of an exit, is never trusted.
 
 mod arena;
 mod bodies;
@@ -30,12 +36,12 @@ pub use arena::Contents;
 use arena::{Space, Start};
 use record::{Body, ExitRecord, Record};
 
-/// An arena of the cache: one range of its memory, mapped at one address of the process.
+/// A range of memory with generated code, mapped at one address of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arena {
-    /// Its address in the process.
+    /// Address in the process.
     pub base: RunAddr,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u32,
 }
 
@@ -43,35 +49,39 @@ pub struct Arena {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArenaNumber(pub u32);
 
-/// Memory of a process that the cache writes. The program has mapped it without write permission.
+/// Memory of a process that the cache writes. It is mapped into the program without write
+/// permission, and the controller writes it through a mapping of its own.
 pub trait CacheMemory {
     /// Maps a new arena within 1.5 GiB of an address. Arenas are numbered from 0.
     ///
     /// # Errors
     /// The arena cannot be mapped; the text says why.
     fn new_arena(&mut self, near: RunAddr) -> Result<Arena, String>;
-    /// Writes code to which nothing leads yet.
+    /// Writes code that cannot be reached yet.
     fn write(&mut self, arena: ArenaNumber, offset: u32, bytes: &[u8]);
-    /// Replaces bytes of code by one store of the 8 bytes at a multiple of 8 that contain them
-    /// (AMD64 Architecture Programmer's Manual, volume 2, 7.6.1).
+    /// Replaces bytes of code by one store of 8 bytes at a multiple of 8. All replaced bytes must
+    /// be in these 8. Threads execute the old or the new instruction (AMD64 Architecture
+    /// Programmer's Manual, volume 2, 7.6.1).
     fn replace(&mut self, arena: ArenaNumber, offset: u32, bytes: &[u8]);
-    /// Replaces an entry of the lookup table by one store.
+    /// Replaces an entry of the lookup table by one store. `entry`: the low 16 bits of original
+    /// addresses.
     fn set_table(&mut self, entry: u16, address: RunAddr);
 }
 
-/// What generated code does besides what the program does.
+/// What generated code records besides executing the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instrument {
     /// Nothing.
     None,
-    /// Each block writes its number to the thread's ring. `r15` is the pointer to its next place.
+    /// Each block writes its number to the thread's ring. `r15` points to the next free place of
+    /// the ring.
     Ring,
-    /// In addition, it writes what accesses to memory follow from.
+    /// In addition, each block writes values from which its accesses to memory follow.
     Accesses(Choice),
 }
 
 impl Instrument {
-    /// Whether threads have rings.
+    /// Whether threads have rings, to which blocks write.
     pub fn has_ring(self) -> bool {
         self != Instrument::None
     }
@@ -90,34 +100,34 @@ impl Instrument {
 pub struct Settings {
     /// Address of the lookup table in the process: a multiple of a page, below 2 GiB.
     pub table: u32,
-    /// What generated code does besides.
+    /// What generated code records.
     pub instrument: Instrument,
-    /// Most blocks that are translated for one request.
+    /// Most blocks that are translated for one request, unless blocks are expected.
     pub batch: usize,
 }
 
-/// Why there is no generated code for an address.
+/// Why an address has no generated code.
 #[derive(Debug, Error)]
 pub enum CacheError {
-    /// The instruction there runs natively.
+    /// The instruction at the address is not translated.
     #[error(transparent)]
     Untranslatable(#[from] Untranslatable),
-    /// There is no memory for it.
+    /// An arena cannot be mapped, or has no space left for the code.
     #[error("no arena near {near:#x}: {why}")]
     Arena {
-        /// Address that is to be translated.
+        /// Original address that was to be translated.
         near: RunAddr,
         /// What failed.
         why: String,
     },
 }
 
-/// A translated block.
+/// What is known about a translated block outside of the cache.
 #[derive(Clone, Debug)]
 pub struct BlockInfo {
     /// Original address of its first instruction.
     pub start: RunAddr,
-    /// Original bytes.
+    /// Original bytes of its instructions.
     pub bytes: Box<[u8]>,
     /// Number of its instructions.
     pub instructions: u16,
@@ -132,7 +142,7 @@ pub struct BlockInfo {
 pub enum Numbered<'c> {
     /// A block.
     Block(&'c BlockInfo),
-    /// The first blocks of a path.
+    /// The first blocks of a path, executed one after the other.
     Path {
         /// Numbers of all blocks of the path.
         blocks: &'c Arc<[u32]>,
@@ -144,13 +154,14 @@ pub enum Numbered<'c> {
 /// Where a thread enters the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Number of the block, from 1 on.
+    /// Number of the block, from 1 on, also if a superblock is entered instead.
     pub block: u32,
-    /// Address of its generated code. All registers but `r15` of a ring have the program's values.
+    /// Address of its generated code. A thread must enter it with the program's values in all
+    /// registers except `r15` if there is a ring.
     pub address: RunAddr,
 }
 
-/// Answer to a request.
+/// Answer to the request of a thread: where it continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The thread continues in the cache, at this address.
@@ -173,35 +184,37 @@ pub struct Cache<M> {
     settings: Settings,
     stubs: Stubs,
     spaces: Vec<Space>,
-    /// Blocks, by number from 1 on.
+    /// Blocks and paths, by number from 1 on.
     blocks: Vec<Record>,
     /// Exits, by number from 1 on.
     exits: Vec<ExitRecord>,
-    /// Numbers of the blocks to which something may lead, by original address.
+    /// Numbers of the blocks in use, by original address. A block whose code was invalidated is not
+    /// in it.
     by_address: BTreeMap<u64, u32>,
-    /// Exits that lead to an address without a block.
+    /// Exits whose target has no block yet, by the original address of the target.
     waiting: HashMap<u64, Vec<u32>>,
-    /// Exits that are to be linked.
+    /// Exits that are not linked yet, or no longer.
     unlinked: Vec<u32>,
-    /// The first block of each entry of the lookup table, or 0.
+    /// By entry of the lookup table: the block whose landing the entry leads to, or 0.
     heads: Vec<u32>,
-    /// States at islands.
+    /// Original states of threads at islands, by the addresses of the islands.
     islands: HashMap<u64, Point>,
-    /// How often the bytes of a block have changed, by its original address.
+    /// Number of changes of a block's bytes, by its original address.
     changes: HashMap<u64, u32>,
 }
 
-/// Which section of a block.
+/// Which section of the code of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What is usually executed.
+    /// Code that is usually executed.
     Hot,
-    /// What is seldom executed: requests to the controller, and waiting.
+    /// Code that is seldom executed: requests to the controller, and waiting.
     Cold,
 }
 
 impl<M: CacheMemory> Cache<M> {
-    /// An empty cache, with an arena near an address. All entries of the lookup table are set.
+    /// Makes an empty cache with one arena near an address. All entries of the lookup table lead to
+    /// the stub for misses.
     ///
     /// # Errors
     /// The arena cannot be mapped.
@@ -238,7 +251,8 @@ impl<M: CacheMemory> Cache<M> {
         self.settings
     }
 
-    /// Finds or translates the block at an address, and the blocks that direct jumps reach from it.
+    /// Returns where a thread enters the block at an address. The block is translated if it is not
+    /// in the cache, together with blocks that direct transfers reach from it.
     ///
     /// # Errors
     /// The instruction there cannot be translated, or there is no memory.
@@ -249,7 +263,8 @@ impl<M: CacheMemory> Cache<M> {
         Ok(Entry { block, address: RunAddr(body.entries.checked) })
     }
 
-    /// Finds or translates the landing at an address, to which the lookup table leads from then on.
+    /// Returns the landing at an address, which is translated if needed. The lookup table leads to
+    /// it from now on.
     fn landing(&mut self, code: &dyn CodeBytes, at: RunAddr) -> Result<RunAddr, CacheError> {
         let block = self.block_at(code, at, true)?;
         let body = self.publish(block)?;
@@ -257,6 +272,8 @@ impl<M: CacheMemory> Cache<M> {
         Ok(RunAddr(body.entries.checked))
     }
 
+    /// Number of the block at an address, which is translated if needed. `is_landing`: an indirect
+    /// transfer leads to the address.
     fn block_at(
         &mut self,
         code: &dyn CodeBytes,
@@ -269,8 +286,8 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Answers a request of a thread: `exit` and `target` are the fields of its area, as read.
-    /// Neither is trusted.
+    /// Answers a request of a thread. `exit` and `target`: the fields of the thread's area, as the
+    /// thread has written them. Neither is trusted.
     pub fn answer(&mut self, code: &dyn CodeBytes, exit: u32, target: u64) -> Answer {
         let found = self.exit(exit).map(|record| record.exit);
         let to = found.map_or(RunAddr(target), |exit| exit.to);
@@ -283,7 +300,7 @@ impl<M: CacheMemory> Cache<M> {
             Some(ExitKind::Changed) => self.remove_changed(code, to),
             Some(ExitKind::Direct { .. } | ExitKind::Again { .. } | ExitKind::Left) | None => {}
         }
-        // The stub has saved all registers that a landing expects in the area.
+        // The stub has saved all registers that are in the thread area when a landing is entered.
         let address = match exit {
             area::INDIRECT => self.landing(code, to),
             _ => self.entry(code, to).map(|entry| entry.address),
@@ -291,8 +308,9 @@ impl<M: CacheMemory> Cache<M> {
         address.map_or(Answer::Native(to), Answer::Cached)
     }
 
-    /// Where a thread that has asked, and is at an address of the stubs, continues without a
-    /// controller.
+    /// Where a thread that is waiting in the stubs continues if it loses its controller: at the
+    /// part of the stubs that goes on in original code. `at`: its address; `None` if that is not in
+    /// the stubs.
     pub fn alone(&self, at: RunAddr) -> Option<RunAddr> {
         let space = self.spaces.iter().find(|space| space.contains(at.0))?;
         let is_in_stubs = space.offset(at.0) < self.stubs.section.len();
@@ -300,8 +318,8 @@ impl<M: CacheMemory> Cache<M> {
     }
 
     /// The original state of a thread that is about to execute the instruction at an address of the
-    /// cache. `None` if it must be stepped to the next instruction first, or if the address is not
-    /// in the cache ([`contains`](Self::contains)).
+    /// cache. `None`: the state is not known there, so the thread must be stepped to the next
+    /// instruction first; or the address is not in the cache ([`contains`](Self::contains)).
     pub fn state_at(&self, address: RunAddr) -> Option<Point> {
         let space = self.spaces.iter().find(|space| space.contains(address.0))?;
         if space.offset(address.0) < self.stubs.section.len() {
@@ -314,15 +332,15 @@ impl<M: CacheMemory> Cache<M> {
         section.state_at(offset)
     }
 
-    /// The number that a thread at an address of the cache has not written to its ring yet, also if
-    /// its state is not known.
+    /// The number that a thread at an address of the cache has still to write to its ring, also
+    /// where its state is not known.
     pub fn unwritten_at(&self, address: RunAddr) -> Option<u32> {
         if let Some(state) = self.state_at(address) {
             return state.unwritten;
         }
         let (section, offset, side) = self.section_at(address)?;
-        // Comparisons of targets are in the hot code after an instruction with a known state, and
-        // in the cold code before one.
+        // Where the state is not known, a target is being compared. Such code is hot code after an
+        // instruction with a known state, or cold code before one.
         let after = section.points.partition_point(|(at, _)| *at < offset);
         let point = match side {
             Side::Hot => section.points[..after].last(),
@@ -331,7 +349,7 @@ impl<M: CacheMemory> Cache<M> {
         point?.1.unwritten
     }
 
-    /// The section of generated code that contains an address, and the offset there.
+    /// The section of generated code that contains an address, the offset in it, and its side.
     fn section_at(&self, address: RunAddr) -> Option<(Section, u32, Side)> {
         let space = self.spaces.iter().find(|space| space.contains(address.0))?;
         let (Start { address: start, block, form }, side) = space.section_at(address.0)?;
@@ -342,7 +360,8 @@ impl<M: CacheMemory> Cache<M> {
         Some((section, (address.0 - start) as u32, side))
     }
 
-    /// Generates code again that is in the cache.
+    /// Generates the code of a block or path once more, with its points. The result equals the code
+    /// in the cache.
     fn emitted_again(&self, number: u32, body: &Body) -> Option<Emitted> {
         let (blocks, numbers) = self.decoded(number).ok()?;
         let path = Path { blocks: &blocks, numbers: &numbers };
@@ -354,7 +373,7 @@ impl<M: CacheMemory> Cache<M> {
         self.spaces.iter().any(|space| space.contains(address.0))
     }
 
-    /// What the arenas contain, by address.
+    /// The ranges of addresses of the arenas, with what each contains.
     pub fn contents(&self) -> impl Iterator<Item = (Range<u64>, Contents)> {
         self.spaces.iter().flat_map(|space| {
             let parts = space.contents();
@@ -366,8 +385,8 @@ impl<M: CacheMemory> Cache<M> {
         })
     }
 
-    /// Takes all blocks that contain bytes of a range out of the cache: nothing leads to them any
-    /// more. Threads that are in them finish the block that they are in.
+    /// Takes all blocks that contain bytes of a range out of the cache: no exit or table leads to
+    /// them any more. Threads in such a block finish it.
     pub fn invalidate(&mut self, range: Range<RunAddr>) {
         let first = range.start.saturating_sub(MAX_BYTES as u64).0;
         let inside = self.by_address.range(first..range.end.0.max(first));
@@ -381,7 +400,7 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// What a number stands for. The number is not trusted.
+    /// What a number in a ring stands for. The number is not trusted.
     pub fn number(&self, number: u32) -> Option<Numbered<'_>> {
         let record = self.blocks.get(number.checked_sub(1)? as usize)?;
         Some(match &record.path {
@@ -390,12 +409,12 @@ impl<M: CacheMemory> Cache<M> {
         })
     }
 
-    /// The last number of a block or path.
+    /// The highest number of a block or path so far; 0 if there is none.
     pub fn last_number(&self) -> u32 {
         self.blocks.len() as u32
     }
 
-    /// A translated block, by its number. The number is not trusted.
+    /// A translated block, by its number; `None` for a path. The number is not trusted.
     pub fn block(&self, number: u32) -> Option<&BlockInfo> {
         match self.number(number)? {
             Numbered::Block(info) => Some(info),
@@ -403,7 +422,8 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Whether a block has code for direct, and for indirect transfers to it.
+    /// Whether a number has code for direct transfers to it, and code for indirect ones. The number
+    /// is not trusted.
     pub fn forms(&self, number: u32) -> [bool; 2] {
         let record = number.checked_sub(1).and_then(|index| self.blocks.get(index as usize));
         record.map_or([false; 2], |record| [record.main.is_some(), record.landing.is_some()])

@@ -1,7 +1,7 @@
 //! Decodes a block from original code.
 //!
-//! Transfers are accepted by their exact encodings; everything else that is not executed in order
-//! is left to the original code. Any bytes are accepted as input.
+//! A transfer is translated only if its exact encoding is known. Any other instruction that does
+//! not continue at the next one ends the block and runs natively. Any bytes are accepted as input.
 
 use std::cell::RefCell;
 
@@ -20,7 +20,8 @@ use crate::extent::Extent;
 use crate::state::Registers;
 
 thread_local! {
-    /// Memory in which instructions are described; a new one would be allocated for each block.
+    /// Memory for describing instructions, kept because a new one would be allocated for each
+    /// block.
     static FACTORY: RefCell<InstructionInfoFactory> = RefCell::new(InstructionInfoFactory::new());
 }
 
@@ -33,7 +34,8 @@ impl Block {
         let mut bytes = [0; MAX_BYTES];
         let length = code.read(at, &mut bytes).min(MAX_BYTES);
         let mut block = Block::from_code(at, &bytes[..length], code.may_change(at))?;
-        // A store that names a section's descriptor may be the last instruction.
+        // The last instruction may be a store that names the descriptor of a restartable sequence
+        // behind it.
         let behind = u64::from(matches!(block.end, End::FallThrough { .. }));
         if let Some(sequence) = code.sequence(&(at..block.limit().wrapping_add(behind))) {
             block.end_before(sequence)?;
@@ -41,11 +43,13 @@ impl Block {
         Ok(Block { extent: code.extent(at), ..block })
     }
 
-    /// Ends the block before a restartable sequence, and before the store that names its
-    /// descriptor: nothing is executed between that store and the sequence.
+    /// Ends the block before the instruction at `sequence`, which belongs to a restartable
+    /// sequence. If the last instruction before it is a store, which may name the sequence's
+    /// descriptor, the block ends before the store: nothing may be executed between that store and
+    /// the sequence.
     ///
     /// # Errors
-    /// Nothing of the block is before it.
+    /// No instruction is left in the block.
     fn end_before(&mut self, sequence: RunAddr) -> Result<(), Untranslatable> {
         let last = self.operations.iter().rfind(|one| one.instruction.ip() < sequence.0);
         let is_native = last.filter(|one| {
@@ -65,8 +69,8 @@ impl Block {
         Block::from_code(start, bytes, false)
     }
 
-    /// As [`from_bytes`](Self::from_bytes). `may_change`: whether the bytes may change without a
-    /// system call.
+    /// Decodes the block that starts at an address, as [`from_bytes`](Self::from_bytes) does.
+    /// `may_change`: whether the bytes may change without a system call.
     ///
     /// # Errors
     /// The first instruction is not translated, or is incomplete.
@@ -93,7 +97,7 @@ impl Block {
                 break End::FallThrough { next };
             }
             match decode_one(&mut decoder, factory, &bytes[limit..]) {
-                // The block that starts there finds out whether there are more bytes.
+                // Decoding of the next block finds out whether there are more bytes.
                 Err(Why::NotReadable) if !operations.is_empty() => break End::FallThrough { next },
                 Err(why) if operations.is_empty() => return Err(Untranslatable { at: next, why }),
                 Err(why) => break End::Untranslatable(Untranslatable { at: next, why }),
@@ -120,10 +124,11 @@ impl Block {
         })
     }
 
-    /// Ends the block before an instruction that turned out not to be translated.
+    /// Ends the block before an instruction that cannot be translated, as became clear only when
+    /// its code was generated.
     ///
     /// # Errors
-    /// It is the first one.
+    /// The instruction is the first one of the block.
     pub fn cut(&mut self, untranslatable: Untranslatable) -> Result<(), Untranslatable> {
         let at = untranslatable.at;
         self.operations.retain(|operation| operation.instruction.ip() < at.0);
@@ -137,7 +142,7 @@ impl Block {
     }
 }
 
-/// Decodes an instruction, and how the block ends if it ends there.
+/// Decodes an instruction. Also returns how the block ends, if the instruction ends it.
 fn decode_one(
     decoder: &mut Decoder,
     factory: &mut InstructionInfoFactory,
@@ -171,7 +176,8 @@ fn decode_one(
     Ok((operation, end))
 }
 
-/// How a block ends with an instruction; `None` if it does not.
+/// How a block ends that has this instruction as its last one; `None` if the instruction ends no
+/// block. The error says why it is not translated.
 fn transfer(instruction: &Instruction, bytes: &[u8]) -> Result<Option<End>, Why> {
     if instruction.flow_control() == FlowControl::Next {
         // ENCLU enters an enclave, which returns to an address in a register.
@@ -199,7 +205,7 @@ fn transfer(instruction: &Instruction, bytes: &[u8]) -> Result<Option<End>, Why>
     if has_short_operand(bytes) { Err(Why::Transfer) } else { Ok(Some(end)) }
 }
 
-/// Whether an instruction has the prefix for 16-bit operands without one for 64-bit operands.
+/// Whether an instruction has the prefix for 16-bit operands, and no prefix for 64-bit operands.
 fn has_short_operand(bytes: &[u8]) -> bool {
     let is_legacy =
         |byte: &u8| matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3);

@@ -1,6 +1,8 @@
 //! Finds the registers and flags whose values are still needed at each instruction of a block.
 //!
-//! Nothing is assumed of what follows the block: everything is needed at its end.
+//! Before `mov eax, 1`, which overwrites all of `rax`, `rax` is not needed. Generated code may then
+//! use it without saving it. All registers and flags are needed at the end of a block, because
+//! nothing is known about the code after it.
 
 use super::{Operation, StatusFlags};
 use crate::state::Registers;

@@ -30,10 +30,10 @@ impl StatusFlags {
     }
 }
 
-/// What kind of instruction it is.
+/// How an instruction accesses memory, and whether it ends a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// It has no memory operand and ends no block.
+    /// It accesses no memory and ends no block.
     Register,
     /// It reads memory.
     Load,
@@ -52,22 +52,24 @@ pub struct Uses {
     pub read: Registers,
     /// General registers that it may change.
     pub written: Registers,
-    /// General registers that it always overwrites as a whole, and does not read.
+    /// General registers that it always overwrites as a whole without reading them.
     pub overwritten: Registers,
     /// Status flags whose old values it may need.
     pub flags_read: StatusFlags,
     /// Status flags that it always overwrites.
     pub flags_overwritten: StatusFlags,
-    /// Whether it changes `gs` or reads its base.
+    /// Whether it uses `gs` in any way: changes it, reads its base, or has an operand in its
+    /// segment.
     pub gs: bool,
 }
 
 impl Uses {
-    /// Registers that it names or uses without naming them.
+    /// General registers that it reads or writes, also those that it does not name.
     pub fn touched(&self) -> Registers {
         self.read.with(self.written)
     }
 
+    /// Adds a use of a register.
     fn add(&mut self, used: &UsedRegister) {
         let register = used.register();
         self.gs |= register == Register::GS && used.access() != OpAccess::Read;
@@ -88,7 +90,8 @@ impl Uses {
     }
 }
 
-/// Whether an instruction may leave a destination or the flags as they were, depending on values.
+/// Whether an instruction may leave a destination or the flags unchanged, depending on values: `shl
+/// eax, cl` leaves the flags if `cl` is 0.
 fn is_uncertain(instruction: &Instruction) -> bool {
     use Mnemonic::{Bsf, Bsr, Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd, Syscall, Tzcnt};
     let mnemonic = instruction.mnemonic();
@@ -100,7 +103,8 @@ fn is_uncertain(instruction: &Instruction) -> bool {
         || instruction.has_repne_prefix()
 }
 
-/// Returns what an instruction uses, and its class if it does not end a block.
+/// Returns what an instruction uses, and its class. The class is never [`Class::Transfer`], which
+/// the caller sets.
 pub(super) fn find(
     factory: &mut InstructionInfoFactory,
     instruction: &Instruction,
@@ -121,7 +125,7 @@ pub(super) fn find(
         uses.gs |= memory.segment() == Register::GS;
     }
     uses.gs |= instruction.segment_prefix() == Register::GS;
-    // What is undefined may be the old value.
+    // A flag that is undefined afterwards may keep its old value.
     uses.flags_read = StatusFlags(instruction.rflags_read() | instruction.rflags_undefined());
     uses.flags_overwritten = StatusFlags(
         instruction.rflags_written() | instruction.rflags_cleared() | instruction.rflags_set(),

@@ -1,4 +1,4 @@
-//! The arenas of a cache, and the free space in them.
+//! Keeps track of the free space in arenas of a cache, and of the sections of code in them.
 //!
 //! ```text
 //! base   stubs | code, upwards | free | cold code and islands, downwards   limit
@@ -12,7 +12,8 @@ use super::{Arena, ArenaNumber, CacheMemory, Settings, Side};
 use crate::emit::{Emitted, Form, Surroundings};
 use crate::stubs::Stubs;
 
-/// Farthest distance from an arena's bytes to the code whose operands it reaches.
+/// Most bytes between any byte of an arena and original code that is translated into it. The rest
+/// of the 2 GiB that displacements reach is for operands relative to `rip`.
 const REACH: u64 = 0x7800_0000;
 /// Bytes of an island: `jmp [rip]` and an address, aligned.
 const ISLAND_BYTES: u64 = 16;
@@ -22,17 +23,17 @@ const ISLAND_BYTES: u64 = 16;
 pub struct Space {
     /// Its number.
     pub number: ArenaNumber,
-    /// Its place in the process.
+    /// Its address and size in the process.
     pub arena: Arena,
     /// Addresses of its stubs and of the lookup table.
     pub around: Surroundings,
-    /// First free address.
+    /// First free address, after the hot code.
     pub hot: u64,
-    /// Address after the last free one.
+    /// Address after the last free one, where cold code and islands begin.
     pub cold: u64,
-    /// Islands by the address to which they lead.
+    /// Addresses of islands, by the address to which each leads.
     islands: HashMap<u64, u64>,
-    /// Where hot sections start, in ascending order, and cold ones, in descending order.
+    /// Where hot sections start in ascending order, and cold sections in descending order.
     hot_starts: Vec<Start>,
     cold_starts: Vec<Start>,
 }
@@ -42,7 +43,7 @@ pub struct Space {
 pub enum Contents {
     /// The stubs.
     Stubs,
-    /// Nothing yet.
+    /// Free space.
     Free,
     /// A jump to code that is too far away for a direct jump.
     Island,
@@ -55,19 +56,19 @@ pub enum Contents {
     },
 }
 
-/// Where a section of a block's code starts.
+/// The start of a section of generated code.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
-    /// Its first address.
+    /// First address of the section.
     pub address: u64,
-    /// Number of the block.
+    /// Number of the block or path.
     pub block: u32,
     /// Form of the code.
     pub form: Form,
 }
 
 impl Space {
-    /// Fills a new arena with its stubs. `None` if it is too small.
+    /// Writes the stubs to the start of a new arena. `None` if the arena is too small.
     pub fn new(
         number: ArenaNumber,
         arena: Arena,
@@ -95,7 +96,7 @@ impl Space {
         Some(Space { number, arena, around, hot, cold: limit, islands, hot_starts, cold_starts })
     }
 
-    /// Whether at least this part of it is in use: 2 is one half.
+    /// Whether more than one `part`-th of its bytes is in use: more than half for 2.
     pub fn is_full_by(&self, part: u64) -> bool {
         let bytes = u64::from(self.arena.bytes);
         self.cold.saturating_sub(self.hot) < bytes - bytes / part
@@ -106,7 +107,7 @@ impl Space {
         address.wrapping_sub(self.arena.base.0) < u64::from(self.arena.bytes)
     }
 
-    /// Whether all of its code reaches an address.
+    /// Whether all generated code in it reaches original code at an address, and its operands.
     pub fn reaches(&self, address: RunAddr) -> bool {
         let base = self.arena.base.0;
         let end = base.saturating_add(u64::from(self.arena.bytes));
@@ -118,8 +119,8 @@ impl Space {
         (address - self.arena.base.0) as u32
     }
 
-    /// Writes a block to the free space from which its place was taken. Returns whether there is
-    /// space.
+    /// Writes generated code to the free space for which it was generated. Returns `false`, and
+    /// writes nothing, if there is too little space.
     pub fn write(&mut self, emitted: &Emitted, memory: &mut impl CacheMemory) -> bool {
         let hot_end = emitted.hot.here();
         // One island stays possible for each exit, so that every link can be made.
@@ -133,17 +134,17 @@ impl Space {
         true
     }
 
-    /// Notes where the sections of code that was written last are.
+    /// Notes the sections of the code that was written last. `block`: number of the block or path.
     pub fn note_sections(&mut self, block: u32, form: Form, emitted: &Emitted) {
         let start = |address| Start { address, block, form };
         self.hot_starts.push(start(emitted.hot.base));
-        // An empty section has the address of another one.
+        // An empty section would have the address of the section before it.
         if emitted.cold.len() > 0 {
             self.cold_starts.push(start(emitted.cold.base));
         }
     }
 
-    /// All of its parts, in ascending order: where they start, and what they contain.
+    /// All parts of the arena in ascending order: where each starts, and what it contains.
     pub fn contents(&self) -> Vec<(u64, Contents)> {
         let code = |side| {
             move |start: &Start| (start.address, Contents::Code { number: start.block, side })
@@ -157,7 +158,7 @@ impl Space {
         all
     }
 
-    /// The section that starts at an address or is the nearest one before it.
+    /// The section that contains an address: the last one that starts at or before it.
     pub fn section_at(&self, address: u64) -> Option<(Start, Side)> {
         if address < self.hot {
             let after = self.hot_starts.partition_point(|start| start.address <= address);
@@ -167,8 +168,12 @@ impl Space {
         Some((*self.cold_starts.get(found)?, Side::Cold))
     }
 
-    /// The displacement by which a jump leads to an address: directly, or through an island. Also
-    /// returns the address of a new island. `None` if there is no space for it.
+    /// Returns the displacement with which a jump leads to an address, directly or through an
+    /// island. If an island is added for that, its address is returned, too. `from`: address of the
+    /// displacement. `None` if there is no space for an island.
+    ///
+    /// A jump reaches 2 GiB. For a target 3 GiB away, an island in the arena has `jmp [rip]` and
+    /// the address.
     pub fn displacement(
         &mut self,
         from: u64,

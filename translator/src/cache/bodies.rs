@@ -1,4 +1,4 @@
-//! Writes the code of blocks to arenas.
+//! Generates the code of blocks and paths when it is needed, and writes it to arenas.
 
 use super::arena::Space;
 use super::record::{Body, ExitRecord, Record};
@@ -7,13 +7,13 @@ use crate::block::{Block, Untranslatable};
 use crate::emit::{Emitted, Form, Path, Place, Points, emit};
 use crate::recorded::{Recorded, Turn};
 
-/// Superblocks use at most this part of an arena, one half. They leave the rest to blocks.
+/// Superblocks use at most this part of an arena, one half. The rest is left to blocks.
 const SUPERBLOCKS_PART: u64 = 2;
-/// Bytes of an arena behind which no other is mapped for superblocks.
+/// Size of an arena from which on no further arena is mapped for superblocks, in bytes.
 const LARGE: u32 = 128 << 20;
 
 impl<M: CacheMemory> Cache<M> {
-    /// Adds a block that was just decoded, with code of one form. Its exits are linked later.
+    /// Adds a block that was just decoded, with code of one form. Its exits are not linked yet.
     pub(super) fn add_block(&mut self, mut block: Block, form: Form) -> Result<(), CacheError> {
         let number = self.blocks.len() as u32 + 1;
         let blocks = std::slice::from_mut(&mut block);
@@ -31,8 +31,9 @@ impl<M: CacheMemory> Cache<M> {
         Ok(())
     }
 
-    /// The code of a block, or of its superblock, in its main form, which is generated if it is
-    /// needed for the first time. A superblock that cannot be generated is undone.
+    /// Returns the code for direct transfers to a block, which is the superblock's if one is
+    /// entered instead. It is generated if there is none yet. A superblock that cannot be generated
+    /// is undone.
     pub(super) fn main_of(&mut self, block: u32) -> Result<Body, CacheError> {
         self.main_form(block).or_else(|error| {
             let number = self.record_mut(block).superblock.ok_or(error)?;
@@ -41,7 +42,8 @@ impl<M: CacheMemory> Cache<M> {
         })
     }
 
-    /// The same for the landing.
+    /// Returns the code for indirect transfers to a block, as [`main_of`](Self::main_of) does for
+    /// direct ones.
     pub(super) fn landing_of(&mut self, block: u32) -> Result<Body, CacheError> {
         self.landing_form(block).or_else(|error| {
             let number = self.record_mut(block).superblock.ok_or(error)?;
@@ -50,7 +52,8 @@ impl<M: CacheMemory> Cache<M> {
         })
     }
 
-    /// The main form of a block, or of its superblock.
+    /// Returns the main form of a block or of its superblock, without a retry. It is generated if
+    /// there is none yet.
     pub(super) fn main_form(&mut self, block: u32) -> Result<Body, CacheError> {
         let number = self.record_mut(block).superblock.unwrap_or(block);
         match self.record_mut(number).main {
@@ -59,12 +62,13 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// The main form of a number, of which there is no code yet.
+    /// Generates the main form of a number that has none.
     pub(super) fn main_body(&mut self, number: u32) -> Result<Body, CacheError> {
         self.generate(number, Form::Main { joined: false })
     }
 
-    /// The landing of a block, or of its superblock.
+    /// Returns the landing of a block or of its superblock, without a retry. It is generated if
+    /// there is none yet.
     pub(super) fn landing_form(&mut self, block: u32) -> Result<Body, CacheError> {
         let number = self.record_mut(block).superblock.unwrap_or(block);
         match self.record_mut(number).landing {
@@ -73,6 +77,7 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
+    /// Generates one form of a number that has no such form.
     fn generate(&mut self, number: u32, form: Form) -> Result<Body, CacheError> {
         let (mut blocks, numbers) = self.decoded(number)?;
         let (body, emitted) = self.write(&mut blocks, &numbers, number, form)?;
@@ -80,7 +85,8 @@ impl<M: CacheMemory> Cache<M> {
         Ok(body)
     }
 
-    /// The blocks of a number, and their numbers.
+    /// Decodes the blocks that a number stands for, again from their original bytes. Also returns
+    /// the numbers of the blocks.
     pub(super) fn decoded(&self, number: u32) -> Result<(Vec<Block>, Vec<u32>), Untranslatable> {
         let record = |number: &u32| &self.blocks[*number as usize - 1];
         let numbers = match &record(&number).path {
@@ -95,8 +101,12 @@ impl<M: CacheMemory> Cache<M> {
         Ok((blocks.collect::<Result<_, _>>()?, numbers))
     }
 
-    /// What is recorded of the accesses of a block, or of the whole path to which a number belongs,
-    /// and the part up to which the number stands. `None` if nothing is. The number is not trusted.
+    /// Returns what a number records of its accesses. For a path, this is the description of the
+    /// whole path, and the index of the last part that the number covers. `None` if accesses are
+    /// not recorded. The number is not trusted.
+    ///
+    /// A path of three blocks may have the numbers 7, 8 and 9: for 8 the result is the description
+    /// of 9, and part 1.
     pub fn recorded(&self, number: u32) -> Option<(Recorded, usize)> {
         let choice = self.settings.instrument.choice()?;
         let (whole, part) = match self.number(number)? {
@@ -113,12 +123,14 @@ impl<M: CacheMemory> Cache<M> {
         Some((recorded, part))
     }
 
-    /// Which execution of its path a number stands for.
+    /// Which execution of its path a number stands for; any for a block.
     pub(super) fn turn(&self, number: u32) -> Turn {
         let record = self.blocks.get((number as usize).wrapping_sub(1));
         record.and_then(|record| record.path.as_ref()).map_or(Turn::Any, |path| path.turn)
     }
 
+    /// Enters code that was written into the tables. Its exits, and those that waited for it, are
+    /// to be linked.
     fn add_body(&mut self, number: u32, body: Body, emitted: &Emitted) {
         let (form, space) = (body.place.form, body.space);
         self.spaces[space].note_sections(number, form, emitted);
@@ -136,7 +148,9 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Generates the code of a block or path, and writes it to an arena that has space for it.
+    /// Generates the code of a block or path, and writes it to an arena that has space for it. A
+    /// new arena is mapped if needed. A new block is cut before an instruction that cannot be
+    /// moved.
     fn write(
         &mut self,
         blocks: &mut [Block],
@@ -166,7 +180,7 @@ impl<M: CacheMemory> Cache<M> {
             let Space { hot, cold, around, .. } = &self.spaces[space];
             let is_superblock = blocks.len() > 1 && form != Form::Landing;
             if is_superblock && self.spaces[space].is_full_by(SUPERBLOCKS_PART) {
-                // The next one is larger.
+                // A further arena is larger.
                 if self.spaces[space].arena.bytes < LARGE && !std::mem::replace(&mut is_new, true) {
                     space = self.new_space(near)?;
                     continue;
@@ -181,7 +195,8 @@ impl<M: CacheMemory> Cache<M> {
                 &mut *blocks,
             ) {
                 (Ok(emitted), _) => emitted,
-                // Both forms of a block record the same.
+                // Only a new block can be cut. The other form of an existing one must record the
+                // same.
                 (Err(untranslatable), [block]) if is_new_block => {
                     block.cut(untranslatable)?;
                     continue;

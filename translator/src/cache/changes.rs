@@ -1,7 +1,8 @@
 //! Removes blocks whose original bytes have changed without a system call.
 //!
-//! A block in memory that the program can write, or shares, compares its original bytes with those
-//! that were translated each time that it is entered, and asks for itself again if they differ.
+//! A block in memory that the program can write, or shares, compares its original bytes with the
+//! translated bytes each time it is entered. If they differ, the thread asks the controller for the
+//! block again.
 
 use hmtt_probe::address::RunAddr;
 
@@ -9,12 +10,13 @@ use super::{Cache, CacheMemory};
 use crate::block::{Block, Untranslatable, Why};
 use crate::code::CodeBytes;
 
-/// Most changes of a block's bytes. Then its first instruction runs natively, because each change
-/// takes new memory.
+/// Most changes of a block's bytes. After that its first instruction runs natively, because each
+/// translation takes new memory.
 const MAX_CHANGES: u32 = 1_000;
 
 impl<M: CacheMemory> Cache<M> {
-    /// Decodes the block at an address.
+    /// Decodes the block at an address. The error says why there is none: besides the reasons of
+    /// [`Block::decode`], its bytes may change too often.
     pub(super) fn decode(
         &self,
         code: &dyn CodeBytes,
@@ -23,7 +25,7 @@ impl<M: CacheMemory> Cache<M> {
         if self.changes.get(&at.0).is_some_and(|times| *times >= MAX_CHANGES) {
             return Err(Untranslatable { at, why: Why::ChangesOften });
         }
-        // Generated code is no code of the program.
+        // Code in an arena is generated. It must not be translated again.
         if self.contains(at) {
             return Err(Untranslatable { at, why: Why::NotReadable });
         }

@@ -11,15 +11,16 @@ use crate::emit::{Entries, Exit, ExitKind, FALL_THROUGH, JUMP, LOOKUP_REGISTERS}
 use crate::state::{Point, Registers, Rip};
 
 impl<M: CacheMemory> Cache<M> {
-    /// Links the exits that are not linked yet. This may generate the main form of blocks that were
-    /// landings only.
+    /// Links the exits that are not linked yet. This may generate the main form of a block that had
+    /// a landing only.
     pub(super) fn link_all(&mut self) {
         while let Some(number) = self.unlinked.pop() {
             self.link(number);
         }
     }
 
-    /// Links an exit to its target if that is translated.
+    /// Makes an exit lead to its target if the target is translated. Otherwise the exit waits for
+    /// it.
     fn link(&mut self, number: u32) {
         let Some(ExitRecord { exit, space, .. }) = self.exit(number).copied() else { return };
         let (checked, first) = match exit.kind {
@@ -32,7 +33,7 @@ impl<M: CacheMemory> Cache<M> {
             return;
         };
         let state = self.between(Rip::Address(exit.to));
-        // Without memory for it, the exit asks the controller each time.
+        // Without memory for the target, the exit asks the controller each time.
         let Ok(Body { entries, .. }) = self.main_of(block) else {
             return self.lead_exit(space, &exit, exit.request, state);
         };
@@ -55,7 +56,7 @@ impl<M: CacheMemory> Cache<M> {
         self.lead_exit(space, &exit, target, state);
     }
 
-    /// Makes the lookup table lead to a block. Returns its landing.
+    /// Makes the lookup table lead to a block. Returns the landing that is entered.
     pub(super) fn publish(&mut self, block: u32) -> Result<Body, CacheError> {
         let landing = self.landing_of(block)?;
         let record = self.record_mut(block);
@@ -69,13 +70,14 @@ impl<M: CacheMemory> Cache<M> {
         Ok(landing)
     }
 
-    /// Address of the prefix of a block, or that of the stub of an arena if there is no such block.
+    /// Address to which a lookup that gets to a block leads: its prefix, or the stub for indirect
+    /// misses if `block` is 0 or has no landing.
     fn prefix_or_stub(&self, block: u32, space: usize) -> u64 {
         let landing = self.current_landing(block);
         landing.map_or(self.spaces[space].around.indirect, |landing| landing.entries.prefix)
     }
 
-    /// The landing of a block or of its superblock, if there is one.
+    /// The landing that is entered for a block: its own, or the one of its superblock.
     fn current_landing(&self, block: u32) -> Option<Body> {
         let record = &self.blocks[block.checked_sub(1)? as usize];
         match record.superblock {
@@ -84,7 +86,8 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Makes a block's prefix lead to the next block with the same entry, or to the stub.
+    /// Makes a block's prefix lead to the next block with the same entry of the lookup table, or to
+    /// the stub if `next` is 0.
     fn set_next(&mut self, block: u32, next: u32) {
         self.record_mut(block).next_block = next;
         let Some(Body { space, entries: Entries { next: at, .. }, .. }) =
@@ -99,19 +102,19 @@ impl<M: CacheMemory> Cache<M> {
         self.lead(space, (at, true), [target, otherwise], state);
     }
 
-    /// Makes the jump of an exit lead to an address. `state` is the state at the jump.
+    /// Makes the jump of an exit lead to an address. `state`: the original state at the jump.
     fn lead_exit(&mut self, space: usize, exit: &Exit, target: u64, state: Point) {
         self.lead(space, (exit.displacement, exit.is_last), [target, exit.request], state);
     }
 
     /// Makes a jump lead to an address. `at`: address of its displacement, and whether its opcode
-    /// is one byte. `to`: the address, and one of the same arena that is right as well. `state` is
-    /// the state at the jump.
+    /// is one byte. `to`: the address, and another one in the same arena that is correct, too, and
+    /// is used if there is no space for an island. `state`: the original state at the jump.
     fn lead(&mut self, index: usize, at: (u64, bool), to: [u64; 2], state: Point) {
         let ((at, is_short), [target, otherwise]) = (at, to);
         let space = &mut self.spaces[index];
         let found = space.displacement(at, target, &mut self.memory);
-        // Without space for an island, the jump asks the controller each time.
+        // Without space for an island, the jump leads to a request to the controller.
         let found = found.or_else(|| space.displacement(at, otherwise, &mut self.memory));
         let Some((displacement, island)) = found else { return };
         if let Some(island) = island {
@@ -129,13 +132,15 @@ impl<M: CacheMemory> Cache<M> {
         self.memory.replace(space.number, space.offset(at) - from, bytes);
     }
 
+    /// The state of a thread between blocks.
     fn between(&self, rip: Rip) -> Point {
         let ring = self.settings.instrument.has_ring();
         let borrowed = if ring { Registers::one(R15) } else { Registers::NONE };
         Point { borrowed, ..Point::at(rip) }
     }
 
-    /// Makes nothing lead to a block any more.
+    /// Takes a block out of use. Exits that led to it ask the controller again, and the lookup
+    /// table no longer leads to it.
     pub(super) fn detach(&mut self, block: u32) {
         let record = self.record_mut(block);
         let start = record.info.start.0;
@@ -153,8 +158,8 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Makes what leads to a block lead to the code that is entered instead of it now, which
-    /// exists.
+    /// Makes all exits and the lookup table lead to the code that is now entered for a block: its
+    /// own, or a superblock's. That code must exist.
     pub(super) fn lead_again(&mut self, block: u32) {
         let record = self.record_mut(block);
         let (entry, is_published) = (record.info.start.0 as u16, record.is_published);
@@ -170,7 +175,8 @@ impl<M: CacheMemory> Cache<M> {
         self.link_all();
     }
 
-    /// The block whose prefix leads to that of a published block; `None` if the lookup table does.
+    /// The published block whose prefix leads to a block in the chain of an entry. `None` if the
+    /// block is the first one, to which the table leads. The block must be in the chain.
     fn before_in_chain(&mut self, block: u32, entry: u16) -> Option<u32> {
         let mut before = Some(self.heads[usize::from(entry)]).filter(|first| *first != block)?;
         loop {
@@ -181,7 +187,7 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Takes a block out of the blocks with the same entry of the lookup table.
+    /// Takes a block out of the chain of blocks with one entry of the lookup table.
     pub(super) fn withdraw(&mut self, block: u32, entry: u16) {
         let next = self.record_mut(block).next_block;
         match self.before_in_chain(block, entry) {

@@ -1,6 +1,7 @@
-//! Orders the blocks of a batch, so that a block is followed by one to which it falls through.
+//! Orders the blocks of a batch so that a block comes directly before the block to which it falls
+//! through.
 //!
-//! A block that is the target of a jump backward is never joined to the one before it: it is
+//! A block that is the target of a jump backward is never joined to the block before it. It is
 //! entered often, so its code is aligned, and with a ring its check is in place.
 
 use std::collections::{HashMap, HashSet};
@@ -21,7 +22,7 @@ pub struct Decoded {
     pub has_main: bool,
 }
 
-/// A block in its place.
+/// A block in its place, with the form in which its code is generated.
 #[derive(Debug)]
 pub struct Ordered {
     /// The block.
@@ -30,7 +31,7 @@ pub struct Ordered {
     pub form: Form,
 }
 
-/// The address at which a block continues in the code that follows it.
+/// The address at which a block continues if its code falls through to the code after it.
 fn fall_through(end: &End) -> Option<RunAddr> {
     match *end {
         End::Direct { to } | End::Call { to, .. } => Some(to),
@@ -42,7 +43,7 @@ fn fall_through(end: &End) -> Option<RunAddr> {
     }
 }
 
-/// Targets of jumps backward.
+/// Targets of the jumps backward of these blocks.
 fn loop_heads(blocks: &[Decoded]) -> HashSet<RunAddr> {
     let target = |Decoded { block, .. }: &Decoded| match block.end {
         End::Direct { to } | End::Conditional { to, .. } => {
@@ -53,7 +54,7 @@ fn loop_heads(blocks: &[Decoded]) -> HashSet<RunAddr> {
     blocks.iter().filter_map(target).collect()
 }
 
-/// Whether what follows a block is entered where the ring is checked.
+/// Whether a transfer from a block to an address must enter it where the ring is checked.
 fn is_left_to_check(block: &Block, to: RunAddr, instrument: Instrument) -> bool {
     match instrument {
         Instrument::None => false,
@@ -64,7 +65,10 @@ fn is_left_to_check(block: &Block, to: RunAddr, instrument: Instrument) -> bool 
     }
 }
 
-/// Orders the blocks. A joined block does not have the check of the ring in place, if there is one.
+/// Orders the blocks. A joined block has no check of the ring in the place where it is entered.
+///
+/// The code `je 5; jmp 7; nop, ret; ret` has blocks at 0, 2, 5 and 7. The result is 0, 2, 7, 5: 2
+/// and 7 are joined to the blocks before them.
 pub fn order(blocks: Vec<Decoded>, instrument: Instrument) -> Vec<Ordered> {
     let heads = loop_heads(&blocks);
     let index: HashMap<RunAddr, usize> =

@@ -1,4 +1,4 @@
-//! What the cache knows of its blocks and exits.
+//! Tables of the cache: an entry for each block, path and exit.
 
 use std::sync::Arc;
 
@@ -8,50 +8,51 @@ use super::BlockInfo;
 use crate::emit::{Entries, Exit, Place};
 use crate::recorded::Turn;
 
-/// What a number stands for: a translated block, which has code of at least one form, or a path.
+/// A block or path of the cache, by its number. A block has code of at least one form.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// What others may know of the block; of a path, that of its first block without bytes.
+    /// What others may know of the block. For a path: the start of its first block, and no bytes.
     pub info: BlockInfo,
-    /// The path.
+    /// The path; `None` for a block.
     pub path: Option<PathRecord>,
-    /// The superblock that is entered instead of this block.
+    /// Number of the superblock that is entered instead of this block.
     pub superblock: Option<u32>,
-    /// Superblocks that contain the block, and have code in which threads may be.
+    /// Numbers of the superblocks that contain the block and have code, in which threads may be.
     pub members_of: Vec<u32>,
-    /// Its main form.
+    /// Its code for direct transfers.
     pub main: Option<Body>,
-    /// Its landing.
+    /// Its code for indirect transfers.
     pub landing: Option<Body>,
-    /// The next landing with the same entry of the lookup table, or 0.
+    /// Number of the block with the next landing in the chain of its entry of the lookup table, or
+    /// 0.
     pub next_block: u32,
     /// Whether the lookup table leads to its landing.
     pub is_published: bool,
-    /// Exits that are linked to its main form.
+    /// Numbers of the exits that lead to the block or to its superblock.
     pub incoming: Vec<u32>,
 }
 
 /// The code of a block in one form.
 #[derive(Clone, Copy, Debug)]
 pub struct Body {
-    /// Index of its arena.
+    /// Index of the arena that contains it.
     pub space: usize,
-    /// Place of its code, and its numbers.
+    /// Where the code is, and the numbers for which it was generated.
     pub place: Place,
     /// Addresses at which it is entered.
     pub entries: Entries,
 }
 
-/// A path, or the first part of one.
+/// A path, or its first blocks.
 #[derive(Clone, Debug)]
 pub struct PathRecord {
     /// Numbers of all blocks of the whole path.
     pub blocks: Arc<[u32]>,
-    /// How many of them belong to this one.
+    /// How many of these blocks the number of this record stands for.
     pub length: usize,
     /// Which execution of the path it is.
     pub turn: Turn,
-    /// Of a first path as a whole: number of the repeated one, which has code.
+    /// For a first path as a whole: number of its repeated path, which has code.
     pub repeated: Option<u32>,
 }
 
@@ -82,6 +83,6 @@ impl Record {
 pub struct ExitRecord {
     /// The exit.
     pub exit: Exit,
-    /// Index of its arena.
+    /// Index of the arena that contains it.
     pub space: usize,
 }

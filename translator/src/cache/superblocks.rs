@@ -1,5 +1,8 @@
-//! Superblocks: code of several blocks one after the other, which is entered instead of the first
-//! one.
+//! Builds and undoes superblocks: code of several blocks one after the other, which is entered
+//! instead of the first block.
+//!
+//! For example, the blocks of a hot loop become one superblock. Its first block keeps its number,
+//! and the lookup table and exits lead to the superblock instead.
 
 use std::sync::Arc;
 
@@ -16,7 +19,7 @@ use crate::recorded::{Recorded, Silence, Turn};
 /// Most blocks of a superblock.
 const MAX_BLOCKS: usize = MOST_PARTS;
 
-/// Whether a block can be followed by one that starts at an address.
+/// Whether the second block can follow the first one in a superblock.
 fn leads_to(block: &Block, next: &BlockInfo) -> bool {
     match block.end {
         End::Direct { to } | End::Call { to, .. } | End::FallThrough { next: to } => {
@@ -33,16 +36,17 @@ fn leads_to(block: &Block, next: &BlockInfo) -> bool {
 }
 
 impl<M: CacheMemory> Cache<M> {
-    /// Builds a superblock of blocks, by their numbers, and enters it instead of the first one from
-    /// now on. Returns the number of the whole path; the numbers before it are those of its parts,
-    /// by length.
+    /// Builds a superblock from blocks, by their numbers, and enters it instead of the first one
+    /// from now on. Returns the number of the whole path. The numbers before it stand for its first
+    /// blocks: with three blocks and the result 9, 7 is the first block and 8 the first two.
     ///
-    /// Blocks after one that cannot be followed by the next one are left out, and so are those from
-    /// one on that is too far away, or whose code may change without a system call, or that would
-    /// record too many accesses.
+    /// The superblock may have fewer blocks. It ends at a block that cannot be followed by the next
+    /// one. It ends before a block that is too far away, that may change without a system call, or
+    /// with which it would record too many accesses.
     ///
     /// # Errors
-    /// Fewer than two blocks are left, one is not in use any more, or there is no memory.
+    /// Fewer than two blocks are left, one of the blocks is not in use any more, or there is no
+    /// memory.
     pub fn add_superblock(&mut self, blocks: &[u32]) -> Result<u32, CacheError> {
         let infos: Option<Vec<&BlockInfo>> =
             blocks.iter().map(|number| self.block_in_use(*number)).collect();
@@ -82,7 +86,7 @@ impl<M: CacheMemory> Cache<M> {
         Ok(number)
     }
 
-    /// Notes that blocks are in a superblock.
+    /// Notes in each block that it is in a superblock. `number`: the number of its whole path.
     fn add_member(&mut self, blocks: &[u32], number: u32) {
         let mut members = blocks.to_vec();
         members.sort_unstable();
@@ -92,7 +96,7 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Whether a path leads back to its start, and has fewer slots if it is repeated.
+    /// Whether a path leads back to its start, and has fewer slots when it is repeated.
     fn may_repeat(&self, blocks: &[u32]) -> bool {
         let Some(choice) = self.settings.instrument.choice() else { return false };
         let head = &self.blocks[blocks[0] as usize - 1].info;
@@ -105,8 +109,8 @@ impl<M: CacheMemory> Cache<M> {
         leads_back && path.len() > 1 && Recorded::saved_by_repeating(&path, &choice) > 0
     }
 
-    /// Adds the repeated path of a first one, and enters it from the ends of both. Without memory
-    /// for it, the first one is entered again.
+    /// Adds the repeated path for a first path, to which the ends of both lead from now on. Without
+    /// memory for it, they lead to the first path. `first`: number of the first path as a whole.
     fn add_repeated(&mut self, blocks: &Arc<[u32]>, first: u32) {
         let before = self.blocks.len();
         self.push_path(blocks, Turn::Repeated(first));
@@ -122,13 +126,13 @@ impl<M: CacheMemory> Cache<M> {
         self.lead_again(blocks[0]);
     }
 
-    /// The code of the repeated path of a first one.
+    /// The code of the repeated path for a first path, if there is any.
     pub(super) fn repeated_body(&self, first: u32) -> Option<Body> {
         let path = self.blocks.get((first as usize).wrapping_sub(1))?.path.as_ref()?;
         self.blocks[path.repeated? as usize - 1].main
     }
 
-    /// Adds the numbers of a path.
+    /// Adds the numbers of a path to the table, one for each block.
     fn push_path(&mut self, blocks: &Arc<[u32]>, turn: Turn) {
         let start = self.blocks[blocks[0] as usize - 1].info.start;
         for length in 1..=blocks.len() {
@@ -140,12 +144,13 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Enters a block that writes nothing instead of one of which no accesses are recorded, unless
-    /// all blocks are to write their numbers. As a superblock of one block it has a number, which
-    /// it never writes.
+    /// Replaces a block without recorded accesses by a copy that does not write its number, unless
+    /// all blocks are to write their numbers. The copy is a superblock of one block. It has a
+    /// number, which it never writes.
     ///
     /// # Errors
-    /// It has accesses that are recorded, is not in use any more, or there is no memory.
+    /// The block has accesses that are recorded, is not in use any more, or is in use by a
+    /// superblock; or there is no memory.
     pub fn add_silent(&mut self, block: u32) -> Result<(), CacheError> {
         let start = self.block(block).map_or(RunAddr(0), |info| info.start);
         let refused = || Untranslatable { at: start, why: Why::Transfer };
@@ -163,7 +168,8 @@ impl<M: CacheMemory> Cache<M> {
         Ok(())
     }
 
-    /// Adds a path, and enters it instead of its first block. Returns its blocks, and its number.
+    /// Adds a path, and enters it instead of its first block. Returns its blocks and its number. If
+    /// a block cannot be generated there, the path ends before it.
     fn enter_path(&mut self, blocks: &[u32]) -> Result<(Arc<[u32]>, u32), CacheError> {
         let (head, before) = (blocks[0], self.blocks.len());
         let all: Arc<[u32]> = blocks.into();
@@ -174,7 +180,7 @@ impl<M: CacheMemory> Cache<M> {
         if self.record_mut(number).main.is_some() {
             return Err(error);
         }
-        // There is no code with these numbers.
+        // No code with these numbers was written.
         self.blocks.truncate(before);
         let CacheError::Untranslatable(Untranslatable { at, .. }) = error else {
             return Err(error);
@@ -189,8 +195,8 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Enters the first block of a superblock again instead of it. The number is that of the whole
-    /// path.
+    /// Enters the first block of a superblock again instead of the superblock. `number`: the number
+    /// of the whole path. Nothing happens if the superblock is not entered.
     pub fn undo_superblock(&mut self, number: u32) {
         let record = self.blocks.get((number as usize).wrapping_sub(1));
         let Some(path) = record.and_then(|record| record.path.as_ref()) else { return };
@@ -201,15 +207,15 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Whether a superblock is entered. The number is that of the whole path.
+    /// Whether a superblock is entered. `number`: the number of the whole path.
     pub fn is_superblock_in_use(&self, number: u32) -> bool {
         let record = self.blocks.get((number as usize).wrapping_sub(1));
         let path = record.and_then(|record| record.path.as_ref());
         path.is_some_and(|path| self.blocks[path.blocks[0] as usize - 1].superblock == Some(number))
     }
 
-    /// Undoes all superblocks with a block, and makes threads that are in one leave it at the end
-    /// of their block.
+    /// Undoes all superblocks that contain a block. Threads in one of them leave it at the end of
+    /// the block that they execute.
     pub(super) fn leave_superblocks_with(&mut self, block: u32) {
         for number in self.record_mut(block).members_of.clone() {
             self.undo_superblock(number);
@@ -225,23 +231,25 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Replaces what does nothing between the blocks of a superblock by jumps out of it.
+    /// Replaces the instructions that do nothing between the blocks of a superblock with jumps out
+    /// of it.
     fn leave_between_blocks(&mut self, number: u32, body: &Body) {
         let Some(emitted) = self.emitted_again(number, body) else { return };
         for Leave { displacement, to } in emitted.leaves {
-            // Both are in one arena.
+            // The displacement and its target are in one arena.
             let distance = to.wrapping_sub(displacement + 4) as i32;
             self.write_jump(body.space, (displacement, true), distance);
         }
     }
 
-    /// A block to which something may lead.
+    /// A block that is in use: by its number, if exits and tables may lead to it.
     fn block_in_use(&self, number: u32) -> Option<&BlockInfo> {
         let info = self.block(number)?;
         (self.by_address.get(&info.start.0) == Some(&number)).then_some(info)
     }
 
-    /// Makes what leads to a block lead to a superblock, or to the block itself.
+    /// Makes exits and tables lead to a superblock instead of a block, or with `None` to the block
+    /// itself again.
     fn enter_instead(&mut self, block: u32, superblock: Option<u32>) -> Result<(), CacheError> {
         let record = self.record_mut(block);
         let (is_published, start) = (record.is_published, record.info.start.0);

@@ -1,4 +1,4 @@
-//! Translates blocks into the cache.
+//! Chooses which blocks are translated together for one request, and translates them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,14 +10,15 @@ use super::{ArenaNumber, Cache, CacheError, CacheMemory};
 use crate::block::End;
 use crate::code::{CodeBytes, Expected};
 
-/// Expected blocks are translated until this part of an arena is in use, one half: they may never
+/// Expected blocks are translated until this part of an arena is in use: one half. They may never
 /// be executed.
 const AHEAD_PART: u64 = 2;
 
 impl<M: CacheMemory> Cache<M> {
-    /// Translates the block at an address, and those that are expected to be executed after it;
-    /// without any, up to a limit, those that direct transfers reach from it. `is_landing`: the
-    /// program gets to the address by an indirect transfer. Returns the number of the first.
+    /// Translates the block at an address together with the blocks that are expected to be executed
+    /// after it. If none are expected, the blocks that direct transfers reach from it are
+    /// translated, up to a limit. `is_landing`: the program gets to the address by an indirect
+    /// transfer. Returns the number of the block at the address.
     pub(super) fn translate_batch(
         &mut self,
         code: &dyn CodeBytes,
@@ -25,7 +26,7 @@ impl<M: CacheMemory> Cache<M> {
         is_landing: bool,
     ) -> Result<u32, CacheError> {
         let first = Decoded { block: self.decode(code, at)?, has_main: !is_landing };
-        // What is expected is given once, so there must be memory for it.
+        // [`CodeBytes::expected`] returns a block once, so there must be memory for it.
         if !self.spaces.iter().any(|space| space.reaches(at)) {
             self.new_space(at)?;
         }
@@ -46,7 +47,8 @@ impl<M: CacheMemory> Cache<M> {
         }
         for to in landings {
             if let Some(block) = self.by_address.get(&to.0).copied() {
-                // A landing that cannot be written is tried again by the thread that returns there.
+                // A landing that cannot be written now is tried again for the thread that returns
+                // there.
                 let _ = self.publish(block);
             }
         }
@@ -60,14 +62,17 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// Whether expected blocks are translated near an address.
+    /// Whether there is space for expected blocks near an address.
     fn has_space_ahead(&self, near: RunAddr) -> bool {
         let space = self.spaces.iter().rfind(|space| space.reaches(near));
         space.is_none_or(|space| !space.is_full_by(AHEAD_PART))
     }
 
-    /// Decodes blocks without a translation that direct transfers reach from the first one. Also
-    /// returns to which addresses calls return.
+    /// Decodes the blocks without a translation that direct transfers reach from the first one, up
+    /// to the limit. Also returns the addresses to which their calls return.
+    ///
+    /// The block `cmp; je 8` has two successors; from `call f` the block at `f` is reached
+    /// directly, and the block behind the call by a return.
     fn decode_reached(&self, code: &dyn CodeBytes, first: Decoded) -> (Vec<Decoded>, Vec<RunAddr>) {
         let at = first.block.start;
         let mut blocks = vec![first];
@@ -88,7 +93,8 @@ impl<M: CacheMemory> Cache<M> {
                 if blocks.len() >= self.settings.batch {
                     continue;
                 }
-                // What cannot be translated is found out again by the thread that arrives there.
+                // That a block cannot be translated is found out again for the thread that gets
+                // there.
                 let block = self.decode(code, to).ok();
                 seen.insert(to, block.as_ref().map(|_| blocks.len()));
                 blocks.extend(block.map(|block| Decoded { block, has_main: !is_return }));
@@ -100,8 +106,8 @@ impl<M: CacheMemory> Cache<M> {
         (blocks, returns)
     }
 
-    /// Decodes expected blocks without a translation. Also returns to which of them indirect
-    /// transfers are expected to lead.
+    /// Decodes the expected blocks without a translation. Also returns the addresses to which
+    /// indirect transfers are expected to lead.
     fn decode_expected(
         &self,
         code: &dyn CodeBytes,
@@ -124,7 +130,7 @@ impl<M: CacheMemory> Cache<M> {
         (blocks, landings.collect())
     }
 
-    /// Maps a new arena near an address. Returns its index.
+    /// Maps a new arena near an address. Returns its index in the list of arenas.
     pub(super) fn new_space(&mut self, near: RunAddr) -> Result<usize, CacheError> {
         let fail = |why: String| CacheError::Arena { near, why };
         let index = self.spaces.len();
@@ -140,7 +146,7 @@ impl<M: CacheMemory> Cache<M> {
     }
 }
 
-/// Addresses at which the program may continue, and whether it gets there by a return.
+/// Addresses at which the program may continue after a block. `true`: it gets there by a return.
 fn successors(end: &End) -> impl Iterator<Item = (RunAddr, bool)> + use<> {
     let (one, other) = match *end {
         End::Direct { to } | End::FallThrough { next: to } | End::Syscall { next: to } => {
