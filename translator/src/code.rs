@@ -1,4 +1,4 @@
-//! The source of original code, which a process or a test provides.
+//! Provides original code to the cache, from a process or a test.
 
 use std::ops::Range;
 
@@ -8,9 +8,9 @@ use crate::extent::Extent;
 
 /// Code that may be translated.
 pub trait CodeBytes {
-    /// Reads bytes from an address on. Returns how many were read: fewer than wanted if what
-    /// follows is not readable or not executable, or if it is code that may change and this is not,
-    /// or the other way round.
+    /// Reads bytes from an address on. Returns how many were read. The bytes end where code cannot
+    /// be read or executed, and where code that may change without a system call meets code that
+    /// may not.
     fn read(&self, at: RunAddr, into: &mut [u8]) -> usize;
 
     /// Whether code at an address may change without a system call of the process.
@@ -23,14 +23,14 @@ pub trait CodeBytes {
         Extent::Chosen
     }
 
-    /// The first address in a range whose instruction runs natively because of restartable
-    /// sequences.
+    /// The first address in a range whose instruction runs natively because it belongs to a
+    /// restartable sequence.
     fn sequence(&self, _range: &Range<RunAddr>) -> Option<RunAddr> {
         None
     }
 
-    /// Blocks that the program is expected to execute soon after it gets to an address, in order,
-    /// each at most once. They are translated together, and need not exist.
+    /// Blocks that the program is expected to execute soon after it gets to an address, in order
+    /// and each at most once. They are translated together. Their addresses need not have code.
     fn expected(&self, _at: RunAddr) -> Vec<Expected> {
         Vec::new()
     }
@@ -43,6 +43,6 @@ pub struct Expected {
     pub at: RunAddr,
     /// Whether direct transfers are expected to lead to it.
     pub direct: bool,
-    /// Whether indirect transfers or returns are.
+    /// Whether indirect transfers or returns are expected to lead to it.
     pub indirect: bool,
 }

@@ -8,18 +8,19 @@
 //! cold      what is executed rarely: requests of unlinked exits, constants
 //! ```
 //!
-//! The code of a block has two forms, of which each is generated when it is needed. The *main form*
-//! is entered by direct transfers. A *landing* is entered through the lookup table. The values of
-//! `rcx` and `r11` are then in the thread area, and each is loaded when an instruction needs it, or
-//! at the end of the block if that is no other indirect transfer. So series of calls and returns,
-//! which rarely use these registers, do not load and store them each time.
+//! The code of a block has two forms, and each is generated when it is needed. The *main form* is
+//! entered by direct transfers. A *landing* is entered through the lookup table. At its start the
+//! values of `rcx` and `r11` are in the thread area. Each of the two is loaded when an instruction
+//! needs it, or at the end of the block unless that is another indirect transfer. So series of
+//! calls and returns, which rarely use these registers, do not load and store them each time.
 //!
-//! The entry (prefix and check) is before `main`. A *joined* block follows its predecessor, which
-//! falls through to `main`; the check is then after the cold code, and jumps to `main`.
+//! The entry (prefix and check) is before `main`. A *joined* block comes directly after its
+//! predecessor, which falls through to its `main`. Its check is then after the cold code, and jumps
+//! to `main`.
 //!
-//! A superblock has the blocks of a path one after the other ([`paths`]). It writes one number:
-//! where it leaves the path that of the blocks up to there, otherwise, at the start of its last
-//! block, that of the whole path.
+//! A superblock has the blocks of a path one after the other ([`paths`]). It writes one number.
+//! Where a thread leaves the path, this is the number of the blocks up to there. Otherwise it is
+//! the number of the whole path, which is written at the start of the last block.
 //!
 //! Each direct exit is a jump that is linked by one store of 8 bytes at a multiple of 8. The same
 //! input generates the same code, so the points of a block can be generated again when they are
@@ -41,18 +42,18 @@ use crate::recorded::{Choice, Recorded, Turn};
 use crate::state::{Flags, Point, Registers, Rip};
 pub use writer::{FALL_THROUGH, JUMP, Points, Section, register};
 
-/// Addresses on which generated code depends.
+/// Addresses and settings on which all generated code of an arena depends.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings {
-    /// Whether `r15` is the ring's pointer.
+    /// Whether threads have rings. `r15` is then the pointer into the ring.
     pub ring: bool,
     /// Which accesses to memory are recorded in the ring, if any are.
     pub accesses: Option<Choice>,
     /// Address of the lookup table.
     pub table: u32,
-    /// Address of the arena's stub for misses.
+    /// Address of the arena's stub for requests of direct exits.
     pub miss: u64,
-    /// Address of the arena's stub for indirect misses.
+    /// Address of the arena's stub for requests of indirect transfers.
     pub indirect: u64,
     /// Address of the arena's stub for full chunks.
     pub full: u64,
@@ -60,29 +61,29 @@ pub struct Surroundings {
     pub returned: u64,
 }
 
-/// Place of a block's code, and its numbers.
+/// Where the code of a block or path is placed, and its numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// First address that is free for code.
+    /// First free address for hot code.
     pub hot: u64,
-    /// Address after those that are free for cold code, a multiple of 8.
+    /// Address after the free space for cold code, a multiple of 8.
     pub cold_limit: u64,
-    /// Number that is written when all blocks are executed.
+    /// Number that is written when all blocks of the path are executed.
     pub number: u32,
     /// Number of its first exit.
     pub first_exit: u32,
     /// Form of the code.
     pub form: Form,
-    /// Of a path that may be repeated: which execution it is.
+    /// Which execution of a path the code is for, if the path may be repeated.
     pub turn: Turn,
-    /// Where it continues behind its check after the ring was full, unless in this code.
+    /// Where a thread continues after the full stub. `None`: behind the check of this code.
     pub after_full: Option<u64>,
 }
 
-/// Form of a block's code.
+/// How the code of a block is entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Entered by direct transfers. `joined`: the block before it falls through to it.
+    /// Entered by direct transfers.
     Main {
         /// Whether the block before it falls through to it.
         joined: bool,
@@ -91,51 +92,51 @@ pub enum Form {
     Landing,
 }
 
-/// Registers that a lookup changes, and whose values are in the thread area when a landing is
-/// entered.
+/// The registers that a lookup changes, `rcx` and `r11`. Their values are in the thread area when a
+/// landing is entered.
 pub const LOOKUP_REGISTERS: Registers =
     Registers::one(register::RCX).with(Registers::one(register::R11));
 
-/// What kind of exit it is.
+/// The kind of an exit: how the thread leaves the code, and what may be linked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitKind {
-    /// A direct transfer. `checked`: it must enter its target where the ring is checked.
+    /// A direct transfer.
     Direct {
-        /// Whether the ring is checked.
+        /// Whether the target must be entered where the ring is checked.
         checked: bool,
     },
-    /// A direct transfer from the end of a path to its start, where the ring is checked: to the
-    /// repeated path of the first one with this number, if that is in use.
+    /// A direct transfer from the end of a path to its start, which is entered where the ring is
+    /// checked. It leads to the repeated path for this first path, if that is in use.
     Again {
         /// Number of the first path as a whole.
         first: u32,
     },
-    /// A system call about which the controller is asked. `cached`: address of its copy.
+    /// A system call, about which the controller is asked first.
     Syscall {
-        /// Address of the instruction's copy.
+        /// Address of its instruction in generated code.
         cached: u64,
     },
-    /// A transfer to an instruction that runs natively.
+    /// A transfer to an instruction that is not translated.
     Native,
-    /// A transfer out of a superblock whose code has changed. It is never linked.
+    /// A transfer out of a superblock whose code has changed. It always asks the controller.
     Left,
-    /// A transfer out of a block whose code has changed, before its first instruction. It is never
-    /// linked.
+    /// A transfer out of a block whose code has changed, before its first instruction. It always
+    /// asks the controller.
     Changed,
 }
 
-/// An exit of a block.
+/// A jump out of the code of a block or path.
 #[derive(Clone, Copy, Debug)]
 pub struct Exit {
     /// Address of the displacement of its jump.
     pub displacement: u64,
-    /// Whether its jump ends the code of the block, so that it can fall through instead.
+    /// Whether its jump is the last instruction of the code, so that it can fall through instead.
     pub is_last: bool,
     /// Original address at which the program continues.
     pub to: RunAddr,
-    /// Its kind.
+    /// How the thread leaves the code.
     pub kind: ExitKind,
-    /// Address of the code that asks for its target.
+    /// Address of the cold code that asks the controller for its target.
     pub request: u64,
 }
 
@@ -145,22 +146,22 @@ pub struct Exit {
 pub struct Leave {
     /// Address of the displacement of the jump.
     pub displacement: u64,
-    /// Address to which it leads.
+    /// Address of the cold code that leaves the path.
     pub to: u64,
 }
 
-/// Code of a block.
+/// Generated code of a block or path in one form.
 #[derive(Debug)]
 pub struct Emitted {
     /// Code that is usually executed.
     pub hot: Section,
     /// Cold code.
     pub cold: Section,
-    /// Addresses at which it is entered.
+    /// Addresses at which the code is entered.
     pub entries: Entries,
     /// The exits, in the order of their numbers.
     pub exits: Vec<Exit>,
-    /// Places between the blocks of a path.
+    /// Places between the blocks of a path at which threads can be made to leave it.
     pub leaves: Vec<Leave>,
 }
 
@@ -169,28 +170,31 @@ pub struct Emitted {
 pub struct Entries {
     /// Address of the prefix of a landing.
     pub prefix: u64,
-    /// Address at which the ring is checked. Without a ring, as `main`.
+    /// Address at which the ring is checked. Without a ring it is `main`.
     pub checked: u64,
-    /// Address at which the block is entered without a check.
+    /// Address behind the check.
     pub main: u64,
-    /// Address of the displacement of a landing's jump to the next landing with the same entry of
-    /// the table.
+    /// Address of the displacement of the jump with which a landing leads to the next landing with
+    /// the same entry of the lookup table.
     pub next: u64,
 }
 
-/// Blocks that are executed one after the other. Each but the last leads to the next one.
+/// Blocks that are executed one after the other. Each but the last leads to the next one. A block
+/// by itself is a path of one.
 #[derive(Clone, Copy, Debug)]
 pub struct Path<'a> {
     /// The blocks, at least one.
     pub blocks: &'a [Block],
-    /// Their numbers.
+    /// Numbers of the blocks, one for each.
     pub numbers: &'a [u32],
 }
 
-/// Generates the code of a path. Numbers of its parts precede that of the whole, by length.
+/// Generates the code of a path. The path has a number for each of its blocks, up to which it may
+/// be executed. The last one is `place.number`, and the others precede it: for three blocks and
+/// number 9, the first two blocks have number 8.
 ///
 /// # Errors
-/// An instruction that cannot be moved there.
+/// An instruction that cannot be moved to the place.
 pub fn emit(
     path: Path<'_>,
     surroundings: &Surroundings,
@@ -210,7 +214,8 @@ pub fn emit(
     Ok(emitter.finish())
 }
 
-/// Whether a transfer from a block to an address must enter it where the ring is checked.
+/// Whether a transfer from a block to an address must enter it where the ring is checked: backward
+/// transfers, and transfers to another page.
 pub fn is_checked(from: RunAddr, to: RunAddr) -> bool {
     to <= from || !is_same_page(from, to)
 }
@@ -219,7 +224,7 @@ fn is_same_page(one: RunAddr, other: RunAddr) -> bool {
     one.0 / PAGE_BYTES == other.0 / PAGE_BYTES
 }
 
-/// Which section.
+/// A section of code that is being generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     /// Prefix and check.
@@ -229,14 +234,14 @@ enum Side {
     Cold,
 }
 
-/// Where a displacement leads.
+/// Where a displacement leads: an offset in a section, or an address.
 #[derive(Clone, Copy, Debug)]
 enum Goal {
     Within(Side, u32),
     Address(u64),
 }
 
-/// A displacement that is set when all addresses are known.
+/// A displacement that is set when the addresses of all sections are known.
 #[derive(Clone, Copy, Debug)]
 struct Fix {
     side: Side,
@@ -244,12 +249,14 @@ struct Fix {
     goal: Goal,
 }
 
+/// The state of generation: what has been generated so far of a path.
 struct Emitter<'a> {
     path: Path<'a>,
-    /// The block whose code is generated, and its place in the path.
+    /// The block whose code is being generated, and its index in the path.
     block: &'a Block,
     position: usize,
-    /// The number of the blocks up to this one, if it is not written to the ring.
+    /// Number of the blocks up to this one, as long as no number of the path is written to the
+    /// ring.
     unwritten: Option<u32>,
     around: &'a Surroundings,
     place: Place,
@@ -258,22 +265,26 @@ struct Emitter<'a> {
     cold: Section,
     fixes: Vec<Fix>,
     exits: Vec<(Side, Exit)>,
-    /// Offsets in the hot and the cold section.
+    /// The places between blocks: offsets of the displacement in the hot code, and of the target in
+    /// the cold code.
     leaves: Vec<(u32, u32)>,
-    /// Registers that are always in the thread area.
+    /// Registers whose values are always in the thread area: `r15` with a ring.
     always: Registers,
-    /// Registers of a landing that are still in the thread area.
+    /// Registers whose values have been in the thread area since the lookup, and are not loaded
+    /// yet.
     unloaded: Registers,
-    /// What the path records of its accesses, and how many of its slots are stored.
+    /// What the path records of its accesses, and how many of its slots the generated code has
+    /// stored.
     recorded: Recorded,
     stored: u16,
-    /// How many instructions of the path precede the block.
+    /// Number of instructions of the path before the block.
     before: usize,
-    /// Whether flags may have been overwritten by a check of the ring.
+    /// Whether a check of the ring may have overwritten the flags, which the program does not need
+    /// then.
     dirty_flags: bool,
-    /// Offset in the entry section of the check, if there is a ring.
+    /// Offset of the check in the entry section, if there is a ring.
     checked: u32,
-    /// Offset in the cold section of the displacement of the jump to the next prefix.
+    /// Offset in the cold section of the displacement of the jump to the next landing.
     next: u32,
 }
 
@@ -319,19 +330,21 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A state between blocks.
+    /// The original state of a thread between two blocks. `borrowed`: registers that are saved
+    /// besides.
     fn between(&self, rip: Rip, borrowed: Registers) -> Point {
         let flags = if self.dirty_flags { Flags::Dead } else { Flags::Live };
         let borrowed = borrowed.with(self.always).with(self.unloaded);
         Point { borrowed, flags, unwritten: self.unwritten, ..Point::at(rip) }
     }
 
-    /// The state between blocks, before the block at an address.
+    /// The original state of a thread before the block at an address.
     fn before(&self, address: RunAddr) -> Point {
         self.between(Rip::Address(address), Registers::NONE)
     }
 
-    /// The state before an operation of the block.
+    /// The original state of a thread before an operation of the block. `borrowed`: registers that
+    /// are saved besides.
     fn within(&self, index: usize, borrowed: Registers) -> Point {
         let address = match self.block.operations.get(index) {
             Some(operation) => RunAddr(operation.instruction.ip()),
@@ -345,6 +358,7 @@ impl<'a> Emitter<'a> {
         Point { inside, recorded, stored: self.stored, ..between }
     }
 
+    /// Notes a displacement at an offset of a section, to be set later.
     fn fix(&mut self, side: Side, at: u32, goal: Goal) {
         self.fixes.push(Fix { side, at, goal });
     }
@@ -363,7 +377,8 @@ impl<'a> Emitter<'a> {
         self.position + 1 < self.path.blocks.len()
     }
 
-    /// Adds the jump of an exit, and the cold code that asks for its target.
+    /// Adds the jump of an exit, and the cold code that asks for its target. `point`: the state
+    /// before the jump.
     fn exit(&mut self, side: Side, opcode: &[u8], to: RunAddr, kind: ExitKind, point: Point) {
         let number = self.place.first_exit + self.exits.len() as u32;
         let at = self.section(side).jump(opcode, Some(point));
@@ -372,7 +387,7 @@ impl<'a> Emitter<'a> {
         self.fix(side, at, Goal::Within(Side::Cold, self.cold.len()));
         let rip = Rip::Address(to);
         let state = Point { rip, ..point };
-        // The jump has been taken.
+        // In the cold code, the jump has been taken already.
         let is_between = match kind {
             ExitKind::Direct { .. } | ExitKind::Again { .. } => true,
             ExitKind::Left | ExitKind::Changed => true,
@@ -389,7 +404,7 @@ impl<'a> Emitter<'a> {
         self.jump(Side::Cold, &[0xe9], Goal::Address(self.around.miss));
     }
 
-    /// Adds the exit of a direct transfer.
+    /// Adds the exit of a direct transfer. `point`: the state before the jump.
     fn direct(&mut self, opcode: &[u8], to: RunAddr, point: Point) {
         let is_path = self.path.blocks.len() > 1;
         let is_checked = is_path || is_checked(self.block.start, to) || self.is_dense();
@@ -451,6 +466,6 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// The bits that are 0 in the slack behind chunks are those of one byte, which [`entries`] moves to
+/// The bits that are 0 in the slack behind chunks are all in one byte, which [`entries`] moves to
 /// `ch`.
 const _: () = assert!(ring::PLACE_MASK == 0xff << 16);

@@ -1,13 +1,13 @@
 //! Executes instructions of generated code in place of a thread that is stopped at them.
 //!
-//! The original state of a thread is not known at a few instructions, all of them generated. The
-//! controller executes these itself, up to one at which it is known. The thread does not run
-//! meanwhile, so it needs nothing if the controller is killed: a thread that was resumed for one
-//! instruction would be ended by the trap behind it.
+//! The original state of a thread is not known at a few generated instructions. The controller
+//! executes these itself, up to an instruction at which the state is known. The thread does not run
+//! meanwhile, so it is safe if the controller is killed. If it were resumed for one instruction
+//! instead, the trap after that instruction would end it without a controller.
 //!
-//! They read registers, fields of the thread area and records in the cache, and write registers and
-//! fields. Status flags are not computed: none of these instructions uses them, and the program's
-//! are saved where they change.
+//! The instructions read registers, fields of the thread area and records in the cache. They write
+//! registers and fields. Status flags are not computed: none of these instructions reads them, and
+//! the program's flags are saved where they change.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
@@ -23,9 +23,9 @@ pub struct Thread {
     pub rip: u64,
 }
 
-/// What instructions access besides registers. Values have 4 or 8 bytes.
+/// Memory that these instructions access. Values have 4 or 8 bytes. `None`: it cannot be accessed.
 pub trait Fields {
-    /// Reads memory of the process.
+    /// Reads memory of the process, such as a record in the cache.
     fn load(&self, address: u64, bytes: usize) -> Option<u64>;
     /// Reads a field of the thread area.
     fn field(&self, offset: u64, bytes: usize) -> Option<u64>;
@@ -34,9 +34,12 @@ pub trait Fields {
 }
 
 impl Thread {
-    /// Executes the instruction at the instruction pointer. `code`: its bytes, and any after them.
-    /// `None` if it is not one of those that are executed here, or accesses something else; nothing
-    /// has happened then.
+    /// Executes the instruction at the instruction pointer. `code`: bytes from there on, at least
+    /// those of the instruction. `None` if it is an instruction that is never executed here, or
+    /// accesses other memory. The thread is then unchanged.
+    ///
+    /// For example, `lea rcx, [rcx - 1]` with 100 in `rcx` sets `rcx` to 99 and `rip` to the next
+    /// instruction.
     pub fn execute(&mut self, code: &[u8], fields: &dyn Fields) -> Option<()> {
         let instruction = Decoder::with_ip(64, code, self.rip, DecoderOptions::NONE).decode();
         let one = Execution { thread: self, instruction: &instruction, fields };
@@ -55,7 +58,7 @@ impl Thread {
         Some(())
     }
 
-    /// Writes the first operand of an instruction.
+    /// Writes a value to the first operand of an instruction, a register or a field.
     fn write(&mut self, instruction: &Instruction, fields: &dyn Fields, value: u64) -> Option<()> {
         if instruction.op0_kind() == OpKind::Register {
             let register = instruction.op0_register();
@@ -74,7 +77,7 @@ fn is_direct(instruction: &Instruction) -> bool {
     instruction.op0_kind() == OpKind::NearBranch64
 }
 
-/// Number of a general register of 8 or 4 bytes.
+/// Number of a general register of 8 or 4 bytes; `None` for other registers.
 fn number(register: Register) -> Option<usize> {
     (register.is_gpr64() || register.is_gpr32()).then(|| register.number())
 }
@@ -92,12 +95,12 @@ impl Execution<'_> {
         Some(if register.is_gpr32() { u64::from(value as u32) } else { value })
     }
 
-    /// The sum of base, index and displacement of the memory operand.
+    /// The sum of base, scaled index and displacement of the memory operand, without a segment.
     fn effective(&self) -> Option<u64> {
         let instruction = self.instruction;
         let part = |register| match register {
             Register::None => Some(0),
-            // The displacement is the whole address then.
+            // The displacement is then the whole address.
             Register::RIP => Some(0),
             register if register.is_gpr64() => self.register(register),
             _ => None,
@@ -108,15 +111,18 @@ impl Execution<'_> {
         Some(sum.wrapping_add(instruction.memory_displacement64()))
     }
 
+    /// Offset of the memory operand in the thread area; `None` if it is no field.
     fn field_offset(&self) -> Option<u64> {
         let is_field = self.instruction.segment_prefix() == Register::GS;
         if is_field { self.effective() } else { None }
     }
 
+    /// Size of the memory operand in bytes; `None` unless it is 4 or 8.
     fn memory_bytes(&self) -> Option<usize> {
         Some(self.instruction.memory_size().size()).filter(|bytes| matches!(bytes, 4 | 8))
     }
 
+    /// The value of an operand.
     fn operand(&self, operand: u32) -> Option<u64> {
         match self.instruction.op_kind(operand) {
             OpKind::Register => self.register(self.instruction.op_register(operand)),
@@ -140,7 +146,7 @@ impl Execution<'_> {
         }
     }
 
-    /// Bits of the first operand.
+    /// Size of the first operand in bits, 32 or 64.
     fn bits(&self) -> Option<u32> {
         let is_half = match self.instruction.op0_kind() {
             OpKind::Register => self.instruction.op0_register().is_gpr32(),
@@ -149,7 +155,7 @@ impl Execution<'_> {
         Some(if is_half { 32 } else { 64 })
     }
 
-    /// The new value of the first operand.
+    /// The new value of the first operand; `None` for instructions that are never executed here.
     fn result(&self) -> Option<u64> {
         let bits = self.bits()?;
         let cut = |value: u64| if bits == 32 { u64::from(value as u32) } else { value };

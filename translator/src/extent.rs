@@ -1,11 +1,12 @@
-//! How much is recorded of the accesses of a block.
+//! Defines how many accesses of a block are recorded: all, none, or a share that represents the
+//! others.
 
 use std::num::NonZeroU64;
 
 use thiserror::Error;
 
-/// The size of a chunk in bytes: the granularity at which addresses are of interest, such as 64 for
-/// cache lines and 4096 for pages.
+/// Size of a chunk in bytes. Addresses are of interest down to chunks only, such as 64 for cache
+/// lines and 4096 for pages.
 pub type Chunk = NonZeroU64;
 
 /// The share of a block's representatives that is traced (the paper's omega), from 1 % to 100 %.
@@ -24,7 +25,7 @@ impl Omega {
     /// The share of a number of percent.
     ///
     /// # Errors
-    /// It is not between 1 and 100.
+    /// The number is not between 1 and 100.
     pub fn from_percent(percent: u32) -> Result<Self, OutOfRange> {
         match u8::try_from(percent) {
             Ok(share @ 1..=100) => Ok(Omega(share)),
@@ -32,19 +33,19 @@ impl Omega {
         }
     }
 
-    /// The number of percent.
+    /// The share in percent, 1 to 100.
     pub const fn percent(self) -> u32 {
         self.0 as u32
     }
 
-    /// Number of representatives that are traced, of `all`: the share rounded down, which is 0 in
-    /// small blocks.
+    /// Number of representatives that are traced if a block has `all`: the share rounded down. 50 %
+    /// of 3 are 1; 10 % of 3 are 0.
     pub const fn capacity(self, all: usize) -> usize {
         all * self.0 as usize / 100
     }
 }
 
-/// How accesses are chosen.
+/// How the accesses that are traced are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selector {
     /// Every access is traced.
@@ -58,14 +59,14 @@ pub enum Selector {
     },
 }
 
-/// How much is recorded of the accesses of a block, as its function says.
+/// How much of the accesses of a block is recorded. The function that contains it decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
     /// Nothing.
     Nothing,
-    /// What is chosen of all blocks.
+    /// As much as in all blocks without a setting of their own.
     #[default]
     Chosen,
-    /// What this chooses instead.
+    /// As much as this selector chooses.
     By(Selector),
 }

@@ -1,13 +1,16 @@
-//! What is known of the instructions of a block from their bytes: sizes, branches, and the
-//! registers that they read and write.
+//! Describes the instructions of a block from their bytes: sizes, branches, and the registers that
+//! they read and write.
 //!
-//! Reads original code as it is stored in traces. Bytes that are no instruction end it.
+//! The bytes are original code as it is stored in traces. The description ends at the first bytes
+//! that are no instruction.
+//!
+//! For `add (%rbx),%eax` it has `rax` and `rbx` as read, and `rax` and the flags as written.
 
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, OpAccess, Register, RflagsBits,
 };
 
-/// Status flags, which arithmetic sets and branches read.
+/// The status flags, which arithmetic sets and branches read.
 const STATUS: u32 = RflagsBits::OF
     | RflagsBits::SF
     | RflagsBits::ZF
@@ -15,7 +18,7 @@ const STATUS: u32 = RflagsBits::OF
     | RflagsBits::CF
     | RflagsBits::PF;
 
-/// A register, or a part of the processor's state that is like one.
+/// A register, or another part of the processor's state that instructions read and write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// A general register, in the order of encodings: `rax`, `rcx`, `rdx`, `rbx`, `rsp`, `rbp`,
@@ -33,7 +36,7 @@ pub enum State {
     Vector(u8),
 }
 
-/// First bits of the registers of each kind in a [`StateSet`].
+/// Number of the bit of the first register of each kind in a [`StateSet`].
 const FLAGS: u8 = 16;
 const SEGMENT: u8 = 18;
 const FLOATING: u8 = 24;
@@ -85,7 +88,7 @@ impl State {
     }
 }
 
-/// A set of registers.
+/// A set of registers, as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateSet(u128);
 
@@ -95,21 +98,21 @@ impl StateSet {
         self.0 |= 1 << state.bit();
     }
 
-    /// Whether a register is in it.
+    /// Whether a register is in the set.
     pub fn contains(self, state: State) -> bool {
         self.0 >> state.bit() & 1 != 0
     }
 
-    /// Its registers: general ones first, then the flags and others.
+    /// The registers of the set: general ones first, then the flags and others.
     pub fn iter(self) -> impl Iterator<Item = State> {
         (0..END).filter(move |bit| self.0 >> bit & 1 != 0).map(State::from_bit)
     }
 }
 
-/// How an instruction determines which one follows.
+/// How an instruction determines the instruction that follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// The next one in memory does; also after system calls, which return there.
+    /// It is the next one in memory, also after a system call, which returns there.
     Next,
     /// A jump to an address in the instruction.
     Jump,
@@ -132,17 +135,20 @@ pub struct Instruction {
     pub offset: u16,
     /// Number of its bytes.
     pub bytes: u8,
-    /// How it determines which instruction follows.
+    /// How it determines the instruction that follows it.
     pub flow: Flow,
-    /// Address to which a direct jump or call leads; 0 for other instructions.
+    /// Address to which a direct jump, branch or call leads; 0 for other instructions.
     pub target: u64,
-    /// Registers that it reads, also to address memory. Those that it may read are among them.
+    /// Registers that it reads or may read, also to address memory.
     pub reads: StateSet,
-    /// Registers that it writes. Those that it may write are among them.
+    /// Registers that it writes or may write.
     pub writes: StateSet,
 }
 
-/// The instructions of a block, from its original bytes. `start`: its original address.
+/// Describes the instructions in the original bytes of a block, up to the first bytes that are no
+/// instruction. `start`: original address of the block.
+///
+/// `50 74 fe` at 0 is a push at offset 0 and a branch at offset 1 whose target is 1.
 pub fn instructions(start: u64, code: &[u8]) -> Vec<Instruction> {
     let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
     let mut factory = InstructionInfoFactory::new();

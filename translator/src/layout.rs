@@ -6,27 +6,29 @@
 //! thread area   fields | ... | chunk 0, slack | ... | chunk 1, slack | ... , read and written by both sides
 //! ```
 //!
-//! **Lookup table.** An entry has the number of the low 16 bits of an original address. It is the
-//! cache address at which a thread continues that wants to go there: the prefix of a block, which
-//! checks the whole address, or the stub for indirect misses. The byte of a system call, by the low
-//! 8 bits of its number, is [`ASKED`](lookup::ASKED) or [`AT_ONCE`](lookup::AT_ONCE).
+//! **Lookup table.** The low 16 bits of an original address are the number of its entry. The entry
+//! has the address in the cache at which a thread continues whose target is the original address:
+//! the prefix of a block, which compares the whole address, or the stub for indirect misses. After
+//! the entries there is a byte for each value of the low 8 bits of a system call's number:
+//! [`ASKED`](lookup::ASKED) or [`AT_ONCE`](lookup::AT_ONCE).
 //!
 //! **Thread area.** `gs` of a thread is its address, a multiple of
 //! [`CHUNK_STRIDE`](ring::CHUNK_STRIDE). The controller sets all fields before the thread enters
-//! the cache. A thread writes everything but the fields of the controller; the controller trusts
-//! none of it.
+//! the cache. A thread's code writes all fields except those of the controller. The controller
+//! trusts none of them.
 //!
 //! **Ring.** Chunk `c` starts at [`chunk_at(c)`](ring::chunk_at) and ends at a multiple of the
-//! stride, so a pointer that has passed its end has zeros in bits 16 to 23. These are tested before
-//! a block number is written, except in blocks that are entered forward within a page. Such a block
-//! may write to the slack behind the chunk, which is longer than any series of them.
+//! stride, so a pointer that has passed its end has zeros in bits 16 to 23. These bits are tested
+//! before a block number is written, except in a block that is entered forward within a page. Such
+//! a block may write to the slack behind the chunk. The slack is longer than everything that a
+//! series of such blocks can write.
 //!
-//! **Notes.** A number with bit 31 set is no block but a note: bits 28 to 30 are its kind, and the
-//! others its payload.
+//! **Notes.** A number with bit 31 set is a note, not a block. Bits 28 to 30 are its kind, and the
+//! bits below are its payload.
 //!
 //! | kind | payload | written | meaning |
 //! |---|---|---|---|
-//! | [`START`](ring::START) | 0 | by the controller, while the thread is stopped, before it enters the cache | the block before it does not lead to the block after it: native code, a signal or nothing was between them |
+//! | [`START`](ring::START) | 0 | by the controller, while the thread is stopped, before it enters the cache | the block before the note does not lead to the block after it, whether native code, a signal or nothing was between them |
 //! | [`NATIVE`](ring::NATIVE) | 0 | by the controller, behind a start, if accesses are recorded | the thread has executed code that is not translated |
 //! | [`CALL`](ring::CALL) | number of a system call | after a block that ends with a system call | the call is made |
 //! | [`TIME`](ring::TIME) | duration in units of 64 ticks of the time stamp counter, at most all ones | after that call | the call has returned |
@@ -40,9 +42,9 @@
 //! |---|---|---|---|
 //! | 0 | 4 | controller, kernel | [`CONTROLLER`](header::CONTROLLER): robust futex word with the number of the translating thread; no thread waits if that is 0 or if [`OWNER_DIED`](header::OWNER_DIED) is set |
 //! | 64 | 4 | threads | [`REQUESTS`](header::REQUESTS), incremented at each request; futex of the translating thread |
-//! | 68 | 4 | controller | [`SLEEPS`](header::SLEEPS): the translating thread waits for a change of that, and must be woken |
+//! | 68 | 4 | controller | [`SLEEPS`](header::SLEEPS): the translating thread waits for a change of `REQUESTS`, and must be woken |
 //! | 128 | 4 | threads | [`FILLED`](header::FILLED), incremented at each full chunk; futex of the monitor |
-//! | 132 | 4 | controller | [`MONITOR_SLEEPS`](header::MONITOR_SLEEPS): the monitor waits for a change of that, and must be woken |
+//! | 132 | 4 | controller | [`MONITOR_SLEEPS`](header::MONITOR_SLEEPS): the monitor waits for a change of `FILLED`, and must be woken |
 //! | 192 | 4 | kernel | [`ANSWER`](header::ANSWER): whether a thread may read the time stamp counter, before the process is followed |
 //!
 //! | thread area | bytes | written by | |
@@ -58,42 +60,42 @@
 //! | 176 | 16 | controller | [`TIMEOUT`](area::TIMEOUT): after this time a waiting thread checks whether the controller lives; a `timespec` |
 //! | 192 | 4 | controller | [`WHEN_FULL`](area::WHEN_FULL): [`WAIT`](area::WAIT) or [`DROP`](area::DROP), if no chunk is free |
 //! | 196 | 4 | controller | [`CHUNK_MASK`](area::CHUNK_MASK): number of chunks minus 1; the number is a power of two |
-//! | 200 | 4 | thread | [`CHUNK`](area::CHUNK): number of the chunk that it fills |
-//! | 204 | 4 | thread | [`WAITING`](area::WAITING): it waits for a free chunk, and must be woken |
-//! | 208 | 8 | thread | [`HANDED`](area::HANDED): number of chunks that it has handed over |
-//! | 216 | 8 | thread | [`DROPPED`](area::DROPPED): number of words of 4 bytes that it has dropped |
-//! | 224 | 8 | thread | [`CALLED_AT`](area::CALLED_AT): time stamp counter before its last system call |
+//! | 200 | 4 | thread | [`CHUNK`](area::CHUNK): number of the chunk that the thread fills |
+//! | 204 | 4 | thread | [`WAITING`](area::WAITING): the thread waits for a free chunk, and must be woken |
+//! | 208 | 8 | thread | [`HANDED`](area::HANDED): number of chunks that the thread has handed over |
+//! | 216 | 8 | thread | [`DROPPED`](area::DROPPED): number of words of 4 bytes that the thread has dropped |
+//! | 224 | 8 | thread | [`CALLED_AT`](area::CALLED_AT): time stamp counter before the thread's last system call |
 //! | 232 | 4 | thread | [`CALL_NUMBER`](area::CALL_NUMBER): number of that system call |
 //! | 240 | 8 | both | [`SINCE`](area::SINCE): time stamp counter when the thread began to fill the chunk, moved on by each pause since then |
-//! | 248 | 8 | thread | [`PAUSED_AT`](area::PAUSED_AT): time stamp counter when it began to ask the controller, or to wait for a free chunk |
+//! | 248 | 8 | thread | [`PAUSED_AT`](area::PAUSED_AT): time stamp counter when the thread began to ask the controller, or to wait for a free chunk |
 //! | 256 | 64 | both | [`CHUNK_STATE`](area::CHUNK_STATE): 4 bytes a chunk, [`FREE`](ring::FREE) or [`FULL`](ring::FULL); futex of the thread |
 //! | 320 | 128 | thread | [`CHUNK_END`](area::CHUNK_END): 8 bytes a chunk: address after the last number of a full chunk |
 //! | 448 | 128 | thread | [`CHUNK_TICKS`](area::CHUNK_TICKS): 8 bytes a chunk: ticks of the time stamp counter in which a full chunk was filled, without pauses |
-//! | 576 | 128 | thread | [`CHUNK_DROPPED`](area::CHUNK_DROPPED): 8 bytes a chunk: words that the thread had dropped before a full chunk, the last ones right before it |
+//! | 576 | 128 | thread | [`CHUNK_DROPPED`](area::CHUNK_DROPPED): 8 bytes a chunk: words that the thread had dropped before a full chunk, the last ones directly before it |
 //! | 704 | 8 | controller | [`BASE`](area::BASE): the base of the segment `fs` that was noted last in the ring, with records of accesses |
 //! | 712 | 8 | thread | [`DROPPED_BASE`](area::DROPPED_BASE): [`BASE`](area::BASE) when words were dropped last |
 //! | 720 | 128 | thread | [`CHUNK_BASE`](area::CHUNK_BASE): 8 bytes a chunk: [`DROPPED_BASE`](area::DROPPED_BASE) when it was full |
 //! | 848 | 8 | controller | [`SIGNAL_MASK`](area::SIGNAL_MASK): the program's signal mask while signals of the thread are deferred (docs/monitor.md) |
-//! | 856 | 4 | both | [`DEFERS`](area::DEFERS): they are deferred; without a controller the thread sets that mask |
+//! | 856 | 4 | both | [`DEFERS`](area::DEFERS): signals are deferred; without a controller the thread sets the mask in `SIGNAL_MASK` |
 //!
-//! **Pauses** are what a thread does besides executing code of the cache: system calls, native
-//! code, signals that the controller delivers, waiting for its answer and for a free chunk.
-//! [`CALLED_AT`](area::CALLED_AT) is 0 outside of system calls.
+//! **Pauses** are the times in which a thread does not execute code of the cache: system calls,
+//! native code, the delivery of signals by the controller, and waiting for an answer or for a free
+//! chunk. [`CALLED_AT`](area::CALLED_AT) is 0 outside of system calls.
 
 /// Bytes of a page of memory.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// The lookup table.
+/// Sizes and offsets of the lookup table.
 pub mod lookup {
     /// Number of cache addresses.
     pub const ENTRIES: u64 = 1 << 16;
-    /// Offset of the bytes of system calls.
+    /// Offset of the bytes for system calls.
     pub const CALLS: u64 = ENTRIES * 8;
     /// Bytes of the table, whole pages.
     pub const BYTES: u64 = CALLS + super::PAGE_BYTES;
-    /// Byte of a system call: the controller is asked first.
+    /// Byte for a system call: the controller is asked first.
     pub const ASKED: u8 = 0;
-    /// Byte of a system call: it is made at once.
+    /// Byte for a system call: it is made at once.
     pub const AT_ONCE: u8 = 1;
 }
 
@@ -171,7 +173,7 @@ pub mod area {
     }
 }
 
-/// The ring of a thread.
+/// Sizes and notes of the ring of a thread.
 pub mod ring {
     /// Most chunks of a ring.
     pub const MAX_CHUNKS: u64 = 16;
@@ -181,16 +183,16 @@ pub mod ring {
     pub const CHUNK_BYTES: u64 = 1 << 20;
     /// Bytes after a chunk that unchecked blocks may write to.
     pub const SLACK_BYTES: u64 = 1 << 16;
-    /// Address bits that are all 0 in slack and nowhere in a chunk.
+    /// Address bits that are all 0 at any address in the slack, and never all 0 in a chunk.
     pub const PLACE_MASK: u32 = 0x00ff_0000;
-    /// Notes in the ring, which are those of a trace of accesses.
+    /// Notes in the ring. They are also the notes in a trace of accesses.
     pub use hmtt_format::access_trace::{
         CALL, CUT, FS_BASE, KIND_SHIFT, NATIVE, NOTE, PAYLOAD, START, TIME, note,
     };
     /// Binary logarithm of the ticks of the time stamp counter in a unit of the payload of
     /// [`TIME`].
     pub const TIME_SHIFT: u32 = 6;
-    /// State of a chunk: the thread fills it, or may.
+    /// State of a chunk: the thread fills it or may fill it.
     pub const FREE: u32 = 0;
     /// State of a chunk: the monitor reads it.
     pub const FULL: u32 = 1;

@@ -1,16 +1,17 @@
 //! Translates running x86-64 programs block by block into a code cache.
 //!
-//! [`code`] is the original code. [`block`] decodes it into intermediate blocks. [`cache`]
-//! generates their code, links it and answers threads that need more. [`state`] describes how the
-//! original state of a thread is found that was interrupted in generated code, and [`layout`] the
+//! [`code`] provides original code. [`block`] decodes it into intermediate blocks. [`cache`]
+//! generates their code, links it and answers threads that ask for more. [`state`] describes the
+//! original state of a thread that was interrupted in generated code. [`layout`] describes the
 //! memory that generated code shares with the controller.
 //!
 //! [`control`] starts a process, shares memory with it and follows its threads. [`monitor`] reads
-//! what they write to [`shared`] rings, and [`profile`] is the result. [`report`] analyses it.
-//! [`block_lists`] are what the next run translates ahead.
+//! what the threads write to their [`shared`] rings. The result is a [`profile`], which [`report`]
+//! analyses. [`block_lists`] keep the blocks that the next run translates ahead.
 //!
-//! [`selection`] chooses the memory accesses of a block that represent the others; how many,
-//! [`extent`] says.
+//! [`memory_accesses`] states which memory an instruction accesses. [`selection`] chooses the
+//! accesses of a block that represent the others, as many as [`extent`] says, and [`recorded`]
+//! decides which values a block stores for them.
 //!
 //! Invariant: original code is never changed, and the program's own memory and stack have the
 //! contents that they would have without the translator.

@@ -1,12 +1,15 @@
-//! Which memory an instruction accesses: the place, size, direction and condition of each of its
-//! accesses.
+//! States which memory an instruction accesses: the place, size, direction and condition of each of
+//! its accesses.
 //!
-//! What `iced_x86` lists is the source: memory operands, the stack, and strings. Its list is
-//! completed here: it has no access of `clzero`, no sizes of saved states, and takes no account of
-//! masks. `lea`, `nop` and prefetches access nothing; `clflush` and `clwb` count as reads.
+//! `add [rbx], eax` has two accesses of 4 bytes at `rbx`: a read, then a write. `push [rax]` reads
+//! 8 bytes at `rax`, and writes 8 bytes at `rsp - 8`.
 //!
-//! `tests/memory_accesses/table.txt` has the result for each instruction. A test executes those
-//! that this processor has next to pages that must not be accessed or written.
+//! The source is the list of `iced_x86`: memory operands, the stack, and strings. The list is
+//! completed here. It has no access of `clzero`, has no sizes of saved states, and ignores masks.
+//! `lea`, `nop` and prefetches access nothing; `clflush` and `clwb` count as reads.
+//!
+//! `tests/memory_accesses/table.txt` has the result for each instruction. A test executes all
+//! instructions that the processor has, next to pages that must not be accessed or written.
 
 mod lanes;
 mod states;
@@ -23,59 +26,60 @@ pub use states::{COMPACTED, StateComponent, preceding, state_components};
 /// Bytes of the line that `clzero` writes on all processors that have it.
 const CLZERO_BYTES: u32 = 64;
 
-/// The registers and the displacement that an instruction names for an access: the address is their
-/// sum.
+/// The registers and the displacement that an instruction names for an access. The address is their
+/// sum: base + index * scale + displacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {
     /// The base, or [`Register::None`].
     pub base: Register,
-    /// The index, or [`Register::None`]. That of a gather or scatter is a vector.
+    /// The index, or [`Register::None`]. It is a vector register in a gather or scatter.
     pub index: Register,
-    /// 1, 2, 4 or 8, which the index is multiplied by.
+    /// Factor of the index: 1, 2, 4 or 8.
     pub scale: u8,
-    /// The displacement, in bytes. That of an address relative to `rip` is the address.
+    /// The displacement, in bytes. For an address relative to `rip` it is the whole address.
     pub displacement: i64,
     /// Whether the sum is computed modulo 2^32.
     pub is_narrow: bool,
-    /// Whether the base of `fs` is added.
+    /// Whether the base of `fs` is added to the sum.
     pub is_fs: bool,
-    /// Logarithm of the number of bytes to a multiple of which the sum is rounded down: 6 for
-    /// `clzero`, 0 for others.
+    /// Binary logarithm of the number of bytes to a multiple of which the sum is rounded down: 6
+    /// for `clzero`, 0 for others.
     pub alignment: u8,
 }
 
-/// When an access is made, besides that its instruction is executed.
+/// When an instruction that is executed makes an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Condition {
     /// Always.
     Always,
-    /// It is repeated as often as `rcx` says.
+    /// As often as `rcx` says: 0 times or more.
     Repeated,
-    /// A mask chooses the elements that are accessed, or a vector has their addresses.
+    /// For the elements that a mask chooses, or whose addresses are in a vector.
     Lanes(Lanes),
 }
 
 /// An access of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
-    /// What the instruction names.
+    /// The registers and the displacement that the instruction names.
     pub operand: Operand,
-    /// Whether `operand` does not say where the access is: it is somewhere from there on.
+    /// Whether the address is not the value of `operand`, but somewhere from there on.
     pub is_elsewhere: bool,
-    /// Number of bytes; of one element if there are several, and 0 if the instruction does not
-    /// determine it.
+    /// Number of bytes. With several elements it is the size of one; 0 if the instruction does not
+    /// determine the size.
     pub size: u32,
     /// Whether it reads or writes.
     pub direction: Direction,
     /// When it is made.
     pub condition: Condition,
-    /// Whether it may not be made even then, depending on values that are not known.
+    /// Whether the access may not be made even under its condition, depending on values that are
+    /// not known.
     pub is_uncertain: bool,
 }
 
 /// Calls a function with each access of an instruction. Reads come before writes, except in
-/// `enter`, which pushes what it reads one by one. `info`: what `iced_x86` knows of the
-/// instruction.
+/// `enter`, which pushes the values that it reads one by one. `info`: the description of the
+/// instruction by `iced_x86`.
 pub fn for_each(
     instruction: &Instruction,
     info: &InstructionInfo,
@@ -111,7 +115,7 @@ pub fn memory_accesses(instruction: &Instruction) -> Vec<MemoryAccess> {
     all
 }
 
-/// The read and the write of an operand: direction, and whether it depends on values.
+/// The read and the write of an operand: each with whether it depends on values.
 fn directions(access: OpAccess) -> [Option<(Direction, bool)>; 2] {
     let (read, write) = (|may| Some((Direction::Read, may)), |may| Some((Direction::Write, may)));
     match access {
@@ -142,7 +146,7 @@ fn access(
     MemoryAccess { operand, is_elsewhere, size, direction, condition, is_uncertain }
 }
 
-/// Number of bytes of an operand; 0 if it is not determined.
+/// Number of bytes of an operand; 0 if the instruction does not determine it.
 fn size(instruction: &Instruction, used: &UsedMemory) -> u32 {
     let size = match used.memory_size() {
         MemorySize::Unknown => instruction.memory_size(),
@@ -158,7 +162,7 @@ fn size(instruction: &Instruction, used: &UsedMemory) -> u32 {
     }
 }
 
-/// The line that `clzero` writes, which contains the address in `rax`.
+/// The access of `clzero`: it writes the line that contains the address in `rax`.
 fn clzero(instruction: &Instruction) -> MemoryAccess {
     let base = match instruction.op0_register() {
         Register::None => Register::RAX,
@@ -184,19 +188,19 @@ fn is_repeated(instruction: &Instruction) -> bool {
     has_prefix && instruction.is_string_instruction()
 }
 
-/// Whether an instruction accesses a bit by its number in a register, which may be in memory far
-/// from the operand.
+/// Whether an instruction accesses a bit whose number is in a register. The bit may be in memory
+/// far from the operand.
 fn selects_bit(instruction: &Instruction) -> bool {
     matches!(instruction.mnemonic(), Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc)
         && instruction.op1_kind() == OpKind::Register
 }
 
-/// Whether an operand is a tile, whose rows are apart.
+/// Whether an operand is a tile, whose rows are at a distance from each other.
 fn is_tile(instruction: &Instruction) -> bool {
     (0..instruction.op_count()).any(|operand| instruction.op_register(operand).is_tmm())
 }
 
-/// Returns what an instruction names for an access.
+/// Returns the registers and the displacement that an instruction names for an access.
 fn operand(used: &UsedMemory) -> Operand {
     let is_narrow = used.address_size() == CodeSize::Code32;
     let displacement = match used.displacement() {

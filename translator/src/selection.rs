@@ -1,24 +1,34 @@
 //! Selects the memory accesses of a block, or of blocks that are executed one after the other, that
-//! represent the others.
+//! represent the other accesses.
 //!
 //! [`path_accesses`] finds the accesses of [blocks](crate::block::Block) with the expressions of
-//! their addresses. A [`Selector`] chooses which of them are traced, and
+//! their addresses. A [`Selector`] chooses which of them are traced.
 //! [`Accuracy`](hmtt_format::access_trace::Accuracy) states how many of all accesses the traced
 //! ones account for. Nothing is emitted or executed here.
 //!
-//! The method is that of S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia, "Configurable and
-//! Efficient Memory Access Tracing via Selective Expression-based x86 Binary Instrumentation",
+//! The method is published in S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia, "Configurable
+//! and Efficient Memory Access Tracing via Selective Expression-based x86 Binary Instrumentation",
 //! MASCOTS 2016 (DOI 10.1109/MASCOTS.2016.69). Two accesses are *equal* if their expressions are,
 //! so one recorded address is enough for both. Two expressions at distance zero are expected in the
 //! same chunk of memory, so one address is enough for both if only the chunk matters.
 //!
-//! The authors' program, `smtracer` of Hijacker, counts an instruction that reads and writes memory
-//! as one access, and finds static memory by relocations. Linked programs have none, so here the
-//! template is decided by the operand alone.
+//! ```text
+//! instruction             expression           in chunks of 16 bytes
+//! mov rax, [rbp - 8]      <rbp.0, -, -0x8>     represents the third access, too
+//! mov edx, [rbp - 0x10]   <rbp.0, -, -0x10>    at distance 0 from the first
+//! mov rcx, [rbp - 8]      <rbp.0, -, -0x8>     equal to the first
+//! ```
 //!
-//! Invariant: accesses of one execution of a block, or of such blocks, have the same address if
-//! their expressions are equal. Expressions that were not found together, or those of different
-//! executions, must not be compared.
+//! Here the first access is traced if half of the representatives are. Then the addresses of two of
+//! three accesses are known, and probably the chunk of the other one.
+//!
+//! The authors' program, `smtracer` of Hijacker, counts an instruction that reads and writes memory
+//! as one access, and finds static memory by relocations. Linked programs have no relocations, so
+//! here the operand alone decides the template.
+//!
+//! Invariant: accesses in one execution of a block, or of such blocks, have the same address if
+//! their expressions are equal. Expressions must not be compared if they were not found together,
+//! or if they belong to different executions.
 //!
 //! Time and memory are at most quadratic in the number of accesses. A block has at most
 //! [`MAX_INSTRUCTIONS`](crate::block::MAX_INSTRUCTIONS) instructions, and a superblock

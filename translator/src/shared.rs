@@ -1,4 +1,5 @@
-//! Memory that the threads of a process and the controller share, and which parts of it are in use.
+//! Manages the memory that the threads of a process share with the controller: which thread has
+//! which area, and how waiting threads are woken.
 
 mod area;
 mod futex;
@@ -16,39 +17,39 @@ pub use area::{Area, Areas};
 pub use futex::{wait, wake};
 pub use parts::{BYTES, CHUNKS, Part, THREADS};
 
-/// The rings of a process.
+/// The rings of a process, one in each area.
 pub struct Rings {
-    /// Areas of its threads.
+    /// The areas of the process.
     pub areas: Areas,
-    /// Which areas belong to a thread.
+    /// By area: whether it belongs to a thread.
     pub used: [AtomicBool; THREADS],
-    /// Numbers of these threads in the system.
+    /// By area: number of its thread in the system, if the area is in use.
     pub threads: [AtomicI32; THREADS],
-    /// Whether a new thread waits until an area is free.
+    /// Whether a new thread waits for a free area.
     is_awaited: AtomicBool,
 }
 
 impl Rings {
-    /// Rings of areas of which none is in use.
+    /// Rings for areas that are all free.
     pub fn new(areas: Areas) -> Self {
         let used = [const { AtomicBool::new(false) }; THREADS];
         let threads = [const { AtomicI32::new(0) }; THREADS];
         Rings { areas, used, threads, is_awaited: AtomicBool::new(false) }
     }
 
-    /// The number of an area that no thread has.
+    /// The number of a free area; `None` if [`THREADS`] threads have one.
     pub fn free_area(&self) -> Option<usize> {
         (0..THREADS).find(|number| !self.used[*number].load(Ordering::SeqCst))
     }
 
-    /// A new thread waits for an area: the tracer, which waits for a signal like that of a child,
-    /// gets one when an area is freed.
+    /// Notes that a new thread waits for an area. The tracer waits for signals of children, so it
+    /// gets such a signal when an area is freed.
     pub fn await_area(&self) {
         self.is_awaited.store(true, Ordering::SeqCst);
         self.wake_monitor();
     }
 
-    /// The ring of an area was read to its end.
+    /// Frees an area whose ring was read to its end.
     pub fn free(&self, number: usize) {
         self.used[number].store(false, Ordering::SeqCst);
         if self.is_awaited.swap(false, Ordering::SeqCst) {
@@ -56,7 +57,7 @@ impl Rings {
         }
     }
 
-    /// Wakes the monitor, which is to look for messages.
+    /// Wakes the monitor, so that it looks for messages.
     pub fn wake_monitor(&self) {
         self.areas.header(header::FILLED).fetch_add(1, Ordering::SeqCst);
         if self.areas.header(header::MONITOR_SLEEPS).load(Ordering::SeqCst) != 0 {
@@ -65,7 +66,7 @@ impl Rings {
     }
 }
 
-/// Areas that this process shares with itself.
+/// Areas that this process shares with itself, for tests.
 #[cfg(test)]
 pub fn test_areas() -> Areas {
     use hmtt_probe::address::RunAddr;

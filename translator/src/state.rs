@@ -1,8 +1,12 @@
-//! The original state of a thread that was interrupted in generated code.
+//! Describes the original state of a thread that was interrupted in generated code: where the
+//! program's registers, flags and instruction pointer are.
+//!
+//! For example, generated code has saved `rcx` and loaded it with the target of a return. The state
+//! there has [`Rip::InRcx`], and `rcx` is borrowed: its own value is in the thread area.
 
 use hmtt_probe::address::RunAddr;
 
-/// A set of general registers, by their numbers in encodings.
+/// A set of general registers, by their numbers in encodings: `rax` is 0, `rcx` 1, `r15` 15.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers(pub u16);
 
@@ -12,7 +16,7 @@ impl Registers {
     /// All sixteen registers.
     pub const ALL: Registers = Registers(0xffff);
 
-    /// The set of one register.
+    /// The set of one register, with a number below 16.
     pub const fn one(register: u8) -> Self {
         Registers(1 << register)
     }
@@ -22,13 +26,13 @@ impl Registers {
         self.0 >> register & 1 != 0
     }
 
-    /// The set with the registers of another.
+    /// This set and the registers of another.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Registers(self.0 | other.0)
     }
 
-    /// The set without the registers of another.
+    /// This set without the registers of another.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Registers(self.0 & !other.0)
@@ -43,28 +47,28 @@ impl Registers {
 /// Where the original instruction pointer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rip {
-    /// It is this address.
+    /// It is this constant address.
     Address(RunAddr),
     /// It is in `rcx`, whose own value is borrowed.
     InRcx,
-    /// It is in the thread area, as [`TARGET`](crate::layout::area::TARGET).
+    /// It is in the field [`TARGET`](crate::layout::area::TARGET) of the thread area.
     InTarget,
 }
 
-/// What the program's flags are.
+/// Where the program's flags are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flags {
-    /// The flags of the thread.
+    /// In the flags of the thread.
     Live,
-    /// In the thread area, as [`FLAGS`](crate::layout::area::FLAGS).
+    /// In the field [`FLAGS`](crate::layout::area::FLAGS) of the thread area.
     Saved,
-    /// Unknown, and overwritten by the program before it reads them.
+    /// Nowhere: the program overwrites them before it reads them.
     Dead,
 }
 
 /// The original state of a thread that is about to execute an instruction of generated code.
 ///
-/// Registers that are not mentioned have their original values.
+/// A register that no field mentions has its original value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// The original instruction pointer.
@@ -73,27 +77,29 @@ pub struct Point {
     pub borrowed: Registers,
     /// The program's flags.
     pub flags: Flags,
-    /// `rcx` must be given the value of the original instruction pointer: the thread has just
+    /// Whether the original value of `rcx` is the original instruction pointer: the thread has just
     /// returned from a system call.
     pub rcx_is_rip: bool,
-    /// The thread has made a system call that it has not noted in its ring yet. Its number is in
-    /// the thread area, as [`CALL_NUMBER`](crate::layout::area::CALL_NUMBER).
+    /// Whether the thread has made a system call that it has not noted in its ring yet. The number
+    /// of the call is in the field [`CALL_NUMBER`](crate::layout::area::CALL_NUMBER) of the thread
+    /// area.
     pub unnoted_call: bool,
-    /// The block that the thread is in, and how many of its instructions it has executed. `None`
-    /// between blocks.
+    /// Number of the block that the thread is in, and of the instructions of it that were executed.
+    /// `None` between blocks.
     pub inside: Option<(u32, u16)>,
-    /// The number of the block or path that the thread is in, if its accesses are recorded, and how
-    /// many of its instructions it has executed.
+    /// Number of the block or path whose accesses are being recorded, and of the instructions of it
+    /// that were executed.
     pub recorded: Option<(u32, u16)>,
-    /// How many of its slots are stored ([`recorded`](crate::recorded)).
+    /// How many slots of the block or path are stored ([`recorded`](crate::recorded)).
     pub stored: u16,
-    /// The number of the blocks of a superblock that the thread has executed and not yet written to
-    /// its ring. If the controller moves the thread out of the cache, it writes this number.
+    /// The number for the blocks of a superblock that the thread has executed or is in, and has not
+    /// written to its ring yet. If the controller moves the thread out of the cache, the controller
+    /// writes this number.
     pub unwritten: Option<u32>,
 }
 
 impl Point {
-    /// A state in which nothing is in the thread area.
+    /// A state in which all registers and flags have their original values.
     pub const fn at(rip: Rip) -> Self {
         Point {
             rip,

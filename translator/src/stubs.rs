@@ -1,24 +1,27 @@
-//! Generates the common stubs of an arena.
+//! Generates the stubs of an arena: code that waits for the controller or changes the chunk of a
+//! ring. All blocks of the arena share them.
 //!
-//! **Miss.** A thread arrives with the program's registers and flags, the number of its exit and
-//! its target in the thread area. It saves what system calls and its own instructions change, asks
-//! the controller and waits for the answer. It waits in the kernel for a limited time only, and
-//! checks before each wait whether the controller lives; without one it continues in the original
-//! code, with the program's signal mask.
+//! **Miss.** A thread arrives from an exit that is not linked, with the program's registers and
+//! flags. The number of its exit and its target are in the thread area. It saves the registers that
+//! system calls and the stub itself change, asks the controller and waits for the answer. It waits
+//! in the kernel for a limited time only, and checks before each wait whether the controller lives.
+//! Without a controller it continues in the original code, with the program's signal mask.
 //!
-//! **Indirect miss.** As a miss, with the target in `rcx`; `rcx` and `r11` are borrowed.
+//! **Indirect miss.** As a miss, with the target in `rcx`. The program's values of `rcx` and `r11`
+//! are in the thread area.
 //!
-//! **Full.** A thread arrives with `rcx` borrowed. `rcx` is the address of a record: the original
-//! address of a block, then code that continues behind the check. The thread hands the chunk over
-//! and takes the next one. If that is not free, it waits or drops what the chunk contains. Without
-//! a controller it continues in the original code.
+//! **Full.** A thread arrives with the program's value of `rcx` in the thread area. `rcx` is the
+//! address of a record: the original address of a block, then code that continues behind the check.
+//! The thread hands the chunk over and takes the next one. If the next one is not free, the thread
+//! waits, or drops the contents of its chunk. Without a controller it continues in the original
+//! code.
 //!
 //! **Returned.** A thread has returned from a system call. `rcx` is the address of a record: the
 //! original address of the next instruction, then code that continues there. The thread notes the
-//! number of the call and how long it took.
+//! number of the call and its duration.
 //!
-//! A full chunk has the time in which it was filled. The stubs exclude what they wait for (*Pauses*
-//! in [`crate::layout`]).
+//! A full chunk has the time in which it was filled. The stubs exclude the time for which they wait
+//! (*Pauses* in [`crate::layout`]).
 //!
 //! Stubs use no stack, because a signal handler may run on it at any time.
 
@@ -33,23 +36,23 @@ use crate::emit::register::{R11, R15, RAX, RCX, RDX};
 use crate::layout::{area, header, ring};
 use crate::state::{Flags, Point, Registers, Rip};
 
-/// Rounds of waiting before a thread waits in the kernel.
+/// Rounds in which a thread checks for an answer before it waits in the kernel.
 const SPINS: u32 = 256;
-/// `futex`, and its operations for memory that processes share.
+/// System call `futex`, and its operations for memory that processes share.
 const FUTEX: u32 = libc::SYS_futex as u32;
 const FUTEX_WAIT: u32 = libc::FUTEX_WAIT as u32;
 const FUTEX_WAKE: u32 = libc::FUTEX_WAKE as u32;
-/// `rt_sigprocmask`.
+/// System call `rt_sigprocmask`.
 const SET_MASK: u32 = libc::SYS_rt_sigprocmask as u32;
 
-/// Registers that system calls or the stubs change.
+/// Registers that system calls or the stubs change, with their numbers in encodings.
 const CHANGED: [(AsmRegister64, u8); 9] =
     [(rax, 0), (rcx, 1), (rdx, 2), (rsi, 6), (rdi, 7), (r8, 8), (r9, 9), (r10, 10), (r11, 11)];
 
-/// The stubs of an arena, which are the same in each.
+/// The stubs of an arena. Their code does not depend on the arena.
 #[derive(Debug)]
 pub struct Stubs {
-    /// Code of the stubs.
+    /// Code of the stubs, with the original states of threads in it.
     pub section: Section,
     /// Offset of the stub for misses.
     pub miss: u32,
@@ -59,13 +62,12 @@ pub struct Stubs {
     pub full: u32,
     /// Offset of the stub that notes system calls.
     pub returned: u32,
-    /// Offset of the part of the first stub that continues in the original code, without a
-    /// controller.
+    /// Offset of the code that continues in the original code without a controller.
     pub alone: u32,
 }
 
 impl Stubs {
-    /// Generates the stubs. `ring`: whether `r15` is the ring's pointer.
+    /// Generates the stubs. `ring`: whether `r15` points into a ring.
     ///
     /// # Panics
     /// Never: the instructions do not depend on input.
@@ -84,9 +86,10 @@ fn word(offset: u32) -> AsmMemoryOperand {
 
 struct Generator {
     asm: CodeAssembler,
-    /// State before each instruction from a number on.
+    /// Original states: each is valid before all instructions from a number on, up to the next
+    /// entry.
     states: Vec<(usize, Option<Point>)>,
-    /// Registers that are always in the thread area.
+    /// Registers whose values are always in the thread area: `r15` with a ring.
     always: Registers,
     miss: usize,
     indirect: usize,
@@ -124,14 +127,14 @@ impl Generator {
         Ok(generator)
     }
 
-    /// Sets the state before the instructions that follow.
+    /// Sets the original state before the instructions that follow.
     fn state(&mut self, rip: Rip, borrowed: Registers, flags: Flags) {
         let borrowed = borrowed.with(self.always);
         let point = Point { borrowed, flags, ..Point::at(rip) };
         self.states.push((self.asm.instructions().len(), Some(point)));
     }
 
-    /// The state before the instructions that follow is not known.
+    /// Notes that the original state is not known before the instructions that follow.
     fn no_state(&mut self) {
         self.states.push((self.asm.instructions().len(), None));
     }
@@ -151,7 +154,7 @@ impl Generator {
         self.asm.mov(word(area::EXIT), area::INDIRECT)
     }
 
-    /// Saves registers, of which some already are, and the flags.
+    /// Saves the registers that are not `already` saved, and the flags.
     fn save(&mut self, already: Registers) -> Result<(), IcedError> {
         self.state(Rip::InTarget, already, Flags::Live);
         for (register, number) in CHANGED {
@@ -167,7 +170,7 @@ impl Generator {
         self.asm.mov(r8, field(area::HEADER))
     }
 
-    /// Continues in the original code if there is no controller.
+    /// Continues in the original code if no controller lives.
     fn check_controller(&mut self) -> Result<(), IcedError> {
         self.asm.mov(eax, dword_ptr(r8 + header::CONTROLLER))?;
         self.asm.test(eax, header::OWNER_DIED as i32)?;
@@ -176,7 +179,8 @@ impl Generator {
         self.asm.je(self.dead)
     }
 
-    /// Increments a counter of the header, and wakes the thread that waits at it if it sleeps.
+    /// Increments a counter of the header, and wakes the thread that waits for a change of it.
+    /// `sleeps`: field that says whether that thread sleeps.
     fn ring_bell(&mut self, counter: u32, sleeps: u32) -> Result<(), IcedError> {
         let mut awake = self.asm.create_label();
         self.asm.lock().inc(dword_ptr(r8 + counter))?;
@@ -245,7 +249,8 @@ impl Generator {
         self.asm.je(self.native)
     }
 
-    /// Continues in the cache or, further on, in the original code.
+    /// Generates the ends of the other stubs: continuing in the cache, and continuing in the
+    /// original code.
     fn end(&mut self, ring: bool) -> Result<(), IcedError> {
         let mut restore = self.restore;
         self.asm.set_label(&mut restore)?;
@@ -328,7 +333,7 @@ impl Generator {
         self.asm.mov(eax, word(area::CHUNK))?;
         self.asm.lea(edx, dword_ptr(rax + 1))?;
         self.asm.and(edx, word(area::CHUNK_MASK))?;
-        // From the first change of a chunk to the new pointer, the pointer and the chunk disagree.
+        // Between the first change of a chunk and the change of the pointer, the two disagree.
         self.no_state();
         self.asm.mov(rcx, field(area::PAUSED_AT))?;
         self.asm.sub(rcx, field(area::SINCE))?;
@@ -373,7 +378,8 @@ impl Generator {
         self.asm.mov(r15, rcx)
     }
 
-    /// Sets the state after a system call, before the instructions that follow.
+    /// Sets the original state after a system call, before the instructions that follow.
+    /// `unnoted_call`: whether the call is not in the ring yet.
     fn state_after_call(&mut self, borrowed: Registers, flags: Flags, unnoted_call: bool) {
         self.state(Rip::InTarget, borrowed, flags);
         if let Some((_, Some(point))) = self.states.last_mut() {
@@ -407,7 +413,7 @@ impl Generator {
         self.asm.or(eax, ring::note(ring::TIME, 0).cast_signed())?;
         self.asm.and(edx, word(area::CALL_NUMBER))?;
         self.asm.or(edx, ring::note(ring::CALL, 0).cast_signed())?;
-        // A note is in the ring when the pointer is behind it.
+        // The note counts as written once the pointer is behind it.
         self.asm.mov(dword_ptr(r15), edx)?;
         self.asm.mov(dword_ptr(r15 + 4), eax)?;
         self.asm.lea(r15, qword_ptr(r15 + 8))?;

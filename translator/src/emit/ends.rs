@@ -1,4 +1,8 @@
-//! Generates the ends of blocks.
+//! Generates the ends of blocks: transfers out of a block or path.
+//!
+//! A direct transfer becomes an exit that can be linked. An indirect transfer loads its target to
+//! `rcx` and looks it up. A call pushes the original return address. A system call asks the
+//! controller first if the lookup table says so for its number.
 
 use hmtt_probe::address::RunAddr;
 
@@ -14,7 +18,7 @@ const LOOKUP: [u8; 8] = [0x44, 0x0f, 0xb7, 0xd9, 0x42, 0xff, 0x24, 0xdd];
 pub(super) const JUMP: [u8; 1] = [0xe9];
 
 impl Emitter<'_> {
-    /// Generates the end of the block.
+    /// Generates the end of the last block of the path.
     pub(super) fn end(&mut self) -> Result<(), Untranslatable> {
         let last = self.block.body_len();
         if last < self.block.operations.len() {
@@ -46,6 +50,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    /// A conditional jump becomes two exits: the target, and the next instruction.
     fn conditional(&mut self, to: RunAddr, next: RunAddr, before: Point) {
         let operation = &self.block.operations[self.block.body_len()];
         let instruction = &operation.instruction;
@@ -55,7 +60,8 @@ impl Emitter<'_> {
             self.direct(&JUMP, next, self.before(next));
             return;
         }
-        // loop and jrcxz have displacements of one byte: over the jump to the next instruction.
+        // `loop` and `jrcxz` have displacements of one byte, so they jump over the exit to the next
+        // instruction.
         let bytes = self.block.bytes_of(operation);
         self.hot.point(before);
         self.hot.put(&bytes[..bytes.len() - 1]);
@@ -66,7 +72,7 @@ impl Emitter<'_> {
         self.direct(&JUMP, to, self.before(to));
     }
 
-    /// Pushes a constant.
+    /// Pushes a constant, such as an original return address, without using a register.
     pub(super) fn push(&mut self, value: RunAddr) {
         if let Ok(short) = i32::try_from(value.0 as i64) {
             self.hot.put(&[0x68]);
@@ -79,7 +85,8 @@ impl Emitter<'_> {
         self.jump(Side::Hot, &[0xff, 0x35], constant);
     }
 
-    /// Saves `rcx` and `r11`. Returns the states before the transfer and when `rcx` is the target.
+    /// Saves `rcx` and `r11` before an indirect transfer. Returns the state before the transfer,
+    /// and the state once `rcx` has its target.
     pub(super) fn save_pair(&mut self) -> (Point, Point) {
         let before = self.within(self.block.body_len(), Registers::NONE);
         self.hot.point(before);
@@ -98,8 +105,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Loads `rcx` with the target of an indirect transfer, and pushes the return address of a
-    /// call. Returns the state then.
+    /// Loads `rcx` with the target of an indirect transfer. Also pushes the return address if it is
+    /// a call. Returns the state after that.
     pub(super) fn load_target_to_rcx(
         &mut self,
         return_to: Option<RunAddr>,
@@ -122,7 +129,8 @@ impl Emitter<'_> {
         self.look_up(Side::Hot, after);
     }
 
-    /// Pops the return address to `rcx`. Returns the state then.
+    /// Pops the return address to `rcx`, and removes `pop` further bytes from the stack. Returns
+    /// the state after that.
     pub(super) fn pop_to_rcx(&mut self, pop: u16) -> Point {
         let (_, after) = self.save_pair();
         // pop rcx
@@ -135,7 +143,8 @@ impl Emitter<'_> {
         after
     }
 
-    /// Continues at the block whose address is in `rcx`.
+    /// Continues at the landing for the original address in `rcx`. `after`: the state before the
+    /// lookup.
     pub(super) fn look_up(&mut self, side: Side, after: Point) {
         let table = self.around.table.to_le_bytes();
         let section = self.section(side);
@@ -146,7 +155,8 @@ impl Emitter<'_> {
         section.put(&table);
     }
 
-    /// Makes a system call, or asks about it first.
+    /// Makes a system call, or asks the controller about it first if the table says so for its
+    /// number.
     fn syscall(&mut self, next: RunAddr, before: Point) {
         let borrowed = Point { borrowed: before.borrowed.with(Registers::one(RCX)), ..before };
         self.hot.point(before);
@@ -183,7 +193,7 @@ impl Emitter<'_> {
         self.exit(Side::Hot, &JUMP, at, ExitKind::Syscall { cached }, before);
     }
 
-    /// Stores the time and the number of the system call that comes next.
+    /// Stores the time and the number of the system call that comes next in the thread area.
     fn read_clock(&mut self, before: Point) {
         let with =
             |registers: Registers| Point { borrowed: before.borrowed.with(registers), ..before };
@@ -208,7 +218,7 @@ impl Emitter<'_> {
         self.hot.store_half(area::CALL_NUMBER, RAX);
     }
 
-    /// Continues at the stub that notes the system call from which the thread has returned.
+    /// Continues at the stub that notes the system call from which the thread has just returned.
     fn note_call(&mut self, next: RunAddr, after: Point) {
         // lea rcx, [rip + record]; jmp returned
         let record = self.cold.len();
@@ -222,9 +232,10 @@ impl Emitter<'_> {
     }
 }
 
-/// The condition in the opcode of a conditional jump, which may have prefixes.
+/// The condition of a conditional jump, the lowest 4 bits of its opcode. `bytes`: the instruction,
+/// which may have prefixes.
 pub(super) fn condition(bytes: &[u8]) -> u8 {
-    // In the short form the opcode is followed by one byte, in the other one by four.
+    // The opcode is followed by one byte in the short form, and by four in the near form.
     let short = bytes[bytes.len() - 2];
     let is_near = bytes.len() >= 6 && bytes[bytes.len() - 6] == 0x0f;
     let opcode = if is_near { bytes[bytes.len() - 5] } else { short };

@@ -15,6 +15,7 @@ const ALIGNMENT: u64 = 64;
 const ADD_R11_TO_RCX: [u8; 4] = [0x4a, 0x8d, 0x0c, 0x19];
 
 impl Emitter<'_> {
+    /// Generates the entries of the path, and the beginning of its first block.
     pub(super) fn entries(&mut self) {
         self.begin_recording();
         let is_landing = self.place.form == Form::Landing;
@@ -43,7 +44,8 @@ impl Emitter<'_> {
         self.begin_block();
     }
 
-    /// Compares `rcx` with the address of the block: it is 0 after the address is subtracted.
+    /// Continues at the next landing unless `rcx` is the address of the block: subtracts the
+    /// address, so that `rcx` is 0 if both are equal.
     fn prefix(&mut self) {
         let own = self.block.start.0;
         let unknown = self.between(Rip::InRcx, LOOKUP_REGISTERS);
@@ -58,7 +60,7 @@ impl Emitter<'_> {
         self.fix(Side::Cold, self.next, Goal::Address(self.around.indirect));
     }
 
-    /// Continues at the full stub if the ring's pointer is behind its chunk.
+    /// Continues at the full stub if the pointer into the ring is behind its chunk.
     fn check_ring(&mut self) {
         let start = self.before(self.block.start);
         let rcx = self.between(start.rip, Registers::one(RCX));
@@ -70,7 +72,7 @@ impl Emitter<'_> {
         }
         let full_saved = self.cold.len();
         self.entry.point(start);
-        // Other code than this may be there now, and read the flags.
+        // The original code may have changed since, to code that reads the flags.
         let may_change = self.block.may_change;
         if !may_change && self.block.operations[0].live_flags.is_empty() {
             // test r15d, mask; je
@@ -100,12 +102,12 @@ impl Emitter<'_> {
         self.full(rcx);
     }
 
-    /// Generates the cold code that continues at the full stub. `rcx`: the state in which `rcx` is
-    /// saved.
+    /// Generates the cold code that continues at the full stub. `rcx`: the original state as long
+    /// as the value of `rcx` is saved.
     fn full(&mut self, rcx: Point) {
         self.cold.point(rcx);
         if self.unloaded.contains(R11) {
-            // The stub saves its value.
+            // The stub saves the value of `r11` itself.
             self.cold.restore(R11);
         }
         let all_but_rcx = Point { borrowed: rcx.borrowed.without(Registers::one(R11)), ..rcx };
@@ -120,8 +122,8 @@ impl Emitter<'_> {
         self.jump(Side::Cold, &[0xe9], goal);
     }
 
-    /// Writes the number of the path in its last block. Before that, it is noted that the number up
-    /// to this block is not written.
+    /// Writes the number of the path, if this is its last block. Before that, notes which number a
+    /// thread that is stopped in this block has not written.
     pub(super) fn begin_block(&mut self) {
         self.check_source();
         if !self.around.ring || self.is_silent() {
@@ -135,12 +137,12 @@ impl Emitter<'_> {
         }
     }
 
-    /// Adds `mov dword [r15], number` and `lea r15, [r15 + 4]`, and leaves space for slots.
-    /// `state`: the state before both.
+    /// Writes a number to the ring, and leaves space for slots: `mov dword [r15], number` and `lea
+    /// r15, [r15 + 4]`, or more than 4. `state`: the original state before both.
     pub(super) fn write_number(&mut self, side: Side, number: u32, slots: usize, state: Point) {
         let section = self.section(side);
         section.point(state);
-        // With slots the number has 8 bytes, so that all of them are aligned.
+        // With slots the number has 8 bytes, so that all slots are aligned.
         let has_slots = self.around.accesses.is_some();
         let opcode = if has_slots { 0x49 } else { 0x41 };
         let section = self.section(side);
@@ -160,7 +162,7 @@ impl Emitter<'_> {
 }
 
 impl Section {
-    /// Adds a constant to `rcx` without changing flags; may change `r11`.
+    /// Adds a constant to `rcx` without changing flags. May change `r11`.
     pub(super) fn add_to_rcx(&mut self, value: u64) {
         if let Ok(short) = i32::try_from(value as i64) {
             self.put(&[0x48, 0x8d, 0x89]);

@@ -1,8 +1,17 @@
 //! Copies the instructions of a block.
 //!
-//! Most are copied byte by byte. The displacement of an operand relative to `rip` is adapted to the
-//! new address. If `r15` is the ring's pointer, an instruction that uses `r15` gets another
-//! register, whose value is saved before and restored after it.
+//! Most instructions are copied byte by byte. The displacement of an operand relative to `rip` is
+//! adapted to the new address. If `r15` points into the ring, an instruction that uses `r15` gets
+//! another register instead, whose value is saved before the instruction and restored after it.
+//!
+//! ```text
+//! original       generated, with a ring
+//! add rax, r15   mov gs:[16], rdx    saves rdx
+//!                mov rdx, gs:[120]   loads the program's value of r15
+//!                add rax, rdx
+//!                mov rdx, gs:[16]    restores rdx
+//! mov rax, r15   mov rax, gs:[120]
+//! ```
 
 use hmtt_probe::address::RunAddr;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
@@ -30,8 +39,8 @@ impl Emitter<'_> {
         if self.around.ring && uses_r15 {
             if !self.simple_use(&operation.instruction) {
                 self.keep_flags(operation);
-                // What it overwrites has its new value behind it, where the other register is
-                // restored.
+                // After the instruction, registers that it overwrites have their new values while
+                // the other register is restored.
                 self.unloaded = self.unloaded.without(operation.uses.overwritten);
                 let after = self.within(index + 1, Registers::NONE);
                 let busy = operation.uses.touched();
@@ -46,8 +55,8 @@ impl Emitter<'_> {
         self.record(index, true)
     }
 
-    /// Loads the registers of a landing that an operation needs. All are loaded before the
-    /// comparison of a conditional jump, which stays close to it.
+    /// Loads the registers of a landing that an operation needs. Before the comparison for a
+    /// conditional jump, both are loaded, so that the jump can be directly after the comparison.
     fn load_before(&mut self, index: usize) {
         let uses = &self.block.operations[index].uses;
         let needed = uses.touched().without(uses.overwritten);
@@ -60,7 +69,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// Loads registers of a landing, before the operation at an index.
+    /// Loads registers of a landing that are not loaded yet, before the operation at an index.
     pub(super) fn load(&mut self, index: usize, registers: Registers) {
         for number in registers.iter().filter(|number| LOOKUP_REGISTERS.contains(*number)) {
             if self.unloaded.contains(number) {
@@ -71,8 +80,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Aligns the conditional jump that follows an instruction, before both: processors execute a
-    /// comparison and the jump behind it as one.
+    /// Aligns the conditional jump that follows an instruction, by padding before both: processors
+    /// execute a comparison and the jump directly after it as one.
     fn align_branch(&mut self, index: usize) {
         let is_branch = matches!(self.block.end, End::Conditional { .. });
         if !is_branch || index + 1 != self.block.body_len() || self.is_inner() {
@@ -86,13 +95,14 @@ impl Emitter<'_> {
         }
     }
 
-    /// The program's flags are known again once they are overwritten.
+    /// Notes that an operation overwrites all flags, after which they are the program's again.
     fn keep_flags(&mut self, operation: &Operation) {
         if operation.uses.flags_overwritten == crate::block::StatusFlags::ALL {
             self.dirty_flags = false;
         }
     }
 
+    /// Copies an instruction, and adapts its displacement if it is relative to `rip`.
     fn copy(&mut self, operation: &Operation) -> Result<(), Untranslatable> {
         let bytes = self.block.bytes_of(operation);
         let Some(at) = operation.relative_at else {
@@ -103,7 +113,7 @@ impl Emitter<'_> {
         let target = instruction.ip_rel_memory_address();
         let next = self.hot.here() + bytes.len() as u64;
         let distance = target.wrapping_sub(next) as i64;
-        // With 32-bit addresses the sum is cut off.
+        // The sum is computed modulo 2^32 with 32-bit addresses, so any distance can be reached.
         let displacement = match i32::try_from(distance) {
             Ok(displacement) => displacement,
             Err(_) if instruction.memory_base() == Register::EIP => distance as i32,
@@ -115,7 +125,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Moves, pushes and pops of `r15` as a whole use the saved value itself.
+    /// Replaces a move, push or pop of the whole `r15` by an instruction that uses its saved value
+    /// in the thread area. Returns `false`, and adds nothing, for other instructions.
     fn simple_use(&mut self, instruction: &Instruction) -> bool {
         let saved = area::save(R15);
         let number = |operand: u32| instruction.op_register(operand).number() as u8;
@@ -143,8 +154,8 @@ impl Emitter<'_> {
         true
     }
 
-    /// Adds an instruction with another register instead of `r15`. `busy` are the registers that
-    /// the other must not be; `before` and `after` are the states around the instruction.
+    /// Adds an instruction with another register instead of `r15`. `busy`: registers that the other
+    /// one must not be. `before` and `after`: the original states around the instruction.
     pub(super) fn substitute(
         &mut self,
         operation: &Operation,
@@ -185,7 +196,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Loads `rcx` with the target of an indirect transfer. `rcx` and `r11` are saved.
+    /// Loads `rcx` with the target of an indirect transfer: `jmp [rax + 8]` becomes `mov rcx, [rax
+    /// + 8]`. `rcx` and `r11` must have been saved.
     pub(super) fn load_target(
         &mut self,
         operation: &Operation,
@@ -220,7 +232,7 @@ fn refusal(instruction: &Instruction, why: Why) -> Untranslatable {
     Untranslatable { at: RunAddr(instruction.ip()), why }
 }
 
-/// Replaces `r15` and its parts in all operands by another register.
+/// Replaces `r15` and its parts in all operands with another register.
 fn replace_r15(instruction: &mut Instruction, number: u8) {
     for operand in 0..instruction.op_count() {
         let register = instruction.op_register(operand);
@@ -238,7 +250,8 @@ fn replace_r15(instruction: &mut Instruction, number: u8) {
     }
 }
 
-/// The part of a general register that corresponds to a part of `r15`.
+/// The part of a general register that corresponds to a part of `r15`: `edx` for `r15d`. `number`:
+/// the register's.
 fn part(like: Register, number: u8) -> Register {
     let first = match like {
         Register::R15L if number < 4 => Register::AL,

@@ -1,13 +1,14 @@
 //! Generates the transfers between the blocks of a path.
 //!
-//! A transfer along the path costs nothing if it is direct, a conditional jump that is usually not
-//! taken if it is conditional, and a comparison of its target if it is indirect. All others leave
-//! the path in cold code, which writes the number of the blocks that were executed.
+//! A transfer along the path has no cost if it is direct. If it is conditional, it is a conditional
+//! jump that is usually not taken. If it is indirect, it is a comparison with the expected target.
+//! All other transfers leave the path in cold code, which writes the number of the blocks that were
+//! executed.
 //!
-//! If code of a path changes, a thread in it must not execute blocks as they were. So before a
-//! block of another page there is an instruction that does nothing, and that one store makes a jump
-//! out of the path. Code changes by pages, and a thread that executes a page while it is changed
-//! may execute the rest of the path there as it was.
+//! If code of a path changes, a thread in the path must not execute the old code of later blocks.
+//! So there is an instruction that does nothing before a block of another page. One store replaces
+//! it with a jump out of the path. Changes are seen page by page. A thread that executes code of a
+//! page while it is changed may execute the rest of the path in that page as it was.
 //!
 //! After an indirect transfer the values of `rcx` and `r11` are in the thread area, as in a
 //! landing.
@@ -26,10 +27,10 @@ fn are_in_one_page(one: &Block, other: &Block) -> bool {
 }
 
 impl<'a> Emitter<'a> {
-    /// Generates the transfer to the next block of the path, and the beginning of that.
+    /// Generates the transfer to the next block of the path, and the beginning of that block.
     pub(super) fn join(&mut self, next: &'a Block) -> Result<(), Untranslatable> {
         let last = self.block.body_len();
-        // Without an operation that ends the block, there are no slots of it left.
+        // If no operation ends the block, all of its slots are stored already.
         if last < self.block.operations.len() {
             self.record(last, false)?;
         }
@@ -64,6 +65,7 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
+    /// The error for a block that cannot be followed by another one in a path.
     fn no_path(&self) -> Untranslatable {
         Untranslatable { at: self.block.start, why: Why::Transfer }
     }
@@ -73,7 +75,8 @@ impl<'a> Emitter<'a> {
         self.place.number - (self.path.blocks.len() - 1 - self.position) as u32
     }
 
-    /// Leaves the path unless a conditional jump leads to the next block.
+    /// Leaves the path unless a conditional jump leads to the next block. `start`: the next block.
+    /// `to` and `other`: where the jump leads if it is taken, and if not.
     fn join_conditional(
         &mut self,
         start: RunAddr,
@@ -94,8 +97,8 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Adds what can be replaced by a jump that leaves the path before the next block, and the cold
-    /// code to which that leads.
+    /// Adds an instruction that does nothing before the next block, and the cold code to which a
+    /// jump in its place leads.
     fn leave(&mut self, next: RunAddr) {
         let before = self.before(next);
         let at = self.hot.jump(&JUMP, Some(before));
@@ -105,7 +108,8 @@ impl<'a> Emitter<'a> {
         self.side_exit(next, ExitKind::Left);
     }
 
-    /// Adds cold code that leaves the path after the blocks up to this one.
+    /// Adds cold code that leaves the path after the blocks up to this one. `to`: original address
+    /// at which the program continues.
     fn side_exit(&mut self, to: RunAddr, kind: ExitKind) {
         let (unloaded, unwritten) = (self.unloaded, self.unwritten);
         for register in unloaded.iter() {
@@ -118,7 +122,8 @@ impl<'a> Emitter<'a> {
         (self.unloaded, self.unwritten) = (unloaded, unwritten);
     }
 
-    /// Adds cold code that writes the number of the blocks up to this one.
+    /// Adds cold code that writes the number of the blocks up to this one. `state`: the original
+    /// state before it.
     fn write_so_far(&mut self, state: Point) {
         if self.around.ring && !self.is_silent() {
             let slots = usize::from(self.stored);
@@ -127,8 +132,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Leaves the path unless the target in `rcx` is the next block. `after`: the state before the
-    /// comparison.
+    /// Leaves the path unless the target in `rcx` is the next block. `start`: the next block.
+    /// `after`: the state before the comparison.
     fn compare(&mut self, start: RunAddr, after: Point) {
         self.hot.point(Point { borrowed: after.borrowed.with(LOOKUP_REGISTERS), ..after });
         self.hot.add_to_rcx(start.0.wrapping_neg());

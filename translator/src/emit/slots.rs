@@ -1,10 +1,11 @@
-//! Stores what the accesses of a block follow from, in the slots behind its number in the ring.
+//! Stores the slots of a block behind its number in the ring: the values from which the addresses
+//! of its accesses follow.
 //!
-//! A register is stored as it is. Sums of registers, values of `r15`, and the signs of vectors are
-//! computed in another register, whose value is saved before and restored after that.
+//! A general register is stored as it is. Sums of registers, values of `r15` and the signs of
+//! vectors are first computed in another register, which is saved before and restored after that.
 //!
-//! What is stored of masks and vectors needs no feature of the processor that the instruction
-//! itself does not need.
+//! Storing a mask or vector needs no feature of the processor that the recorded instruction does
+//! not need.
 
 use hmtt_format::access_trace::SLOT_BYTES;
 use hmtt_probe::address::RunAddr;
@@ -19,7 +20,7 @@ use crate::recorded::{Content, Recorded, Silence, Slot};
 use crate::selection::Operand;
 use crate::state::Point;
 
-/// Number of a register of an address.
+/// Number of a register of an address; `None` for [`Register::None`].
 fn number(register: Register) -> Option<u8> {
     (register != Register::None).then(|| register.full_register().number() as u8)
 }
@@ -31,7 +32,7 @@ fn registers(sum: &Operand) -> Registers {
 }
 
 impl Emitter<'_> {
-    /// Finds out what the path records.
+    /// Determines what the path records.
     pub(super) fn begin_recording(&mut self) {
         if let Some(choice) = &self.around.accesses {
             let recorded = Recorded::of_turn(self.path.blocks, choice, self.place.turn);
@@ -39,25 +40,26 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether it is a path, of one block or several, and no block by itself: that has its own
-    /// number.
+    /// Whether a superblock is generated, of one block or several. A block by itself is generated
+    /// with its own number.
     fn is_path(&self) -> bool {
         self.path.blocks.len() > 1 || self.path.numbers.first() != Some(&self.place.number)
     }
 
-    /// Whether the path writes nothing, because no access is chosen.
+    /// Whether the path writes nothing to the ring, because none of its accesses is chosen.
     pub(super) fn is_silent(&self) -> bool {
         let silence = self.around.accesses.map_or(Silence::Never, |choice| choice.silence);
         let may_be = silence == Silence::Superblocks && self.is_path();
         may_be && self.recorded.accesses.accesses.is_empty()
     }
 
-    /// Whether there are so many slots that what follows is entered where the ring is checked.
+    /// Whether the block has so many slots that what follows it is entered where the ring is
+    /// checked.
     pub(super) fn is_dense(&self) -> bool {
         self.recorded.is_dense(self.block)
     }
 
-    /// Stores the slots of an operation that are stored before it, or after it.
+    /// Stores the slots of an operation: those before it, or those after it if `is_after`.
     pub(super) fn record(&mut self, index: usize, is_after: bool) -> Result<(), Untranslatable> {
         while let Some(slot) = self.recorded.slots.get(usize::from(self.stored)).copied() {
             if (slot.operation, slot.is_after) != (self.before + index, is_after) {
@@ -70,8 +72,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Stores the next slot, before the operation at an index. Slots follow the number of the path,
-    /// behind which the ring's pointer is once the number is written.
+    /// Stores the next slot, before the operation at an index. Slots follow the number of the path.
+    /// Once that is written, the ring's pointer is behind all slots, so they have negative offsets.
     fn store_slot(&mut self, index: usize, slot: Slot) -> Result<(), Untranslatable> {
         let stored = i32::from(self.stored);
         let place = match self.unwritten {
@@ -89,7 +91,7 @@ impl Emitter<'_> {
                 self.store_borrowed(at, &free);
                 Ok(())
             }
-            // The first part stores all of them.
+            // The first part has stored the whole vector.
             Content::Vector { part: 1.., .. } => Ok(()),
             Content::Vector { register, part: 0 } => {
                 self.hot.point(self.within(index, Registers::NONE));
@@ -99,6 +101,7 @@ impl Emitter<'_> {
         }
     }
 
+    /// The error that the operation at an index cannot be recorded.
     fn refusal(&self, index: usize) -> Untranslatable {
         let at = match self.block.operations.get(index) {
             Some(operation) => RunAddr(operation.instruction.ip()),
@@ -107,7 +110,7 @@ impl Emitter<'_> {
         Untranslatable { at, why: Why::OutOfReach }
     }
 
-    /// Stores a sum of registers.
+    /// Stores a sum of registers at a distance from the ring's pointer.
     fn store_sum(&mut self, index: usize, at: i32, sum: &Operand) -> Result<(), Untranslatable> {
         self.load(index, registers(sum));
         let is_register = sum.index == Register::None && !sum.is_narrow && sum.displacement == 0;
@@ -131,7 +134,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Stores a mask register.
+    /// Stores a mask register, of which `count` bits are needed.
     fn store_bits(
         &mut self,
         index: usize,
@@ -154,7 +157,7 @@ impl Emitter<'_> {
         self.encode(&store.map_err(|_| self.refusal(index))?)
     }
 
-    /// Saves a register that is none of some, to use it before the operation at an index.
+    /// Saves a register that is not `busy`, to use it before the operation at an index.
     fn borrow(&mut self, index: usize, busy: Registers) -> Result<Borrowed, Untranslatable> {
         let before = self.within(index, Registers::NONE);
         self.hot.point(before);
@@ -164,12 +167,12 @@ impl Emitter<'_> {
         let borrowed = before.borrowed.with(Registers::one(register));
         let point = Point { borrowed, ..before };
         self.hot.save(register);
-        // Until it is changed, its own value is in both places.
+        // The register and the thread area both have its value until the register is changed.
         self.hot.point(before);
         Ok(Borrowed { register, point })
     }
 
-    /// Stores a borrowed register, and restores it.
+    /// Stores a borrowed register in the ring, and restores its own value.
     fn store_borrowed(&mut self, at: i32, borrowed: &Borrowed) {
         self.hot.point(borrowed.point);
         self.store_register(at, borrowed.register);
@@ -191,13 +194,13 @@ impl Emitter<'_> {
     }
 }
 
-/// A register that is used for another value, and the state as long as it is.
+/// A register that is used for another value, and the original state as long as it is.
 struct Borrowed {
     register: u8,
     point: Point,
 }
 
-/// The ring at a distance from its pointer.
+/// A place in the ring, at a distance in bytes from its pointer.
 fn ring(at: i32) -> MemoryOperand {
     MemoryOperand::with_base_displ(Register::R15, at.into())
 }
@@ -214,7 +217,8 @@ fn store_of(register: Register) -> Code {
     }
 }
 
-/// The instruction that moves the highest bits of the elements of a vector to a general register.
+/// The instruction that moves the highest bit of each element of a vector to a general register,
+/// `free`. `bytes`: size of an element.
 ///
 /// # Errors
 /// The instruction cannot be made.
@@ -230,7 +234,8 @@ fn signs_to(free: u8, register: Register, bytes: u8) -> Result<Instruction, Iced
     Instruction::with2(code, Register::EAX + u32::from(free), register)
 }
 
-/// `lea register, [sum]`. `r15` is replaced by the register itself.
+/// The instruction `lea register, [sum]`. `replaces_r15`: the register has the program's value of
+/// `r15`, which it replaces in the sum.
 ///
 /// # Errors
 /// The instruction cannot be made.

@@ -1,18 +1,19 @@
-//! Generates the comparison of a block's original bytes with those that were translated.
+//! Generates the comparison of a block's original bytes with the bytes that were translated.
 //!
-//! It is at the start of a block whose code may change without a system call, before its number is
-//! written, and uses no flags. Its reads are aligned, because the program may have set the flag AC,
-//! with which others fault (Intel SDM, volume 3, *Alignment Check Exception*). A block that has
-//! changed is left for the controller, which translates it again.
+//! The comparison is at the start of a block whose code may change without a system call, before
+//! the block's number is written. It uses no flags. Its reads are aligned, because the program may
+//! have set the flag AC, with which unaligned reads fault (Intel SDM, volume 3, *Alignment Check
+//! Exception*). If the bytes have changed, the thread leaves the block for the controller, which
+//! translates it again.
 
 use super::register::RCX;
 use super::{Emitter, ExitKind, Goal, Registers, Side};
 
-/// Most bytes that are compared at once.
+/// Most bytes that are compared by one instruction.
 const WORD: usize = 4;
 
 impl Emitter<'_> {
-    /// Compares the original bytes, if they may change.
+    /// Compares the original bytes of the block, if they may change.
     pub(super) fn check_source(&mut self) {
         if !self.block.may_change {
             return;
@@ -36,7 +37,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Continues at an offset of the cold code unless the bytes at an original address are these.
+    /// Continues at the offset `changed` of the cold code unless the bytes at an original address
+    /// are `bytes`.
     fn compare_source(&mut self, at: u64, bytes: &[u8], changed: u32) {
         let state = self.before(self.block.start);
         self.hot.point(state);
@@ -58,8 +60,8 @@ impl Emitter<'_> {
         self.jump(Side::Hot, &[0xe9], Goal::Within(Side::Cold, changed));
     }
 
-    /// Adds the cold code that leaves the block for the controller, with the values of `unloaded`
-    /// registers.
+    /// Adds the cold code that leaves the block for the controller, after it has loaded the
+    /// `unloaded` registers.
     fn leave_changed(&mut self) {
         for register in self.unloaded.iter() {
             self.cold.point(self.before(self.block.start));
@@ -71,7 +73,8 @@ impl Emitter<'_> {
     }
 }
 
-/// Pieces of the bytes at an address, of 1, 2 or 4 bytes and aligned, with their addresses.
+/// Divides bytes into aligned pieces of 1, 2 or 4 bytes, each with its address: 10 bytes at 0x1001
+/// become pieces of 1, 2, 4, 2 and 1.
 fn words(start: u64, mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     let (mut at, mut words) = (start, Vec::with_capacity(bytes.len() / WORD + 4));
     while !bytes.is_empty() {

@@ -1,5 +1,8 @@
-//! Vector instructions that access elements one by one: under a mask, or at the addresses in a
-//! vector.
+//! Describes vector instructions that access elements one by one: under a mask, or at the addresses
+//! in a vector.
+//!
+//! `vmovups [rax]{k1}, zmm0` has 16 elements of 4 bytes from `rax` on. Element n is written if bit
+//! n of `k1` is set.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, Register, TupleType, UsedMemory};
 
@@ -8,29 +11,29 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register, TupleType, UsedMemory};
 pub struct Lanes {
     /// Number of elements, 1 to 64.
     pub elements: u8,
-    /// Number of lanes of the vector, a multiple of the number of elements. The element of lane n
-    /// is n modulo the number of elements: with `{1to16}`, one element is that of 16 lanes.
+    /// Number of lanes of the vector, a multiple of the number of elements. Lane n uses the element
+    /// n modulo the number of elements: with `{1to16}`, 16 lanes use one element.
     pub lanes: u8,
-    /// Which lanes are active; `None`: all of them. An element is accessed if one of its lanes is
+    /// Which lanes are active; `None` if all are. An element is accessed if one of its lanes is
     /// active.
     pub mask: Option<Mask>,
-    /// Where the elements are.
+    /// Where the elements are in memory.
     pub order: Order,
 }
 
-/// Which lanes of a vector are active.
+/// How the active lanes of a vector are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mask {
-    /// Those whose bits are set in a mask register.
+    /// A lane is active if its bit is set in a mask register.
     Bits(Register),
-    /// Those whose elements of a vector register have their highest bits set.
+    /// A lane is active if the highest bit of its element in a vector register is set.
     Signs {
         /// The vector register.
         register: Register,
         /// Bytes of an element: 1, 4 or 8.
         bytes: u8,
     },
-    /// Those whose bits are set in a general register, from one on.
+    /// A lane is active if its bit is set in a general register.
     Flags {
         /// The register.
         register: Register,
@@ -39,28 +42,28 @@ pub enum Mask {
     },
 }
 
-/// Where the elements are that are accessed.
+/// Where the accessed elements are in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Each in its own place, one element after the other.
+    /// Each is in its own place, one element after the other.
     Apart,
-    /// One after the other, without places for elements that are not accessed: `vpcompressd`.
+    /// The accessed elements are one after the other, without gaps for the others: `vpcompressd`.
     Packed,
-    /// Each at the address in its lane of a vector, which is the index of the operand.
+    /// Each is at an index in its lane of a vector, which is the index of the operand.
     Indexed {
         /// Bytes of an index: 4, which is extended by its sign, or 8.
         bytes: u8,
     },
-    /// It is a component of the processor's state, behind those before it that the same register of
-    /// flags chooses.
+    /// There is one element, a component of the processor's state. It is behind the earlier
+    /// components that the same register of flags chooses.
     Compacted {
         /// Number of the component.
         component: u8,
     },
 }
 
-/// The lanes of an operand, and the bytes of an element; `None` if the instruction accesses all of
-/// it.
+/// The lanes of an operand, and the bytes of an element; `None` if the instruction accesses the
+/// whole operand.
 pub(super) fn of(instruction: &Instruction, used: &UsedMemory) -> Option<(Lanes, u32)> {
     use Mnemonic::{
         Maskmovdqu, Maskmovq, Vmaskmovdqu, Vmaskmovpd, Vmaskmovps, Vpmaskmovd, Vpmaskmovq,
@@ -80,7 +83,8 @@ pub(super) fn of(instruction: &Instruction, used: &UsedMemory) -> Option<(Lanes,
     Some((Lanes { elements: lanes, lanes, mask, order: Order::Apart }, bytes.into()))
 }
 
-/// The lanes of a gather or scatter: as many as both vectors have.
+/// The lanes of a gather or scatter. There are as many as indexes or elements of data, whichever
+/// are fewer.
 fn indexed(instruction: &Instruction, used: &UsedMemory) -> Lanes {
     let bytes = if instruction.is_vsib64() { 8 } else { 4 };
     let is_data = |operand: &u32| instruction.op_register(*operand).is_vector_register();
@@ -90,7 +94,7 @@ fn indexed(instruction: &Instruction, used: &UsedMemory) -> Lanes {
     let elements = data.map_or(indexes, |data| data.size() / size.max(1));
     let mask = match instruction.op_mask() {
         Register::None => {
-            // Without a mask register the last operand is one.
+            // Without a mask register, the last operand is the mask.
             let register = instruction.op2_register();
             register.is_vector_register().then_some(Mask::Signs { register, bytes: size as u8 })
         }
@@ -116,8 +120,8 @@ fn masked(instruction: &Instruction, used: &UsedMemory) -> Option<(Lanes, u32)> 
         let bytes = size.element_size().max(1);
         (bytes, instruction.op0_register().size() / bytes)
     } else {
-        // The elements of the mask, which are not always those of the data: vpdpbusd has one for
-        // four bytes.
+        // The elements that the mask counts, which are not always the elements of data: `vpdpbusd`
+        // has one bit for four bytes.
         let bytes = broadcast.map_or(size.element_size(), |(bytes, _)| bytes).max(1);
         (bytes, whole / bytes)
     };
@@ -127,7 +131,8 @@ fn masked(instruction: &Instruction, used: &UsedMemory) -> Option<(Lanes, u32)> 
     Some((lanes, bytes as u32))
 }
 
-/// Bytes of an element and of all of them, of an operand that may be one element for all lanes.
+/// Bytes of an element, and of all elements, of an operand that may be one element for all lanes.
+/// `None` for other operands.
 fn broadcast(kind: TupleType) -> Option<(usize, usize)> {
     Some(match kind {
         TupleType::N8b4 => (4, 8),
@@ -146,7 +151,7 @@ fn broadcast(kind: TupleType) -> Option<(usize, usize)> {
     })
 }
 
-/// Whether elements of active lanes are one after the other in memory.
+/// Whether the elements of active lanes are one after the other in memory.
 fn is_packed(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{
         Vcompresspd, Vcompressps, Vexpandpd, Vexpandps, Vpcompressb, Vpcompressd, Vpcompressq,
@@ -197,8 +202,9 @@ fn is_broadcast(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Whether an instruction reads its operand whatever the mask is: its lanes may need any element,
-/// or it has no faults that a mask could suppress (classes of exceptions with NF in the Intel SDM).
+/// Whether an instruction reads its whole operand whatever the mask is. Its lanes may need any
+/// element, or it has no faults that a mask could suppress (classes of exceptions with NF in the
+/// Intel SDM).
 fn reads_everything(instruction: &Instruction) -> bool {
     use Mnemonic::{
         Valignd, Valignq, Vcvtne2ps2bf16, Vdbpsadbw, Vgf2p8affineinvqb, Vgf2p8affineqb,
@@ -224,7 +230,7 @@ fn reads_everything(instruction: &Instruction) -> bool {
         | Vpunpckhwd | Vpunpcklbw | Vpunpckldq | Vpunpcklqdq | Vpunpcklwd | Vshuff32x4
         | Vshuff64x2 | Vshufi32x4 | Vshufi64x2 | Vshufpd | Vshufps | Vunpckhpd | Vunpckhps
         | Vunpcklpd | Vunpcklps => true,
-        // The operand is the number of bits, unless that is an immediate value.
+        // The memory operand is the number of bits to shift by, unless that is an immediate value.
         Vpslld | Vpsllq | Vpsllw | Vpsrad | Vpsraq | Vpsraw | Vpsrld | Vpsrlq | Vpsrlw => {
             instruction.op2_kind() == OpKind::Memory
         }

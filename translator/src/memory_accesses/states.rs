@@ -1,8 +1,8 @@
-//! Instructions that save and restore the extended state of the processor: `xsave`, `xsavec`,
-//! `xsaveopt` and `xrstor` (Intel SDM, volume 1, chapter 13).
+//! Describes instructions that save and restore the extended state of the processor: `xsave`,
+//! `xsavec`, `xsaveopt` and `xrstor` (Intel SDM, volume 1, chapter 13).
 //!
-//! A mask in `edx:eax` chooses components. Their sizes and places are those of the processor that
-//! runs this, which is the one that executes the instructions.
+//! A mask in `edx:eax` chooses components. Their sizes and places are read from the processor that
+//! runs this code, which also executes the instructions.
 //!
 //! | | x87 and SSE state | header of 64 bytes | other components |
 //! |---|---|---|---|
@@ -11,8 +11,8 @@
 //! | `xsavec` | may be written by mask | 16 bytes written | may be written by mask, one behind the other |
 //! | `xrstor` | may be read by mask | read | may be read, somewhere |
 //!
-//! What *may be* accessed depends on the state, which may be the initial one, and for `xrstor` on
-//! the header.
+//! An access that *may be* made depends on the state, which may be the initial one, and for
+//! `xrstor` on the header.
 
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
 use std::sync::OnceLock;
@@ -22,27 +22,27 @@ use iced_x86::{Instruction, Mnemonic, Register, UsedMemory};
 
 use super::{Condition, Lanes, Mask, MemoryAccess, Operand, Order, operand};
 
-/// Number of the first component that is not in the legacy region.
+/// Number of the first component behind the legacy region and the header.
 const FIRST: u8 = 2;
-/// Offset of the header.
+/// Offset of the header, in bytes.
 const HEADER: u32 = 512;
-/// Offset of the first component if they are one behind the other.
+/// Offset of the first component in the compacted format, in bytes.
 pub const COMPACTED: u32 = 576;
 
 /// A component of the extended state that the system has enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateComponent {
-    /// Its number, from 2 on: that of its bit in the mask.
+    /// Its number, from 2 on, which is also the number of its bit in the mask.
     pub number: u8,
-    /// Its bytes.
+    /// Size in bytes.
     pub size: u32,
-    /// Its place in the standard format.
+    /// Offset in the standard format, in bytes.
     pub offset: u32,
-    /// Whether it begins at a multiple of 64 bytes if components are one behind the other.
+    /// Whether it begins at a multiple of 64 bytes in the compacted format.
     is_aligned: bool,
 }
 
-/// The components from number 2 on that the system has enabled, in order.
+/// The components from number 2 on that the system has enabled, by number.
 pub fn state_components() -> &'static [StateComponent] {
     static COMPONENTS: OnceLock<Vec<StateComponent>> = OnceLock::new();
     COMPONENTS.get_or_init(|| {
@@ -79,16 +79,16 @@ unsafe fn enabled() -> u64 {
     unsafe { _xgetbv(0) }
 }
 
-/// Which components precede one, if components are one behind the other. `None`: where they are
-/// depends on more than their sizes.
+/// The components before a component in the compacted format. `None`: the places depend on more
+/// than sizes, because a component is aligned.
 pub fn preceding(component: u8) -> Option<impl Iterator<Item = &'static StateComponent>> {
     let up_to = || state_components().iter().take_while(move |one| one.number <= component);
     let is_simple = !up_to().any(|one| one.is_aligned);
     is_simple.then(|| up_to().filter(move |one| one.number < component))
 }
 
-/// Calls a function with the accesses of an instruction; returns whether it is one of these
-/// instructions.
+/// Calls a function with each access of an instruction. Returns whether it is one of the
+/// instructions of this module.
 pub(super) fn for_each(
     instruction: &Instruction,
     memory: &[UsedMemory],
@@ -138,7 +138,8 @@ pub(super) fn for_each(
     true
 }
 
-/// One element, if one of some bits of `eax` is set.
+/// An access of one element, which is made if one of `bits` bits of `eax` is set, from `first_bit`
+/// on.
 fn by(first_bit: u8, bits: u8, order: Order) -> Condition {
     let mask = Some(Mask::Flags { register: Register::RAX, first_bit });
     Condition::Lanes(Lanes { elements: 1, lanes: bits, mask, order })

@@ -13,34 +13,38 @@ use crate::memory_accesses::{self, Condition, Lanes, MemoryAccess, Operand};
 /// An access of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Index of its instruction in [`Block::operations`], or in those of all blocks of a path.
+    /// Index of its instruction in [`Block::operations`], or among the operations of all blocks of
+    /// a path.
     pub operation: usize,
-    /// What is accessed.
+    /// The expression of its address, if it has one.
     pub address: Address,
-    /// What the instruction names.
+    /// The registers and the displacement that the instruction names.
     pub operand: Operand,
-    /// Whether the access is where `operand` says, with the base of `fs` from the start of the
-    /// blocks.
+    /// Whether the address is the value of `operand`, with the base of `fs` from the start of the
+    /// blocks if it adds that.
     pub is_located: bool,
-    /// Number of bytes; of one element if there are several, and 0 if the instruction does not
-    /// determine it.
+    /// Number of bytes. With several elements it is the size of one; 0 if the instruction does not
+    /// determine the size.
     pub size: u32,
-    /// If it has several elements, of which some are accessed: which, and where they are from the
-    /// address on.
+    /// For an access with several elements of which some are accessed: which ones, and where they
+    /// are from the address on.
     pub lanes: Option<Lanes>,
     /// Whether it reads or writes.
     pub direction: Direction,
-    /// Whether it depends on values other than the address and masks if memory is accessed: the
-    /// store of a `cmpxchg`, or parts of `xsavec`.
+    /// Whether memory may not be accessed, depending on values other than the address and masks:
+    /// the store of a `cmpxchg`, or parts of `xsavec`.
     pub conditional: bool,
 }
 
 /// Returns the accesses of blocks that are executed one after the other, in program order.
-/// Operations are numbered through.
+/// Operations are numbered through all blocks.
 ///
 /// An instruction that reads and writes the same memory has two accesses with the same expression:
 /// the read, then the write. Within an instruction reads come before writes, except in `enter`,
-/// which pushes what it reads one by one.
+/// which pushes the values that it reads one by one.
+///
+/// For `push rbp; mov rbp, rsp; push rbx` there are two accesses of 8 bytes. With
+/// [`Equality::Values`] their expressions are `<rsp.0, -, -0x8>` and `<rsp.0, -, -0x10>`.
 ///
 /// Addresses are [sets](Address::Set) in vector gathers and scatters, loads and stores under a
 /// mask, strings with a repeat prefix, `bt`, `bts`, `btr` and `btc` with the bit's number in a
@@ -62,7 +66,7 @@ pub fn path_accesses(blocks: &[Block], equality: Equality) -> Vec<Access> {
         });
         let writes_fs =
             names_fs || matches!(instruction.mnemonic(), Mnemonic::Wrfsbase | Mnemonic::Lfs);
-        // An instruction's own addresses have the values from before it.
+        // The addresses of an instruction use the values from before it.
         state.execute(operation, writes_fs);
     }
     found
@@ -73,7 +77,7 @@ pub fn accesses(block: &Block, equality: Equality) -> Vec<Access> {
     path_accesses(std::slice::from_ref(block), equality)
 }
 
-/// An access of an operation, before which registers have these values.
+/// An access of an operation. `state`: the registers before the operation.
 fn access(operation: usize, found: &MemoryAccess, state: &State) -> Access {
     let MemoryAccess { operand, size, direction, condition, is_uncertain, .. } = *found;
     let lanes = match condition {
@@ -91,7 +95,7 @@ fn access(operation: usize, found: &MemoryAccess, state: &State) -> Access {
     Access { operation, address, operand, is_located, size, lanes, direction, conditional }
 }
 
-/// Returns the expression of an address.
+/// The expression of the address that an operand names.
 fn expression(operand: &Operand, state: &State) -> Expression {
     let segment = operand.is_fs.then(|| state.fs());
     let Operand { base, index, scale, displacement, .. } = *operand;
@@ -100,7 +104,7 @@ fn expression(operand: &Operand, state: &State) -> Expression {
     Expression { segment, template }
 }
 
-/// Returns the parts of an address, with constants added up.
+/// The parts of an address, with all constants added up.
 fn template(base: Option<Value>, index: Option<Value>, scale: u8, displacement: i64) -> Template {
     let mut constant = displacement;
     let mut register = |value: Option<Value>, scale: u8| {

@@ -1,6 +1,7 @@
-//! Distances between expressions: how likely two accesses are in different chunks of memory.
+//! Computes distances between expressions: how likely two accesses are in different chunks of
+//! memory.
 //!
-//! The values, and the decision tree of each template, are those of the paper (see
+//! The values and the decision trees, one for each template, are taken from the paper (see
 //! [`selection`](super)).
 
 use std::cmp::Ordering;
@@ -8,16 +9,22 @@ use std::cmp::Ordering;
 use super::expression::{Expression, Template};
 use crate::extent::Chunk;
 
-/// A distance: 0, 1, 3, 4 or 5. Zero: the two are probably in the same chunk.
+/// A distance: 0, 1, 3, 4 or 5. With 0, the two accesses are probably in the same chunk.
 pub type Distance = u32;
 
-/// The distance of expressions that are certainly in different chunks, and the average of one that
-/// has no other to be compared with.
+/// The distance of expressions that are certainly in different chunks. Also the average distance of
+/// an expression that has no other one to be compared with.
 const FAR: Distance = 5;
 
 impl Expression {
-    /// Returns the distance to another expression of the same template. `None`: the templates
+    /// Returns the distance to another expression of the same template; `None` if the templates
     /// differ.
+    ///
+    /// With chunks of 16 bytes, the distance of `<rax.0, rcx.0*4, 0x0>` to another expression is
+    /// - 0 to `<rax.0, rcx.0*4, 0xf>`,
+    /// - 1 to `<rax.0, rdx.0*4, 0x0>`, with another index,
+    /// - 3 to `<rbx.0, rcx.0*4, 0x0>`, with another base,
+    /// - 5 to `<rax.0, rcx.0*4, -0x10>`, which is certainly in another chunk.
     pub fn distance(&self, other: &Expression, chunk: Chunk) -> Option<Distance> {
         let same_segment = self.segment == other.segment;
         let penalty = |differs: bool, points: Distance| if differs { points } else { 0 };
@@ -46,12 +53,13 @@ impl Expression {
     }
 }
 
-/// The number of bytes between two addresses that are computed modulo 2^64.
+/// Number of bytes between two addresses, computed modulo 2^64.
 fn gap(one: i64, other: i64) -> u64 {
     one.wrapping_sub(other).unsigned_abs()
 }
 
-/// The average distance of an expression to others, as an exact ratio.
+/// The average distance of an expression to others, as an exact ratio: averages are compared
+/// without rounding.
 #[derive(Clone, Copy, Debug)]
 pub struct Average {
     sum: u64,
@@ -59,8 +67,8 @@ pub struct Average {
 }
 
 impl Average {
-    /// Returns the average of distances. Without any it is 5, since nothing else represents the
-    /// expression.
+    /// Returns the average of distances. It is 5 if there are none, because nothing else represents
+    /// the expression.
     pub fn of(distances: impl Iterator<Item = Distance>) -> Self {
         let add = |(sum, count), distance| (sum + u64::from(distance), count + 1);
         match distances.fold((0, 0), add) {

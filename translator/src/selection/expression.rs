@@ -1,4 +1,7 @@
-//! Expressions of addresses: base, index and displacement, with versions of registers.
+//! Defines expressions of addresses: base, index and displacement, with versions of registers.
+//!
+//! After `inc rax`, `[rax + rcx*8 + 16]` has the expression `<rax.1, rcx.0*8, 0x10>`: `rax` has
+//! been written once since the start of the block.
 
 use std::fmt;
 
@@ -14,16 +17,16 @@ pub struct Versioned {
     pub version: u32,
 }
 
-/// The index of an address. Its value is the register's multiplied by the scale.
+/// The index of an address. Its value is the value of the register times the scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Index {
     /// The register.
     pub register: Versioned,
-    /// 1, 2, 4 or 8.
+    /// Factor of the register: 1, 2, 4 or 8.
     pub scale: u8,
 }
 
-/// The three parts of an expression, of which the first decides the template.
+/// The three parts of an expression. The first part decides the template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Template {
     /// RRI: a register, an index and an immediate value. Dynamic memory and the stack are addressed
@@ -54,15 +57,15 @@ pub enum Template {
 /// The expression of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Expression {
-    /// `FS`, if the address is relative to its base. The bases of the other segments are 0 (`gs`
-    /// does not occur in blocks).
+    /// `FS`, if the address is relative to the base of that segment. Other segments have the base 0
+    /// (`gs` does not occur in blocks).
     pub segment: Option<Versioned>,
     /// Base, index and displacement.
     pub template: Template,
 }
 
 impl Expression {
-    /// Whether two expressions are of the same template, so that they have a distance.
+    /// Whether two expressions have the same template, so that they have a distance.
     pub fn is_comparable(&self, other: &Self) -> bool {
         matches!(self.template, Template::Rri { .. })
             == matches!(other.template, Template::Rri { .. })
@@ -72,15 +75,15 @@ impl Expression {
 /// The address of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// It is the value of an expression.
+    /// The address is the value of an expression.
     Expression(Expression),
-    /// No expression describes which addresses the instruction accesses. Such an access equals no
-    /// other one.
+    /// No expression describes the addresses that the instruction accesses. Such an access equals
+    /// no other one.
     Set,
 }
 
 impl Address {
-    /// The expression, if there is one.
+    /// The expression; `None` for a set.
     pub fn expression(&self) -> Option<&Expression> {
         match self {
             Address::Expression(expression) => Some(expression),

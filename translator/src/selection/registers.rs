@@ -1,48 +1,48 @@
-//! What is known of registers at an instruction of a block: their versions, and values that follow
-//! from older ones.
+//! Tracks registers through the instructions of a block: their versions, and values that follow
+//! from older values.
 //!
-//! State of the start of a block: every register has version 0 and its own value.
+//! At the start of a block, every register has version 0 and its own value.
 
 use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
 use super::expression::Versioned;
 use crate::block::Operation;
 
-/// Which accesses are equal.
+/// When two accesses are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Equality {
-    /// Those that name the same registers, of the same versions, and the same displacement. This is
-    /// the published method.
+    /// They are equal if they name the same registers, with the same versions, and the same
+    /// displacement. This is the published method.
     #[default]
     Versions,
-    /// In addition, a register whose value is that of an older version of some register plus a
-    /// constant is replaced by these two. So the accesses of `push` and `pop` have the same base.
-    /// Known are the results of
+    /// They are equal if their addresses are the same sums of older values. A register whose value
+    /// is an older version of some register plus a constant is replaced by these two. So the
+    /// accesses of `push` and `pop` have the same base. Results are known of
     /// - `mov` between 64-bit registers, and `lea` of a 64-bit register from one register or
     ///   relative to `rip`;
     /// - `add` and `sub` of a constant to a 64-bit register, `inc` and `dec`;
-    /// - `push`, `pop`, `call`, `ret`, `enter` and `leave`, as to `rsp` and `rbp`.
+    /// - `push`, `pop`, `call`, `ret`, `enter` and `leave`, for `rsp` and `rbp` only.
     Values,
 }
 
-/// The number of `rsp`.
+/// Number of `rsp` in encodings.
 const RSP: usize = 4;
-/// The number of `rbp`.
+/// Number of `rbp` in encodings.
 const RBP: usize = 5;
 
-/// What a value is relative to.
+/// The part of a value to which a constant is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The value of a register.
+    /// A version of a register.
     Register(Versioned),
-    /// The address 0: the value is an address in the program.
+    /// Zero: the value is an address in the program.
     Static,
 }
 
 /// A value: its origin plus a constant, modulo 2^64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// What the constant is added to.
+    /// The part to which the constant is added.
     pub origin: Origin,
     /// The constant, in bytes.
     pub offset: i64,
@@ -59,7 +59,7 @@ impl Value {
     }
 }
 
-/// What is known of registers before an instruction.
+/// The versions and values of registers before an instruction.
 pub struct State {
     equality: Equality,
     versions: [u32; 16],
@@ -75,23 +75,24 @@ impl State {
         State { equality, versions: [0; 16], values, fs: 0 }
     }
 
-    /// The base address of `fs`.
+    /// The version of the base address of `fs`.
     pub fn fs(&self) -> Versioned {
         Versioned { register: Register::FS, version: self.fs }
     }
 
-    /// The value of a general register of any size, as part of an address.
+    /// The value of a general register as part of an address. A register of less than 64 bits has
+    /// its own versioned value.
     pub fn value(&self, register: Register) -> Value {
         let number = register.full_register().number();
         if register.is_gpr64() {
             self.values[number]
         } else {
-            // A part of a sum is not the sum of the parts.
+            // The low bits of a sum are not the sum of the low bits, modulo 2^64.
             Value::of(Versioned { register, version: self.versions[number] })
         }
     }
 
-    /// Continues after an instruction. `writes_fs`: whether it changes `fs` or its base.
+    /// Updates the state with an instruction. `writes_fs`: whether it changes `fs` or its base.
     pub fn execute(&mut self, operation: &Operation, writes_fs: bool) {
         let known = match self.equality {
             Equality::Versions => [None; 2],
@@ -108,7 +109,7 @@ impl State {
         }
     }
 
-    /// Registers, by number, whose values after an instruction are known, with these values.
+    /// Numbers and new values of the registers that an instruction sets to known values.
     fn results(&self, instruction: &Instruction) -> [Option<(usize, Value)>; 2] {
         match stack_effect(instruction) {
             Some(effect) => {
@@ -118,8 +119,8 @@ impl State {
         }
     }
 
-    /// The destination, by number, and its value, of an instruction that sets it to another
-    /// register plus a constant.
+    /// Number and new value of the destination of an instruction that sets it to a register plus a
+    /// constant, or to an address in the program.
     fn sum(&self, instruction: &Instruction) -> Option<(usize, Value)> {
         let is_register = instruction.op0_kind() == OpKind::Register;
         let to = instruction.op0_register();
@@ -162,18 +163,22 @@ impl State {
     }
 }
 
-/// A register, by number, that becomes another one plus a constant.
+/// A register that is set to a register plus a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The register that is changed.
+    /// Number of the register that is changed.
     pub to: usize,
-    /// The register whose value before the instruction is used.
+    /// Number of the register that is used, with its value from before the instruction.
     pub of: usize,
     /// The constant, in bytes.
     pub plus: i64,
 }
 
-/// What is known of `rsp` and `rbp` after an instruction that changes `rsp`; `None` for others.
+/// Returns the changes of `rsp` and `rbp` that are known of an instruction that changes `rsp`.
+/// `None` for other instructions.
+///
+/// For `push rax` this is `rsp` = `rsp` - 8; for `leave`, `rsp` = `rbp` + 8, and the new `rbp` is
+/// not known.
 pub fn stack_effect(instruction: &Instruction) -> Option<[Option<Moved>; 2]> {
     let increment = i64::from(instruction.stack_pointer_increment());
     let rsp = |of, plus| Some(Moved { to: RSP, of, plus });
@@ -182,7 +187,7 @@ pub fn stack_effect(instruction: &Instruction) -> Option<[Option<Moved>; 2]> {
         Code::Enterq_imm16_imm8 => {
             Some([rsp(RSP, increment), Some(Moved { to: RBP, of: RSP, plus: -8 })])
         }
-        // It loads rsp.
+        // `pop rsp` loads a value that is not known.
         _ if instruction.mnemonic() == Mnemonic::Pop
             && instruction.op0_register().full_register() == Register::RSP =>
         {
@@ -193,7 +198,7 @@ pub fn stack_effect(instruction: &Instruction) -> Option<[Option<Moved>; 2]> {
     }
 }
 
-/// The 64-bit register with a number.
+/// The 64-bit register with a number, 0 to 15.
 pub fn general(number: usize) -> Register {
     const ALL: [Register; 16] = [
         Register::RAX,

@@ -1,7 +1,8 @@
 //! Chooses which accesses of a block, or of blocks one after the other, are traced.
 //!
-//! Equal accesses form a class, which its first access represents. Classes are chosen by score, as
-//! items of a knapsack problem that all have the same weight: as many as the setting allows.
+//! Equal accesses form a class, which its first access represents. The classes with the best scores
+//! are chosen, as many as the setting allows: a knapsack problem whose items all have the same
+//! weight.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,8 +14,8 @@ use super::distance::Average;
 use super::expression::Expression;
 use crate::extent::{Chunk, Omega, Selector};
 
-/// The rank of a class: its number of accesses, then its average distance to the others of its
-/// template. Ties are broken by program order.
+/// The rank of a class. Classes are compared by their number of accesses, then by their average
+/// distance to the others of the same template, then by program order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Score {
     /// Number of accesses of the class.
@@ -23,42 +24,42 @@ pub struct Score {
     pub average: Average,
 }
 
-/// What is known of a class from the traced accesses.
+/// What the traced accesses say about a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
     /// Its representative is traced: the addresses of its accesses are known.
     Traced,
-    /// It is at distance zero from a traced representative, of which this is the index of the first
-    /// one: its chunk is probably known.
+    /// It is at distance zero from a traced representative, so its chunk is probably known. The
+    /// index is that of the first such representative.
     Near(usize),
-    /// Nothing is known of it.
+    /// No traced access says anything about it.
     Missed,
 }
 
 /// A class of equal accesses, and its first access, which represents it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Representative {
-    /// Index of the access.
+    /// Index of the access among the accesses of the block.
     pub access: usize,
-    /// Its expression, which all accesses of the class have.
+    /// The expression that all accesses of the class have.
     pub expression: Expression,
-    /// Its rank.
+    /// The rank of the class.
     pub score: Score,
-    /// What is known of the class.
+    /// What the traced accesses say about the class.
     pub coverage: Coverage,
 }
 
-/// The accesses of a block that are traced.
+/// The accesses of a block that are traced, and what they say about the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// Indices of the accesses that are traced, in program order.
+    /// Indexes of the accesses that are traced, in program order.
     pub chosen: Vec<usize>,
-    /// All representatives in program order. Empty if every access is traced.
+    /// All representatives, in program order. Empty if every access is traced.
     pub representatives: Vec<Representative>,
-    /// Indices of the traced representatives in [`representatives`](Self::representatives), in the
+    /// Indexes of the traced representatives in [`representatives`](Self::representatives), in the
     /// order in which they were chosen.
     pub order: Vec<usize>,
-    /// For each access the index of its representative. `None`: it is traced for itself.
+    /// For each access, the index of its representative. `None`: the access is traced in any case.
     pub represented_by: Vec<Option<usize>>,
 }
 
@@ -99,7 +100,7 @@ impl Selector {
     }
 }
 
-/// Chooses representatives.
+/// Chooses the share `omega` of the representatives.
 fn representatives(accesses: &[Access], omega: Omega, chunk: Chunk) -> Selection {
     let (classes, represented_by) = classes(accesses);
     let near = neighbours(&classes, chunk);
@@ -137,7 +138,7 @@ struct Class {
     count: usize,
 }
 
-/// Returns the classes, in the order of their first accesses, and the class of each access.
+/// Returns the classes in the order of their first accesses, and the class of each access.
 fn classes(accesses: &[Access]) -> (Vec<Class>, Vec<Option<usize>>) {
     let mut classes: Vec<Class> = Vec::new();
     let mut numbers = HashMap::new();
@@ -156,7 +157,7 @@ fn classes(accesses: &[Access]) -> (Vec<Class>, Vec<Option<usize>>) {
     (classes, represented_by)
 }
 
-/// Returns for each class the others at distance zero.
+/// Returns for each class the other classes at distance zero.
 fn neighbours(classes: &[Class], chunk: Chunk) -> Vec<Vec<usize>> {
     let near = |one: usize| {
         let is_near = |other: &usize| {
@@ -168,7 +169,7 @@ fn neighbours(classes: &[Class], chunk: Chunk) -> Vec<Vec<usize>> {
     (0..classes.len()).map(near).collect()
 }
 
-/// Returns the representatives with their scores; none is traced.
+/// Returns the representatives with their scores. No coverage is known yet.
 fn scored(classes: &[Class], chunk: Chunk) -> Vec<Representative> {
     let score = |(number, class): (usize, &Class)| {
         let others = classes.iter().enumerate().filter(|(other, _)| *other != number);
@@ -185,14 +186,18 @@ fn scored(classes: &[Class], chunk: Chunk) -> Vec<Representative> {
     classes.iter().enumerate().map(score).collect()
 }
 
-/// Chooses as many representatives as the capacity allows, the best first. Those at distance zero
-/// from a chosen one are frozen: they are passed over as long as there are others.
+/// Chooses as many representatives as the capacity allows, the best ones first. Representatives at
+/// distance zero from a chosen one are frozen: they are passed over as long as there are others.
+///
+/// With four representatives in the order a, b, c, d of their scores, where a and b are near each
+/// other, and a capacity of 3, a, c and d are chosen.
 fn order(representatives: &[Representative], near: &[Vec<usize>], capacity: usize) -> Vec<usize> {
     let mut waiting: Vec<usize> = (0..representatives.len()).collect();
     waiting.sort_by_key(|one| Reverse(representatives[*one].score));
     let mut chosen = Vec::with_capacity(capacity);
     while chosen.len() < capacity {
-        // Each round starts without frozen ones, and chooses at least the first of those that wait.
+        // No representative is frozen at the start of a round, so each round chooses at least the
+        // first one that waits.
         let mut frozen = vec![false; representatives.len()];
         waiting.retain(|&one| {
             let is_chosen = chosen.len() < capacity && !frozen[one];
