@@ -1,6 +1,7 @@
-//! What a process has executed: its blocks, and how often.
+//! Holds what a process has executed: its blocks, and how often each was executed.
 //!
-//! [`Profile::to_file`] adds the names that a user knows.
+//! [`Profile::to_file`] adds names, such as files and functions, and converts it to the format of
+//! files.
 
 mod code_image;
 mod file;
@@ -33,53 +34,53 @@ pub struct BlockCount {
     pub code: BlockCode,
     /// Original bytes of its instructions.
     pub bytes: Box<[u8]>,
-    /// Its executions, and what was before and after them.
+    /// Counts of its executions, and of what was executed before and after them.
     pub tally: BlockTally,
-    /// Instructions of these executions that were not executed, because a signal interrupted the
-    /// block. They are executed as a part of another block, if at all.
+    /// Number of instructions that were not executed in these executions, because a signal
+    /// interrupted the block. They are executed as a part of another block, if at all.
     pub unexecuted: u64,
-    /// What models found.
+    /// Counts of models, such as mispredictions.
     pub modelled: Modelled,
-    /// The mapping that contains it.
+    /// The mapping that contains it; `None` if its memory was unmapped.
     pub mapping: Option<Mapping>,
 }
 
-/// Addresses at which threads left the cache, and why.
+/// An address at which threads left the cache, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeCode {
     /// Original address.
     pub at: RunAddr,
     /// Why the instruction there is not translated.
     pub why: String,
-    /// What is known of threads that came there.
+    /// How often threads got to it, and for how long.
     pub used: NativeUse,
 }
 
-/// What is known of threads that came to an address that is not translated.
+/// Counts of threads that got to an address that is not translated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NativeUse {
-    /// How often they came.
+    /// How often threads got to it.
     pub times: u64,
-    /// Their processor time until they were in the cache again, in nanoseconds.
+    /// Processor time until these threads were in the cache again, in nanoseconds.
     pub processor_ns: u64,
 }
 
-/// What a process has executed.
+/// The result of following a process.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     /// Path of the program.
     pub program: PathBuf,
-    /// Number of the process.
+    /// Number of the process in the system.
     pub process: i32,
     /// Files of its code.
     pub files: CodeFiles,
-    /// Processor time of threads, in nanoseconds.
+    /// Processor time of all threads, in nanoseconds.
     pub processor_ns: u64,
     /// Blocks that were executed, by number.
     pub blocks: Vec<BlockCount>,
-    /// Code that ran natively.
+    /// Addresses at which threads left the cache, because the code there is not translated.
     pub native: Vec<NativeCode>,
-    /// Edges of blocks that end with an indirect transfer, in order.
+    /// Edges from blocks that end with an indirect transfer, in order, with how often.
     pub edges: Vec<(Edge, u64)>,
     /// Addresses at which the edges into blocks and their starts do not add up to their executions;
     /// `None` if edges were not counted.
@@ -98,16 +99,16 @@ pub struct Profile {
     pub tsc_hz: u64,
     /// Block numbers that were dropped because a ring was full.
     pub dropped: u64,
-    /// Numbers that belong to no block.
+    /// Numbers in rings that belong to no block.
     pub invalid: u64,
-    /// Threads whose last block numbers are not known.
+    /// Number of threads whose last block numbers are not known.
     pub cut_threads: u64,
-    /// Threads that were in the cache.
+    /// Number of threads that were in the cache.
     pub threads: u64,
-    /// Threads that never were, because too many were at the same time.
+    /// Number of threads that never were in the cache, because too many were at that time.
     pub native_threads: u64,
-    /// Processes that were started and ran natively.
+    /// Number of child processes that ran natively.
     pub children: u64,
-    /// Signals whose handlers were called.
+    /// Number of signals whose handlers were called.
     pub signals: u64,
 }

@@ -1,4 +1,5 @@
-//! Analyses profiles: edges, functions, code with counts, and other programs' formats.
+//! Analyses profiles: computes edges and functions, shows code with counts, and writes formats of
+//! other programs.
 //!
 //! [`Analysis`] relates the blocks of a profile. [`functions`] and [`sites`] are tables of it;
 //! [`annotation`], [`callgrind`] and [`dot`] are texts. [`lines`] finds source lines in the files
@@ -46,36 +47,37 @@ impl EdgeKind {
         }
     }
 
-    /// Whether it is a call.
+    /// Whether it is a call, direct or indirect.
     pub fn is_call(self) -> bool {
         matches!(self, EdgeKind::Call | EdgeKind::IndirectCall)
     }
 }
 
-/// A transfer from a block to another, which was executed.
+/// A transfer from one block to another that was executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge<'p> {
     /// Block that ends with the transfer.
     pub from: &'p Block,
     /// Block at the target; `None` if no executed block begins there.
     pub to: Option<&'p Block>,
-    /// How it leads there.
+    /// How the block leads to the target.
     pub kind: EdgeKind,
-    /// How often.
+    /// How often it was executed.
     pub times: u64,
 }
 
-/// A profile, with its blocks by address.
+/// A profile with its blocks by address.
 #[derive(Debug)]
 pub struct Analysis<'p> {
     /// The profile.
     pub profile: &'p Profile,
-    /// Indexes of blocks by their address in the process; the last one if there are several.
+    /// Indexes of blocks by their address in the process. Of several blocks at an address, it has
+    /// the last one.
     by_address: HashMap<u64, usize>,
 }
 
 impl<'p> Analysis<'p> {
-    /// An analysis of a profile.
+    /// Prepares the analysis of a profile.
     pub fn new(profile: &'p Profile) -> Self {
         let blocks = profile.blocks.iter().enumerate();
         let by_address = blocks.map(|(at, block)| (block.code_address, at)).collect();
@@ -87,14 +89,14 @@ impl<'p> Analysis<'p> {
         Some(&self.profile.blocks[*self.by_address.get(&address)?])
     }
 
-    /// Superblocks, those that have saved most numbers first.
+    /// All superblocks, in descending order of the numbers that they have saved.
     pub fn superblocks(&self) -> Vec<&'p Superblock> {
         let mut all: Vec<&Superblock> = self.profile.superblocks.iter().collect();
         all.sort_by_key(|one| std::cmp::Reverse(one.saved_numbers()));
         all
     }
 
-    /// All edges that were executed; none if only executions were recorded.
+    /// All edges that were executed. There are none if only executions were recorded.
     pub fn edges(&self) -> Vec<Edge<'p>> {
         let blocks = self.profile.blocks.iter();
         let direct = blocks.flat_map(|from| {
@@ -115,6 +117,9 @@ impl<'p> Analysis<'p> {
 
     /// Edges that follow from the executions of a block: kind, address of the target, and how
     /// often.
+    ///
+    /// A block that ends with `je`, was left 11 times and jumped once has an edge to the target
+    /// with 1, and an edge to the next instruction with 10.
     fn direct(&self, from: &Block) -> [(EdgeKind, u64, u64); 2] {
         let none = (EdgeKind::Next, 0, 0);
         if self.profile.unbalanced_blocks.is_none() {
@@ -134,17 +139,17 @@ impl<'p> Analysis<'p> {
     }
 }
 
-/// Sum of counts.
+/// Sum of counts, at most the largest number.
 pub fn sum(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, u64::saturating_add)
 }
 
-/// The address that a user knows: that in the file, or else in the process.
+/// The address that a user knows: the address in the file, or else in the process.
 pub fn shown_address(block: &Block) -> u64 {
     block.file_address.unwrap_or(block.code_address)
 }
 
-/// A block as `FUNCTION+OFFSET`, or its address if its function is not known.
+/// A block as `FUNCTION+OFFSET`, such as `f+0x4`, or as its address if its function is not known.
 pub fn place(block: &Block) -> String {
     match (&block.function, block.offset) {
         (Some(name), Some(offset)) => {

@@ -1,8 +1,8 @@
 //! Finds the functions of a file of code, and which of them rules select.
 //!
-//! A file that is no ELF file, such as one that a JIT compiler maps, has no functions, and is not a
-//! library: its code is that of the program. One that cannot be read is a library still, whose code
-//! belongs to no known function.
+//! A file that is no ELF file, such as one that a JIT compiler maps, has no functions and is not a
+//! library: its code counts as code of the program. A library that cannot be read is still a
+//! library, and its code belongs to no known function.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use hmtt_probe::selection::Selection;
 
 use super::files::{Opened, Reason};
 
-/// Stands for a function that is not known.
+/// Stands for the function of code whose function is not known.
 pub static UNKNOWN: Function = Function {
     name: String::new(),
     symbols: Vec::new(),
@@ -29,23 +29,24 @@ pub static UNKNOWN: Function = Function {
 /// A file of code.
 #[derive(Default)]
 pub struct CodeImage {
-    /// `None` if it has no functions, or they cannot be read.
+    /// Its functions. `None` if it has none, or if they cannot be read.
     image: Option<Image>,
     /// Whether its functions cannot be read.
     is_unread: bool,
     /// Its file name if it is a library.
     library: Option<String>,
-    /// Separate parts of functions, such as `.cold` parts, by address, with the starts of their
-    /// functions; `None` until they are needed, because all instructions are decoded to find the
-    /// functions.
+    /// Separate parts of functions, such as `.cold` parts, by address, with the start of the
+    /// function of each. `None` until they are needed, because finding them takes decoding all
+    /// instructions.
     parts: Option<Vec<(Range<u64>, u64)>>,
-    /// Whether functions are selected, by their starts; `None` for code of no known function.
+    /// Whether functions are selected, by their starts. The key `None` is for code of no known
+    /// function.
     selected: HashMap<Option<u64>, bool>,
 }
 
 impl CodeImage {
-    /// Reads a file. `library`: its name, `None` for the program. The reason is why its functions
-    /// are not known.
+    /// Reads a file. `library`: its name, `None` for the program. The result has the reason if its
+    /// functions cannot be read.
     pub fn read(opened: &Opened, path: &Path, library: Option<String>) -> (Self, Option<Reason>) {
         let opened = opened.as_ref().map_err(Reason::clone);
         let read = opened.and_then(|file| file.as_ref().map(|file| read(file, path)).transpose());
@@ -60,8 +61,8 @@ impl CodeImage {
         (CodeImage { image, library, ..CodeImage::default() }, None)
     }
 
-    /// Prepares for rules: finds source files if rules for this file need them, and records which
-    /// rules match a function.
+    /// Prepares for rules: finds source files if rules for this file need them, and records in the
+    /// rules which of them match a function.
     pub fn prepare(&mut self, rules: &Selection) {
         let library = self.library.as_deref();
         let Some(image) = &mut self.image else {
@@ -71,13 +72,14 @@ impl CodeImage {
             return;
         };
         if rules.needs_sources(library) {
-            // Without them, rules for source files match nothing, which is reported.
+            // Without source files, rules for them match nothing, which is reported.
             let _ = image.find_sources();
         }
         rules.record_matches(&image.functions, library);
     }
 
-    /// The address in the file's own address space of an offset in the file.
+    /// The address of code in the file's own address space, by its offset in the file. `None` if
+    /// the offset is not in code.
     pub fn address(&self, offset: u64) -> Option<u64> {
         let text = self.image.as_ref()?.text.iter().find(|text| {
             let inside = offset.checked_sub(text.offset);
@@ -91,8 +93,8 @@ impl CodeImage {
         self.image.as_ref()?.function_at(address)
     }
 
-    /// The start of the function to which the code at an address belongs: the one that contains it,
-    /// or from which it was moved out.
+    /// The start of the function to which the code at an address belongs: the function that
+    /// contains the address, or from which the code was moved out.
     fn owner(&mut self, address: u64) -> Option<u64> {
         let image = self.image.as_ref()?;
         if let Some(function) = image.function_at(address) {
@@ -108,8 +110,8 @@ impl CodeImage {
         part.contains(&address).then_some(*function)
     }
 
-    /// Whether rules select the code at an address; `None` for an address that is not known.
-    /// Separate parts of a function follow its rules.
+    /// Whether rules select the code at an address; `None` stands for an address that is not known.
+    /// Separate parts of a function are selected with it.
     pub fn is_selected(&mut self, address: Option<u64>, rules: &Selection) -> bool {
         let start = address.and_then(|at| self.owner(at));
         if let Some(known) = self.selected.get(&start) {

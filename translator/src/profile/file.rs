@@ -1,5 +1,5 @@
-//! Turns what was counted into the profile that is written to a file: with functions, files and
-//! names.
+//! Converts a profile to the format of files: adds the names of functions and files, and leaves out
+//! blocks that are not selected.
 
 use hmtt_format::profile::{
     Block, BlockEnd, Cache, Ending, IndirectEdge, KIND, Models, Native, Predictor, Profile,
@@ -24,14 +24,15 @@ const NANOSECONDS: u128 = 1_000_000_000;
 pub struct Written {
     /// The profile.
     pub profile: Profile,
-    /// Files in which code was executed, and whose functions are not known. If the program is one
+    /// Files in which code was executed, but whose functions are not known. If the program is one
     /// of them, and rules depend on its functions, the profile has all blocks and no selection.
     pub unread: Vec<Unread>,
 }
 
 impl Counted {
-    /// The profile of a program that is no longer followed. `left`: why it was followed no longer,
-    /// if not to its end. `selection`: functions whose blocks are in it; all by default.
+    /// Converts the profile of a program that is no longer followed. `left`: why the program was
+    /// left, if it was not followed to its end. `selection`: functions whose blocks are in the
+    /// profile; all by default.
     pub fn to_file(
         &self,
         ending: control::Ending,
@@ -133,7 +134,7 @@ fn models(of: &Counts) -> Option<Models> {
     (!of.options.is_empty()).then_some(models)
 }
 
-/// A block, and whether it is selected.
+/// A block in the format of files, and whether it is selected.
 fn block(one: &BlockCount, names: &mut Names<&Selection>) -> (Block, bool) {
     let code = &one.code;
     let place = one.mapping.as_ref().map(|mapping| names.find(mapping, code.start));
@@ -180,7 +181,7 @@ fn block(one: &BlockCount, names: &mut Names<&Selection>) -> (Block, bool) {
     (block, place.is_selected)
 }
 
-/// Converts ticks of the time stamp counter; 0 if its rate is not known.
+/// Nanoseconds for ticks of the time stamp counter; 0 if its rate is not known.
 fn nanoseconds(ticks: u64, tsc_hz: u64) -> u64 {
     let whole = (u128::from(ticks) * NANOSECONDS).checked_div(tsc_hz.into());
     whole.unwrap_or(0).try_into().unwrap_or(u64::MAX)

@@ -1,13 +1,13 @@
 //! Keeps the files of a process's code open, so that functions are found in the files that were
 //! executed.
 //!
-//! A file is opened while the process has it mapped: later, its path may lead to another file, or
+//! A file is opened while the process has it mapped. Later, its path may lead to another file, or
 //! to none. Processes that have mapped one file share a descriptor. The program is the file with
 //! the device and inode of `/proc/PID/exe`.
 //!
 //! Files that are no ELF files are not kept: a JIT compiler may write and map many, one after the
-//! other. Memory that is shared but belongs to no file has a name in the memory map like that of a
-//! file, and is left out.
+//! other. Shared memory that belongs to no file has a name like a file's in the memory map, and is
+//! left out.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -22,20 +22,21 @@ use hmtt_probe::ptrace::{
 };
 use nix::unistd::Pid;
 
-/// How the kernel's names of shared memory begin: memfd_create(2), shared anonymous memory, System
-/// V shared memory, and huge pages of these. They end like the path of a file that was removed.
+/// Beginnings of the kernel's names of shared memory: memfd_create(2), shared anonymous memory,
+/// System V shared memory, and huge pages of these. The names end like the path of a file that was
+/// removed.
 const MEMORY: [&[u8]; 4] = [b"/memfd:", b"/dev/zero (", b"/SYSV", b"/anon_hugepage ("];
 
 /// Why a file cannot be opened or read.
 pub type Reason = Arc<dyn Error + Send + Sync>;
 
-/// A file by its identity and path. Two files of one btrfs device may have the same identity.
+/// The identity and the path of a file. Two files of one btrfs device may have the same identity.
 pub type Key = (FileId, PathBuf);
 
 /// A mapped file, or why it cannot be opened; `None` if it is no ELF file.
 pub type Opened = Result<Option<Arc<File>>, Reason>;
 
-/// The key of a mapping's file; `None` for memory in no file.
+/// The key of the file of a mapping; `None` for memory in no file.
 pub fn key(mapping: &Mapping) -> Option<Key> {
     let path = mapping.path.as_os_str().as_bytes();
     let is_memory = mapping.is_deleted() && MEMORY.iter().any(|begin| path.starts_with(begin));
@@ -47,12 +48,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Files that processes have mapped, as long as one of them needs them. Copies are the same.
+/// Files that processes have mapped, as long as one of the processes needs them. Copies of this
+/// share the files.
 #[derive(Clone, Debug, Default)]
 pub struct OpenFiles(Arc<Mutex<HashMap<Key, Weak<File>>>>);
 
 impl OpenFiles {
-    /// The file with a key, which is opened unless it is open.
+    /// The file with a key. It is opened if it is not open.
     fn get(&self, key: &Key, open: impl FnOnce() -> Result<File, Reason>) -> Opened {
         let mut all = lock(&self.0);
         if let Some(file) = all.get(key).and_then(Weak::upgrade) {
@@ -75,17 +77,18 @@ fn is_elf(file: &File) -> bool {
     file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
 }
 
-/// The files of a process's code. Copies are the same.
+/// The files of a process's code. Copies of this share the files.
 #[derive(Clone, Debug, Default)]
 pub struct CodeFiles {
-    /// Identity of the program.
+    /// Identity of the program; `None` if it is not known.
     program: Option<FileId>,
     files: Arc<Mutex<HashMap<Key, Opened>>>,
     open: OpenFiles,
 }
 
 impl CodeFiles {
-    /// Without files. The process must be stopped, before it can execute another program.
+    /// The files of a process, none of them open yet. The process must be stopped, so that it
+    /// cannot execute another program.
     pub fn new(pid: Pid, open: OpenFiles) -> Self {
         let mapped = mappings(pid).unwrap_or_default();
         let program = program_mapping(pid, &mapped).and_then(|mapping| mapping.file);
@@ -111,7 +114,8 @@ impl CodeFiles {
         mapping: &Mapping,
         mapped: &[Mapping],
     ) -> Result<File, Reason> {
-        // The link to the program leads there without privileges, and if it was removed.
+        // The link `/proc/PID/exe` leads to the program without privileges, even if the program was
+        // removed.
         if self.is_program(mapping)
             && let Ok((file, _)) = program(memory.pid())
         {
@@ -121,7 +125,7 @@ impl CodeFiles {
         open_mapped(memory.pid(), mapping, mapped, read).map_err(|error| Arc::new(error) as Reason)
     }
 
-    /// Whether a mapping is one of the program.
+    /// Whether a mapping belongs to the program.
     pub fn is_program(&self, mapping: &Mapping) -> bool {
         mapping.file.is_some() && mapping.file == self.program
     }
@@ -131,7 +135,8 @@ impl CodeFiles {
         self.get(&key(mapping)?)?.ok()?
     }
 
-    /// A file that was opened; `None` if it was not mapped by executable memory.
+    /// The file with a key, or why it cannot be opened; `None` if no executable memory was mapped
+    /// from it.
     pub fn get(&self, key: &Key) -> Option<Opened> {
         lock(&self.files).get(key).cloned()
     }

@@ -12,7 +12,7 @@ use hmtt_probe::selection::Selection;
 use super::code_image::{CodeImage, UNKNOWN};
 use super::files::{CodeFiles, Key, Reason, key};
 
-/// A file in which code was executed, and whose functions are not known.
+/// A file in which code was executed, but whose functions are not known.
 #[derive(Clone, Debug)]
 pub struct Unread {
     /// Its path when it was mapped.
@@ -23,12 +23,12 @@ pub struct Unread {
     pub why: Reason,
 }
 
-/// Functions in files. `R`: a reference to rules.
+/// Finds functions in files. `R`: a reference to rules.
 pub struct Names<R> {
     files: CodeFiles,
     /// Files that were read.
     images: HashMap<Key, CodeImage>,
-    /// Which functions are selected; `None` for all.
+    /// Rules for which functions are selected; `None` selects all.
     rules: Option<R>,
     /// Files that could not be read.
     unread: Vec<Unread>,
@@ -37,7 +37,7 @@ pub struct Names<R> {
 /// Where a block is in its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Address in the file's own address space.
+    /// Address in the file's own address space; `None` if it is not known.
     pub address: Option<u64>,
     /// Name of the function, and the offset of the block in it.
     pub function: Option<(String, u64)>,
@@ -55,23 +55,23 @@ impl<R> Default for Names<R> {
 }
 
 impl<R: Deref<Target = Selection>> Names<R> {
-    /// Functions in the files of a process. `rules`: which of them are selected.
+    /// Functions in the files of a process. `rules`: select functions; `None` selects all.
     pub fn new(files: CodeFiles, rules: Option<R>) -> Self {
         Names { files, rules, ..Names::default() }
     }
 
-    /// Files in which an address was searched for, and which could not be read.
+    /// Files in which an address was searched for, but which could not be read.
     pub fn into_unread(self) -> Vec<Unread> {
         self.unread
     }
 
-    /// What is known of code in no file: it is that of the program.
+    /// The place of code in no file. It counts as code of the program.
     pub fn nowhere(&self) -> Place {
         let is_selected = self.rules.as_ref().is_none_or(|rules| rules.matches(&UNKNOWN, None));
         Place { is_selected, ..Place::default() }
     }
 
-    /// Finds an address of a mapping.
+    /// Finds the place of an address in the file of a mapping.
     pub fn find(&mut self, mapping: &Mapping, at: RunAddr) -> Place {
         let Some(key) = key(mapping) else { return self.nowhere() };
         let image = match self.images.entry(key) {

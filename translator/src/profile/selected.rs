@@ -1,9 +1,12 @@
-//! Leaves only the blocks of selected functions in a profile.
+//! Removes the blocks of functions that are not selected from a profile.
 //!
-//! Invariant: the executions of the blocks at an address are still their starts, the edges into
-//! them and `from_omitted`; and what an indirect block leads to is still its edges and
-//! `to_omitted`, besides edges beyond the monitor's limit, which are in `other_edges` of their
-//! targets.
+//! Invariant: sums still hold for the blocks that are left. The executions of the blocks at an
+//! address are their starts, the edges into them and `from_omitted`. The transfers of an indirect
+//! block are its edges and `to_omitted`, besides edges beyond the monitor's limit, which are in
+//! `other_edges` of their targets.
+//!
+//! If `f` calls `g` ten times and only `f` is selected, the calling block has `to_omitted` 10, and
+//! the block to which `g` returns has `from_omitted` 10.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +15,7 @@ use hmtt_probe::selection::{Effect, Selection};
 
 use crate::report::{Analysis, sum};
 
-/// What leads from selected blocks to omitted ones, and back.
+/// Transfers between selected and omitted blocks.
 #[derive(Default)]
 struct Crossings {
     /// Direct edges from omitted blocks, by address.
@@ -23,10 +26,10 @@ struct Crossings {
     to: HashMap<u32, u64>,
 }
 
-/// The profile without blocks that are not selected, and with what they do to the others.
-/// `is_selected`: of each block.
+/// The profile without blocks that are not selected. Transfers to and from these are counted in the
+/// blocks that are left. `is_selected`: for each block, whether it is selected.
 ///
-/// Blocks at the address of a selected one are kept too, because edges lead to addresses.
+/// Other blocks at the address of a selected one are kept, too, because edges lead to addresses.
 pub fn select(mut profile: Profile, is_selected: &[bool], rules: &Selection) -> Profile {
     let blocks = profile.blocks.iter().zip(is_selected);
     let addresses: HashSet<u64> =
@@ -55,7 +58,7 @@ pub fn select(mut profile: Profile, is_selected: &[bool], rules: &Selection) -> 
     profile
 }
 
-/// Sums over the blocks that are not kept.
+/// Sums over the blocks that are left out. `kept`: numbers of the others.
 fn omitted(profile: &Profile, kept: &HashSet<u32>) -> Selected {
     let blocks = profile.blocks.iter();
     let blocks: Vec<&Block> = blocks.filter(|block| !kept.contains(&block.number)).collect();
@@ -67,7 +70,7 @@ fn omitted(profile: &Profile, kept: &HashSet<u32>) -> Selected {
     }
 }
 
-/// Counts what leads from kept blocks to others, and back. `kept`: numbers of the kept blocks.
+/// Counts the transfers between kept blocks and others. `kept`: numbers of the kept blocks.
 fn crossings(profile: &Profile, kept: &HashSet<u32>) -> Crossings {
     let mut crossings = Crossings::default();
     for edge in Analysis::new(profile).edges() {

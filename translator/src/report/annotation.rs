@@ -8,21 +8,21 @@ use hmtt_format::profile::{Block, BlockEnd};
 use super::lines::SourceLines;
 use super::{Analysis, disassembly, place};
 
-/// Targets of an indirect site that are listed.
+/// Most targets of an indirect transfer that are listed.
 const TARGETS: usize = 4;
 
 /// An instruction of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Annotated {
-    /// Address in the file, or in the process if that is not known.
+    /// Address in the file, or in the process if the address in the file is not known.
     pub address: u64,
     /// Number of its bytes.
     pub bytes: u64,
-    /// How often it was executed, by the executions of the blocks that contain it.
+    /// How often it was executed: the executions of all blocks that contain it.
     pub times: u64,
-    /// Its text.
+    /// The instruction as text.
     pub text: String,
-    /// What was executed after it, if it ends a block.
+    /// Where it led, if it ends a block: shares of targets, or of jumps that were taken.
     pub after: String,
 }
 
@@ -30,14 +30,14 @@ pub struct Annotated {
 type Annotations<'p> = BTreeMap<(&'p str, u64), Annotated>;
 
 impl<'p> Analysis<'p> {
-    /// Blocks of all functions with a name.
+    /// Blocks of all functions with a name. Functions of several objects may have it.
     pub fn blocks_of(&self, function: &str) -> Vec<&'p Block> {
         let is_in = |block: &&Block| block.function.as_deref() == Some(function);
         self.profile.blocks.iter().filter(is_in).collect()
     }
 
-    /// Executed instructions of some blocks. An instruction that several blocks contain is there
-    /// once.
+    /// Executed instructions of some blocks. An instruction that several blocks contain is in the
+    /// result once.
     pub fn annotate(&self, blocks: &[&'p Block]) -> Annotations<'p> {
         let mut targets = BTreeMap::new();
         for site in self.indirect_sites() {
@@ -81,7 +81,7 @@ impl<'p> Analysis<'p> {
         all
     }
 
-    /// The code of a function with counts; `None` if nothing of it was executed.
+    /// The code of a function with counts; `None` if none of it was executed.
     pub fn annotation(&self, function: &str) -> Option<String> {
         let blocks = self.blocks_of(function);
         let sources = SourceLines::find(blocks.iter().copied());
@@ -112,7 +112,7 @@ impl<'p> Analysis<'p> {
     }
 }
 
-/// A part of a whole.
+/// A part of a whole in percent; 0 if the whole is 0.
 pub fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }

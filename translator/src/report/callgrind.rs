@@ -2,8 +2,8 @@
 //! KCachegrind.
 //!
 //! The costs are executed instructions (`Ir`). Calls have their number, but no inclusive cost,
-//! which a profile of blocks does not have. Addresses are those of the file. The sums are those of
-//! the blocks in the profile; a `desc` line states what the selection has omitted.
+//! which a profile of blocks does not have. Addresses are addresses in the file. Sums are over the
+//! blocks in the profile; a `desc` line states what the selection has omitted.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -20,9 +20,9 @@ type Key<'p> = (&'p str, &'p str);
 /// Costs and calls of a function.
 #[derive(Default)]
 struct Function<'p> {
-    /// Executions by address.
+    /// Executions of instructions, by address.
     costs: BTreeMap<u64, u64>,
-    /// Calls by the address of the call: function and address that were called.
+    /// Number of calls, by the address of the call, and the function and address that were called.
     calls: BTreeMap<(u64, Key<'p>, u64), u64>,
 }
 
@@ -66,7 +66,7 @@ fn key(block: &Block) -> Key<'_> {
     (&block.object, block.function.as_deref().unwrap_or("???"))
 }
 
-/// Names have no line ends, and are not empty.
+/// A name in the format: names have no line ends, and are not empty.
 fn text(name: &str) -> String {
     if name.is_empty() { "???".into() } else { escape::message(name).to_string() }
 }
@@ -96,8 +96,9 @@ fn functions<'p>(analysis: &Analysis<'p>) -> BTreeMap<Key<'p>, Function<'p>> {
     all
 }
 
-/// Executions of each instruction of a block. Those that a signal prevented are taken from the end
-/// of the block, so that the sum is right; which ones they were is not known.
+/// Executions of each instruction of a block. Executions that a signal prevented are subtracted
+/// from the end of the block on, so that the sum is right. Which instructions were not executed is
+/// not known.
 fn costs(block: &Block) -> Vec<(u64, u64)> {
     let mut missing = block.unexecuted;
     let mut costs: Vec<(u64, u64)> =

@@ -8,11 +8,11 @@ use super::shown_address;
 /// An instruction of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Address in the file, or in the process if that is not known.
+    /// Address in the file, or in the process if the address in the file is not known.
     pub address: u64,
     /// Number of its bytes.
     pub bytes: u64,
-    /// Its text. Addresses in it are of the same kind.
+    /// The instruction as text. Addresses in it are in the file, too, or in the process.
     pub text: String,
 }
 

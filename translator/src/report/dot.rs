@@ -11,13 +11,14 @@ use super::{Analysis, EdgeKind, disassembly, place};
 /// The node for all code that the selection omits. Other nodes have a letter and a number.
 const OMITTED: &str = "omitted";
 
-/// How often the edges of each kind lead from a node to another.
+/// How often the edges of each kind lead from one node to another. The kind is a style of the
+/// graph.
 type Lines = BTreeMap<(u32, String, &'static str), u64>;
 
 impl Analysis<'_> {
-    /// The graph of all executed functions with a name; `None` if there is none. Edges to other
-    /// functions lead to a node of that function, and those from and to code that the selection
-    /// omits to one node.
+    /// The graph of all executed functions with a name; `None` if there is none. Edges to another
+    /// function lead to one node for that function. Edges to and from code that the selection omits
+    /// lead to one node for all of that code.
     pub fn dot(&self, function: &str) -> Option<String> {
         let blocks = self.blocks_of(function);
         let most = blocks.iter().map(|block| block.entries).max()?;
@@ -44,8 +45,8 @@ impl Analysis<'_> {
         Some(text + "}\n")
     }
 
-    /// The edges from some blocks, those of a function, and the numbers of the nodes of other
-    /// functions, by name.
+    /// The edges from the blocks of a function, and by name the numbers of the nodes that stand for
+    /// other functions.
     fn lines(&self, blocks: &[&Block], function: &str) -> (Lines, BTreeMap<String, usize>) {
         let (mut lines, mut others) = (Lines::new(), BTreeMap::new());
         let mut add = |from: &Block, to: String, kind: EdgeKind, times: u64| {
@@ -73,7 +74,8 @@ impl Analysis<'_> {
     }
 }
 
-/// A block with its code, from white to red by the logarithm of its executions.
+/// A block as a node with its code. Its colour goes from white to red by the logarithm of its
+/// executions.
 fn node(block: &Block, most: u64) -> String {
     let mut label = format!("{}  {}x\\l", quoted(&place(block)), block.entries);
     for line in disassembly::lines(block) {
@@ -101,7 +103,7 @@ fn style(kind: EdgeKind) -> &'static str {
     }
 }
 
-/// Text within the quotes of the graph language.
+/// Text as it is written within the quotes of the graph language.
 fn quoted(text: &str) -> String {
     escape::message(text).to_string().replace('\\', "\\\\").replace('"', "\\\"")
 }

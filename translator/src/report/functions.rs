@@ -1,4 +1,4 @@
-//! Sums over the blocks of each function.
+//! Sums the counts of the blocks of each function.
 
 use std::collections::HashMap;
 
@@ -20,9 +20,9 @@ pub struct Function<'p> {
     /// Edges to its first instruction that are calls, or that come from other functions. `None` if
     /// edges were not recorded.
     pub calls: Option<u64>,
-    /// Returns that were executed in it.
+    /// Executions of its blocks that end with a return.
     pub returns: u64,
-    /// Executed blocks.
+    /// Number of its executed blocks.
     pub blocks: u64,
 }
 
@@ -32,7 +32,7 @@ fn key(block: &Block) -> (&str, &str) {
 }
 
 impl<'p> Analysis<'p> {
-    /// Functions by the number of executed instructions, most first.
+    /// All functions, in descending order of executed instructions.
     pub fn functions(&self) -> Vec<Function<'p>> {
         let has_edges = self.profile.unbalanced_blocks.is_some();
         let mut all: HashMap<(&str, &str), Function<'p>> = HashMap::new();

@@ -1,5 +1,5 @@
-//! Finds source lines of instructions in the files that a profile names, if these still have the
-//! same code.
+//! Finds source lines of instructions in the files that a profile names, if these files still have
+//! the code of the profile.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -12,8 +12,8 @@ use hmtt_probe::elf::Image;
 pub struct SourceLines<'p>(HashMap<&'p str, BTreeMap<u64, String>>);
 
 impl<'p> SourceLines<'p> {
-    /// Finds the lines of all instructions of some blocks. Blocks whose file has changed, or has no
-    /// line table, have none.
+    /// Finds the lines of all instructions of some blocks. Blocks have no lines if their file has
+    /// changed or has no line table.
     pub fn find(blocks: impl IntoIterator<Item = &'p Block>) -> Self {
         let mut by_object: HashMap<&str, Vec<&Block>> = HashMap::new();
         for block in blocks {
@@ -24,7 +24,7 @@ impl<'p> SourceLines<'p> {
         SourceLines(by_object.into_iter().map(|(name, all)| (name, read(name, &all))).collect())
     }
 
-    /// The source line of an instruction.
+    /// The source line of an instruction, by its address in the file.
     pub fn get(&self, object: &str, address: u64) -> Option<&str> {
         self.0.get(object)?.get(&address).map(String::as_str)
     }
@@ -35,6 +35,7 @@ impl<'p> SourceLines<'p> {
     }
 }
 
+/// Source lines of the instructions of blocks in one file; none if the file cannot be read.
 fn read(object: &str, blocks: &[&Block]) -> BTreeMap<u64, String> {
     // A profile is not trusted: only regular files are read, by absolute path.
     let path = Path::new(object);
@@ -51,7 +52,7 @@ fn read(object: &str, blocks: &[&Block]) -> BTreeMap<u64, String> {
     addresses.into_iter().zip(found).filter_map(|(at, line)| Some((at, line?))).collect()
 }
 
-/// Whether a file has the code of a block.
+/// Whether a file still has the code of a block at the address in the profile.
 fn has_code(image: &Image, block: &Block) -> bool {
     let Some(address) = block.file_address else { return false };
     image.text.iter().any(|text| {

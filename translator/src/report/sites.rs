@@ -1,4 +1,4 @@
-//! Conditional jumps with their shares, and indirect sites with their targets.
+//! Lists conditional jumps with their shares, and indirect transfers with their targets.
 
 use std::collections::HashMap;
 
@@ -9,23 +9,23 @@ use super::{Analysis, sum};
 /// A block that ends with an indirect transfer, and where it led.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndirectSite<'p> {
-    /// The block.
+    /// The block that ends with the transfer.
     pub block: &'p Block,
-    /// Blocks at its targets with how often, most first.
+    /// Blocks at its targets with how often each was reached, most first.
     pub targets: Vec<(&'p Block, u64)>,
     /// How often it led to blocks that the selection omits.
     pub omitted: u64,
 }
 
 impl IndirectSite<'_> {
-    /// Transfers to all targets.
+    /// Number of transfers to all targets.
     pub fn times(&self) -> u64 {
         sum(self.targets.iter().map(|(_, times)| *times)).saturating_add(self.omitted)
     }
 }
 
 impl<'p> Analysis<'p> {
-    /// Indirect sites by the number of transfers, most first.
+    /// All indirect transfers, in descending order of how often they were executed.
     pub fn indirect_sites(&self) -> Vec<IndirectSite<'p>> {
         let mut all: HashMap<u32, Vec<(&'p Block, u64)>> = HashMap::new();
         let leaves = |block: &&Block| block.end.is_indirect() && block.to_omitted > 0;
@@ -47,7 +47,7 @@ impl<'p> Analysis<'p> {
         all
     }
 
-    /// Blocks that end with a conditional jump, by their executions, most first.
+    /// Blocks that end with a conditional jump, in descending order of their executions.
     pub fn conditional_blocks(&self) -> Vec<&'p Block> {
         let is_conditional = |block: &&Block| block.end == BlockEnd::Conditional;
         let mut all: Vec<&Block> = self.profile.blocks.iter().filter(is_conditional).collect();
@@ -55,7 +55,7 @@ impl<'p> Analysis<'p> {
         all
     }
 
-    /// Blocks by the number of executed instructions, most first.
+    /// All blocks, in descending order of executed instructions.
     pub fn hottest_blocks(&self) -> Vec<&'p Block> {
         let mut all: Vec<&Block> = self.profile.blocks.iter().collect();
         all.sort_by_key(|one| (std::cmp::Reverse(one.executed()), one.code_address));

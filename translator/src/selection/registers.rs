@@ -11,12 +11,12 @@ use crate::block::Operation;
 /// When two accesses are equal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Equality {
-    /// They are equal if they name the same registers, with the same versions, and the same
+    /// Two accesses are equal if they name the same registers, with the same versions, and the same
     /// displacement. This is the published method.
     #[default]
     Versions,
-    /// They are equal if their addresses are the same sums of older values. A register whose value
-    /// is an older version of some register plus a constant is replaced by these two. So the
+    /// Two accesses are equal if their addresses are equal sums of older values. A register whose
+    /// value is an older version of some register plus a constant is replaced by these two. So the
     /// accesses of `push` and `pop` have the same base. Results are known of
     /// - `mov` between 64-bit registers, and `lea` of a 64-bit register from one register or
     ///   relative to `rip`;

@@ -1,14 +1,14 @@
-//! The areas of threads in memory that the process shares, and its header.
+//! Reads and writes the areas of threads, and the header, in memory that the process shares.
 //!
 //! ```text
 //! header | ... | area 0, with its chunks | area 1 | ...
-//! 0            STRIDE (16 MiB)           + AREA_STRIDE
+//! 0            CHUNK_STRIDE (16 MiB)     + AREA_STRIDE
 //! ```
 //!
-//! Those are addresses, most of which are not mapped; [`parts`] has the places in the file.
+//! The drawing has addresses, most of which are not mapped. [`parts`] has the places in the file.
 //!
-//! Invariant: everything that is read from here may have been written by the program. Offsets are
-//! those of the layout and of area numbers, never values that were read.
+//! Invariant: everything that is read from here may have been written by the program. Offsets
+//! follow from the layout and from numbers of areas, never from values that were read.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,26 +18,26 @@ use hmtt_probe::control::{Memory, Untrusted};
 use super::parts::{self, CHUNKS};
 use crate::layout::{area, ring};
 
-/// After this time a waiting thread checks whether the controller lives.
+/// Time after which a waiting thread checks whether the controller lives.
 const CHECK_NANOSECONDS: u64 = 10_000_000;
 
-/// Header and areas.
+/// The header and the areas of a process.
 pub struct Areas {
     memory: Memory,
-    /// Address in the process.
+    /// Address of the header in the process.
     base: RunAddr,
-    /// Policy for full rings.
+    /// What a thread does if no chunk is free: [`area::WAIT`] or [`area::DROP`].
     when_full: u32,
 }
 
 impl Areas {
-    /// Header and areas that the process has at an address. `when_full`: [`area::WAIT`] or
-    /// [`area::DROP`].
+    /// The header and the areas in `memory`, which the process has mapped at `base`. `when_full`:
+    /// [`area::WAIT`] or [`area::DROP`].
     pub fn new(memory: Memory, base: RunAddr, when_full: u32) -> Self {
         Areas { memory, base, when_full }
     }
 
-    /// A word of the header.
+    /// A word of the header, by its offset in [`crate::layout::header`].
     pub fn header(&self, offset: u32) -> &AtomicU32 {
         self.memory.word(offset.into())
     }
@@ -56,13 +56,13 @@ pub struct Area<'m> {
     number: usize,
     /// Offset of its fields in the memory.
     fields: u64,
-    /// Address in the process.
+    /// Address of the area in the process.
     pub address: RunAddr,
     areas: &'m Areas,
 }
 
 impl<'m> Area<'m> {
-    /// Sets all fields for a thread, with an empty ring. Returns the ring's pointer.
+    /// Sets all fields for a new thread, with an empty ring. Returns the pointer into the ring.
     pub fn prepare(self) -> u64 {
         self.memory.clear(self.fields, area::FIELD_BYTES);
         self.set(area::HEADER, self.areas.base.0);
@@ -74,23 +74,25 @@ impl<'m> Area<'m> {
         self.address.0 + ring::chunk_at(0)
     }
 
-    /// The thread sets this signal mask if it asks and there is no controller.
+    /// Notes that signals of the thread are deferred. If the thread asks and there is no
+    /// controller, it sets this signal mask.
     pub fn begin_deferral(self, mask: u64) {
         self.set(area::SIGNAL_MASK, mask);
         self.word(area::DEFERS).store(1, Ordering::SeqCst);
     }
 
-    /// The thread has the program's signal mask.
+    /// Notes that the thread has the program's signal mask again.
     pub fn end_deferral(self) {
         self.word(area::DEFERS).store(0, Ordering::SeqCst);
     }
 
-    /// A word of the area.
+    /// A word of 4 bytes of the area, by its offset in [`crate::layout::area`].
     pub fn word(self, offset: u32) -> &'m AtomicU32 {
         self.memory.word(self.fields + u64::from(offset))
     }
 
-    /// A word of a chunk's state.
+    /// The state of a chunk: [`ring::FREE`], [`ring::FULL`], or anything that the program has
+    /// written.
     pub fn chunk_state(self, chunk: u64) -> &'m AtomicU32 {
         self.word(area::CHUNK_STATE + 4 * chunk as u32)
     }
@@ -105,24 +107,25 @@ impl<'m> Area<'m> {
         self.memory.long(self.fields + u64::from(offset)).store(value, Ordering::SeqCst);
     }
 
-    /// Bytes of a chunk from its start to an address that the thread has stored, which may be in
-    /// its slack; `None` if that is no address of the chunk.
+    /// Number of bytes from the start of a chunk to an address that the thread has stored. The
+    /// address may be in the slack of the chunk. `None` if it is no address of the chunk, or not a
+    /// multiple of 4 from its start.
     pub fn bytes_until(self, chunk: u64, end: u64) -> Option<u64> {
         let length = end.checked_sub(self.address.0 + ring::chunk_at(chunk))?;
         (length <= ring::CHUNK_BYTES + ring::SLACK_BYTES && length.is_multiple_of(4))
             .then_some(length)
     }
 
-    /// Copies a part of a chunk. `from`: offset in the chunk.
+    /// Copies a part of a chunk to `bytes`. `from`: offset in the chunk.
     pub fn copy_chunk(self, chunk: u64, from: u64, bytes: &mut [u8]) {
         self.memory.copy_to(parts::chunk(self.number, chunk) + from, bytes);
     }
 
-    /// Writes to the ring of a stopped thread that its next block does not follow its last one,
-    /// unless that is the last thing in the chunk. Returns the new pointer; the same one if it is
-    /// no address of the ring.
+    /// Writes a [`START`](ring::START) note to the ring of a stopped thread: its next block does
+    /// not follow its last one. Writes nothing if the last word of the chunk is such a note.
+    /// Returns the new pointer, or the same one if that is no address of the ring.
     ///
-    /// Blocks are entered where the ring is checked, so there is at most one such note after each
+    /// Blocks are entered where the ring is checked. So there is at most one such note after each
     /// series of unchecked blocks in the slack.
     pub fn mark_start(self, pointer: u64) -> u64 {
         let Some((at, length)) = self.place(pointer) else { return pointer };
@@ -131,7 +134,7 @@ impl<'m> Area<'m> {
         if is_marked { pointer } else { self.write_number(pointer, start) }
     }
 
-    /// As [`mark_start`](Self::mark_start), in a unit of 8 bytes.
+    /// Writes a note as [`mark_start`](Self::mark_start) does, in a unit of 8 bytes.
     pub fn mark_start_unit(self, pointer: u64) -> u64 {
         let Some((at, length)) = self.place(pointer) else { return pointer };
         let start = ring::note(ring::START, 0);
@@ -139,8 +142,8 @@ impl<'m> Area<'m> {
         if is_marked { pointer } else { self.write_unit(pointer, start.into()) }
     }
 
-    /// Writes a number to the ring of a stopped thread. Returns the new pointer; the same one if it
-    /// is no address of the ring, or if the chunk is full to the end of its slack.
+    /// Writes a number to the ring of a stopped thread. Returns the new pointer. It is the same one
+    /// if it is no address of the ring, or if the chunk is full to the end of its slack.
     pub fn write_number(self, pointer: u64, number: u32) -> u64 {
         match self.place(pointer) {
             Some((at, length)) if length < ring::CHUNK_BYTES + ring::SLACK_BYTES => {
@@ -151,20 +154,21 @@ impl<'m> Area<'m> {
         }
     }
 
-    /// Notes the base of `fs` in the ring of a stopped thread. Returns the new pointer.
+    /// Notes the base of `fs` in the ring of a stopped thread: two units of 8 bytes. Returns the
+    /// new pointer.
     pub fn note_fs_base(self, pointer: u64, base: u64) -> u64 {
         let note = u64::from(ring::note(ring::FS_BASE, 0));
         self.write_unit(self.write_unit(pointer, note), base)
     }
 
-    /// Writes a unit of 8 bytes, as [`write_number`](Self::write_number) does a word.
+    /// Writes a unit of 8 bytes, as [`write_number`](Self::write_number) writes a word.
     pub fn write_unit(self, pointer: u64, unit: u64) -> u64 {
         let words = [unit as u32, (unit >> 32) as u32];
         words.into_iter().fold(pointer, |pointer, word| self.write_number(pointer, word))
     }
 
-    /// Writes a number to the ring of a stopped thread that has stored the slots behind it already.
-    /// Returns the pointer behind them; the same one if that is no address of the ring.
+    /// Writes a number to the ring of a stopped thread that has already stored the slots behind it.
+    /// Returns the pointer behind the slots, or the same pointer if that is no address of the ring.
     pub fn write_number_before_slots(self, pointer: u64, number: u32, slots: usize) -> u64 {
         let after = pointer.checked_add(8 * (1 + slots as u64));
         match after.filter(|after| self.place(*after).is_some()) {
@@ -176,7 +180,8 @@ impl<'m> Area<'m> {
         }
     }
 
-    /// Replaces the value of a slot, which is `before` slots before the ring's pointer.
+    /// Replaces the value of the slot that is `before` slots before the ring's pointer. Does
+    /// nothing if that is no address of the ring.
     pub fn replace_slot(self, pointer: u64, before: u64, value: u64) {
         let from = before.checked_mul(8).and_then(|bytes| pointer.checked_sub(bytes));
         let Some((at, _)) = from.and_then(|from| self.place(from)) else { return };
@@ -184,7 +189,7 @@ impl<'m> Area<'m> {
         self.memory.write(at + 4, (value >> 32) as u32);
     }
 
-    /// Offset in the memory of an address of the ring, and in its chunk.
+    /// The offset in the memory and the offset in its chunk of an address of the ring.
     fn place(self, pointer: u64) -> Option<(u64, u64)> {
         let length = |chunk| Some((chunk, self.bytes_until(chunk, pointer)?));
         let (chunk, length) = (0..CHUNKS).find_map(length)?;
@@ -199,7 +204,7 @@ impl<'m> Area<'m> {
         }
     }
 
-    /// The chunk that the thread fills.
+    /// Number of the chunk that the thread fills, as the thread says, modulo the number of chunks.
     pub fn current_chunk(self) -> u64 {
         u64::from(self.word(area::CHUNK).load(Ordering::SeqCst)) % CHUNKS
     }

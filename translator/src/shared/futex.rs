@@ -1,9 +1,10 @@
-//! Waits for and wakes threads through words of shared memory (futex(2)).
+//! Waits for threads, and wakes them, through words of shared memory (futex(2)).
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Waits until a word has another value than the given one, or is woken, or the time is over.
+/// Waits while a word has a value, until the thread is woken or the time is over. May also return
+/// early.
 pub fn wait(word: &AtomicU32, value: u32, at_most: Duration) {
     let timeout = libc::timespec {
         tv_sec: at_most.as_secs() as i64,

@@ -1,8 +1,8 @@
-//! Where the parts of the areas are in memory and in its file.
+//! Computes where the parts of the areas are in memory and in its file.
 //!
-//! Addresses of chunks are far apart, because their ends are multiples of
-//! [`CHUNK_STRIDE`](ring::CHUNK_STRIDE). The file contains them one after the other, and only they
-//! are mapped:
+//! Addresses of chunks are far apart, because the end of each is a multiple of
+//! [`CHUNK_STRIDE`](ring::CHUNK_STRIDE). In the file the chunks are one after the other, and only
+//! what is in the file is mapped:
 //!
 //! ```text
 //! file     header | fields of area 0 | fields of area 1 | ... | page | chunk 0, slack | chunk 1, slack | ... of area 0 | of area 1 | ...
@@ -10,38 +10,39 @@
 //! memory   the file up to CHUNKS_AT, at 0; then of each area the fields, and each chunk with the page before it
 //! ```
 //!
-//! The page before a chunk is the last page of slack of the chunk before, which is mapped already
-//! ([`Part::from`]). In its second place nobody accesses it.
+//! The page before a chunk is the last page of slack of the previous chunk, which is mapped already
+//! ([`Part::from`]). Nobody accesses it at its second address.
 
 use crate::layout::{PAGE_BYTES, area, ring};
 
 /// Most threads that are in the cache at the same time.
 pub const THREADS: usize = 64;
-/// Chunks of the ring of a thread.
+/// Number of chunks in the ring of a thread.
 pub const CHUNKS: u64 = 8;
-/// Distance between areas.
+/// Distance between the addresses of areas, in bytes.
 const AREA_STRIDE: u64 = (CHUNKS + 1) * ring::CHUNK_STRIDE;
 /// Bytes of a chunk with its slack.
 const CHUNK_SPACE: u64 = ring::CHUNK_BYTES + ring::SLACK_BYTES;
-/// Offset of the first chunk of the first area. What is before it is mapped at the start.
+/// Offset in the file of the first chunk of the first area. Everything before it is mapped at the
+/// start.
 pub const CHUNKS_AT: u64 = (2 + THREADS as u64) * PAGE_BYTES;
-/// Bytes of the file. Most are never accessed.
+/// Bytes of the file. Most pages are never accessed.
 pub const BYTES: u64 = CHUNKS_AT + THREADS as u64 * CHUNKS * CHUNK_SPACE;
 
-/// A part of the file that is mapped from a page that is mapped already.
+/// A part of the file that is mapped later. Its first page is mapped already at another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where its first page is mapped already; addresses are relative to that of the header.
+    /// Address at which its first page is mapped already, relative to the header.
     pub from: u64,
     /// Offset in the file.
     pub offset: u64,
-    /// Where it is mapped.
+    /// Address at which the part is mapped, relative to the header.
     pub at: u64,
-    /// Its bytes, whole pages.
+    /// Size in bytes, whole pages.
     pub bytes: u64,
 }
 
-/// Address of an area, relative to that of the header.
+/// Address of an area, relative to the header.
 pub const fn address(number: usize) -> u64 {
     ring::CHUNK_STRIDE + number as u64 * AREA_STRIDE
 }
@@ -56,7 +57,7 @@ pub const fn chunk(number: usize, chunk: u64) -> u64 {
     CHUNKS_AT + (number as u64 * CHUNKS + chunk) * CHUNK_SPACE
 }
 
-/// End of the first areas, relative to the address of the header.
+/// End of the first `count` areas, relative to the address of the header.
 pub const fn end(count: usize) -> u64 {
     match count {
         0 => CHUNKS_AT,
@@ -64,7 +65,8 @@ pub const fn end(count: usize) -> u64 {
     }
 }
 
-/// The parts of an area, in the order in which they are mapped. All areas before it are mapped.
+/// The parts of an area, in the order in which they are mapped. All earlier areas must be mapped
+/// before.
 pub fn of_area(number: usize) -> Vec<Part> {
     let fields = fields(number);
     let bytes = area::FIELD_BYTES;
@@ -80,7 +82,7 @@ pub fn of_area(number: usize) -> Vec<Part> {
     all
 }
 
-/// Address of a chunk, relative to that of the header.
+/// Address of a chunk, relative to the header.
 const fn chunk_place(number: usize, chunk: u64) -> u64 {
     address(number) + ring::chunk_at(chunk)
 }

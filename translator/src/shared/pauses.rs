@@ -1,20 +1,23 @@
-//! Measures how long threads execute code of the cache: pauses move the begin of the chunk on that
-//! a thread fills.
+//! Measures how long threads execute code of the cache: each pause moves the begin of the chunk
+//! that a thread fills by its duration.
 //!
-//! Times are those of the time stamp counter. Invariant: the fields are written by the program too.
-//! Whatever they contain, nothing else than the measured times depends on them.
+//! A thread that begins a chunk at 1000 and pauses from 1200 to 1600 has executed 300 ticks at
+//! 1700: the begin has moved to 1400.
+//!
+//! Times are values of the time stamp counter. Invariant: the program can write the fields, too.
+//! Whatever they contain, only the measured times depend on them.
 
 use super::Area;
 use crate::layout::area;
 
 impl Area<'_> {
-    /// Begins the first chunk of a thread that is about to enter the cache.
+    /// Sets the begin of the first chunk of a thread that is about to enter the cache.
     pub fn begin_time(self, now: u64) {
         self.set(area::SINCE, now);
     }
 
-    /// When a stopped thread in the cache paused: at its system call, or at its request; now if it
-    /// is in neither.
+    /// When the pause of a stopped thread in the cache began: at its system call or its request.
+    /// `now` if it is in neither. Never later than `now`.
     pub fn paused_at(self, now: u64) -> u64 {
         let called_at = self.get(area::CALLED_AT).any();
         let at = match called_at {
@@ -25,19 +28,20 @@ impl Area<'_> {
         at.min(now)
     }
 
-    /// Ends the pause of a stopped thread.
+    /// Ends the pause of a stopped thread, which began at `paused_at`.
     pub fn end_pause(self, paused_at: u64, now: u64) {
         let pause = now.saturating_sub(paused_at);
         self.set(area::SINCE, self.get(area::SINCE).any().saturating_add(pause));
         self.set(area::CALLED_AT, 0);
     }
 
-    /// Ticks from the begin of the chunk that a thread fills, without pauses.
+    /// Ticks from the begin of the chunk that a thread fills to a time, without pauses; at least 0.
     pub fn ticks_until(self, at: u64) -> u64 {
         at.saturating_sub(self.get(area::SINCE).any())
     }
 
-    /// Ticks in which a full chunk was filled; 0 if that cannot be.
+    /// Ticks in which a full chunk was filled, without pauses; 0 if the field has an impossible
+    /// value.
     pub fn ticks_of(self, chunk: u64) -> u64 {
         let ticks = self.get(area::CHUNK_TICKS + 8 * chunk as u32).any();
         i64::try_from(ticks).map_or(0, i64::cast_unsigned)
