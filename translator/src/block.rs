@@ -49,11 +49,11 @@ pub struct Operation {
     pub class: Class,
     /// The registers and flags that it reads and writes.
     pub uses: Uses,
-    /// Registers whose values before the instruction may still be read. At the end of the block all
-    /// are.
+    /// Registers whose values before the instruction may still be read. After the last instruction,
+    /// these are all registers.
     pub live: Registers,
-    /// Status flags whose values before the instruction may still be read. At the end of the block
-    /// all are.
+    /// Status flags whose values before the instruction may still be read. After the last
+    /// instruction, these are all flags.
     pub live_flags: StatusFlags,
     /// Offset in the instruction of the displacement of a memory operand relative to `rip`. `None`
     /// without such an operand.

@@ -2,9 +2,9 @@
 //! for more.
 //!
 //! A request is answered by [`Cache::answer`]. It finds the block at the wanted address, or decodes
-//! it and its successors (`translate`, `order`), generates their code (`bodies`, [`crate::emit`]),
-//! writes it to an arena (`arena`) and makes jumps lead to it (`links`). All tables are in private
-//! memory. Whatever is written to the process goes through [`CacheMemory`].
+//! it and its successors (`translate`, `order`), generates their code (`bodies`, `emit`), writes it
+//! to an arena (`arena`) and makes jumps lead to it (`links`). All tables are in private memory.
+//! Whatever is written to the process goes through [`CacheMemory`].
 //!
 //! What threads write, such as the number of an exit, is never trusted.
 
@@ -193,7 +193,7 @@ pub struct Cache<M> {
     by_address: BTreeMap<u64, u32>,
     /// Exits whose target has no block yet, by the original address of the target.
     waiting: HashMap<u64, Vec<u32>>,
-    /// Exits that are not linked yet, or no longer.
+    /// Exits that are to be linked next: new ones, and ones whose target has changed.
     unlinked: Vec<u32>,
     /// By entry of the lookup table: the block whose landing the entry leads to, or 0.
     heads: Vec<u32>,

@@ -35,7 +35,7 @@ pub trait Fields {
 
 impl Thread {
     /// Executes the instruction at the instruction pointer. `code`: bytes from there on, at least
-    /// those of the instruction. `None` if it is an instruction that is never executed here, or
+    /// all bytes of the instruction. `None` if it is an instruction that is never executed here, or
     /// accesses other memory. The thread is then unchanged.
     ///
     /// For example, `lea rcx, [rcx - 1]` with 100 in `rcx` sets `rcx` to 99 and `rip` to the next

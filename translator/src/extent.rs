@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 
 use thiserror::Error;
 
-/// Size of a chunk in bytes. Addresses are of interest down to chunks only, such as 64 for cache
-/// lines and 4096 for pages.
+/// Size of a chunk of memory in bytes: the granularity at which addresses are of interest, such as
+/// 64 for cache lines and 4096 for pages.
 pub type Chunk = NonZeroU64;
 
 /// The share of a block's representatives that is traced (the paper's omega), from 1 % to 100 %.

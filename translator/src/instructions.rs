@@ -4,7 +4,7 @@
 //! The bytes are original code as it is stored in traces. The description ends at the first bytes
 //! that are no instruction.
 //!
-//! For `add (%rbx),%eax` it has `rax` and `rbx` as read, and `rax` and the flags as written.
+//! For `add (%rbx),%eax`, `rax` and `rbx` are read, and `rax` and the flags are written.
 
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, OpAccess, Register, RflagsBits,
@@ -112,7 +112,7 @@ impl StateSet {
 /// How an instruction determines the instruction that follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// It is the next one in memory, also after a system call, which returns there.
+    /// The next instruction in memory follows, also after a system call, which returns there.
     Next,
     /// A jump to an address in the instruction.
     Jump,

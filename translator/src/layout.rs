@@ -14,8 +14,8 @@
 //!
 //! **Thread area.** `gs` of a thread is its address, a multiple of
 //! [`CHUNK_STRIDE`](ring::CHUNK_STRIDE). The controller sets all fields before the thread enters
-//! the cache. A thread's code writes all fields except those of the controller. The controller
-//! trusts none of them.
+//! the cache. A thread writes all fields that are not marked as fields of the controller. The
+//! controller trusts no field.
 //!
 //! **Ring.** Chunk `c` starts at [`chunk_at(c)`](ring::chunk_at) and ends at a multiple of the
 //! stride, so a pointer that has passed its end has zeros in bits 16 to 23. These bits are tested

@@ -15,6 +15,28 @@
 //!
 //! Invariant: original code is never changed, and the program's own memory and stack have the
 //! contents that they would have without the translator.
+//!
+//! # Terms
+//!
+//! | term | meaning |
+//! |---|---|
+//! | block | instructions up to the first transfer, at an original address |
+//! | path | blocks that were executed one after the other, often a loop |
+//! | superblock | generated code of a path, which is entered instead of the code of its first block |
+//! | number | what a block or path writes to the ring; each block, and each beginning of a path, has one |
+//! | arena | a range of memory of the process with generated code |
+//! | exit | a jump out of the code of a block, which asks the controller until it is linked to its target |
+//! | stub | code of an arena that asks the controller, waits, or takes the next chunk of the ring |
+//! | main form, landing | code of a block for direct transfers, and for indirect ones through the lookup table |
+//! | lookup table | addresses of landings by the low 16 bits of original addresses |
+//! | island | a jump that leads farther than a displacement of 32 bits |
+//! | thread area | memory of a thread at `gs`: saved registers, requests, and its ring |
+//! | ring, chunk, slack | where a thread writes numbers: eight chunks, each with space behind it for unchecked blocks |
+//! | point | the original state of a thread before an instruction of generated code |
+//! | note | a word or unit in the ring that is no number, such as a system call |
+//! | slot | 8 bytes behind a number from which addresses of accesses follow |
+//! | representative | the first of the accesses of a block that have equal addresses, traced for all of them |
+//! | chunk of memory | in `selection`: a range of addresses that count as one, such as a cache line |
 
 #![deny(clippy::missing_errors_doc)]
 

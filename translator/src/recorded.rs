@@ -1,5 +1,5 @@
 //! Decides what a block writes to its thread's ring about its memory accesses, and describes how a
-//! reader computes the addresses of all accesses from that.
+//! reader computes the addresses of all accesses from it.
 //!
 //! A block writes its number, and then *slots* of 8 bytes. A slot has the value of a register, or
 //! the sum of two registers. The addresses of the block's accesses are computed from the slots.
@@ -28,8 +28,9 @@
 //! written. Accesses are chosen [in each of its blocks by itself, or in all of them](Scope).
 //!
 //! Where a block is interrupted, the controller notes how many of its instructions were executed.
-//! If the next instruction is a repeated string instruction, the controller stores its registers as
-//! they are then in the slots for the registers after it.
+//! If the next instruction is a repeated string instruction, it may be interrupted between two
+//! elements. The controller then stores the current values of its registers in the slots that the
+//! block would have stored after it.
 
 mod chosen;
 mod places;
@@ -111,9 +112,9 @@ impl Choice {
 
 /// Which execution of a path is meant, where a path leads back to its own start.
 ///
-/// For example, a path adds 8 to `rdi` and loads from `[rdi]` before that. Its first execution
-/// stores `rdi` in a slot and keeps `rdi + 8`. Each repeated execution takes that value, so it has
-/// no slot.
+/// For example, a path loads from `[rdi]`, adds 8 to `rdi` and jumps back to its start. Its first
+/// execution stores `rdi` in a slot and keeps `rdi + 8`. Each repeated execution takes that value,
+/// so it has no slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Turn {
     /// Any execution: it takes and keeps no values.
@@ -122,7 +123,7 @@ pub enum Turn {
     /// An execution that may be followed by repeated ones. It keeps values for them.
     First,
     /// An execution directly after the first or a repeated one. It takes the values that the
-    /// execution before it has kept. The number is the first path's, as a whole.
+    /// execution before it has kept. The number stands for the first path as a whole.
     Repeated(u32),
 }
 
@@ -362,9 +363,9 @@ impl Recorded {
 
     /// Whether a block records so much that it [is dense](Self::is_dense).
     pub fn makes_dense(block: &Block, choice: &Choice) -> bool {
-        // All other instructions have at most one slot on average. Where an address without an
-        // index is the sum of two stored registers, an earlier instruction has computed that sum,
-        // and it has no slot.
+        // Any other instruction has at most one slot on average. Where an address without an index
+        // is the sum of two stored registers, an earlier instruction has computed that sum, and it
+        // has no slot.
         let has_two = |instruction: &Instruction| {
             let is_push =
                 instruction.is_stack_instruction() && instruction.op0_kind() == OpKind::Memory;

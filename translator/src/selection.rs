@@ -19,8 +19,8 @@
 //! mov rcx, [rbp - 8]      <rbp.0, -, -0x8>     equal to the first
 //! ```
 //!
-//! Here the first access is traced if half of the representatives are. Then the addresses of two of
-//! three accesses are known, and probably the chunk of the other one.
+//! There are two representatives. If half of them are traced, this is the first access. Then the
+//! addresses of two of three accesses are known, and probably the chunk of the other one.
 //!
 //! The authors' program, `smtracer` of Hijacker, counts an instruction that reads and writes memory
 //! as one access, and finds static memory by relocations. Linked programs have no relocations, so

@@ -73,7 +73,8 @@ pub enum Flags {
 pub struct Point {
     /// The original instruction pointer.
     pub rip: Rip,
-    /// Registers whose original values are in the thread area. `r15` always is if there is a ring.
+    /// Registers whose original values are in the thread area. With a ring, `r15` is always one of
+    /// them.
     pub borrowed: Registers,
     /// The program's flags.
     pub flags: Flags,
@@ -84,11 +85,11 @@ pub struct Point {
     /// of the call is in the field [`CALL_NUMBER`](crate::layout::area::CALL_NUMBER) of the thread
     /// area.
     pub unnoted_call: bool,
-    /// Number of the block that the thread is in, and of the instructions of it that were executed.
+    /// Number of the block that the thread is in, and how many of its instructions were executed.
     /// `None` between blocks.
     pub inside: Option<(u32, u16)>,
-    /// Number of the block or path whose accesses are being recorded, and of the instructions of it
-    /// that were executed.
+    /// Number of the block or path whose accesses are being recorded, and how many of its
+    /// instructions were executed. `None` if no accesses are being recorded.
     pub recorded: Option<(u32, u16)>,
     /// How many slots of the block or path are stored ([`recorded`](crate::recorded)).
     pub stored: u16,

@@ -176,8 +176,8 @@ fn decode_one(
     Ok((operation, end))
 }
 
-/// How a block ends that has this instruction as its last one; `None` if the instruction ends no
-/// block. The error says why it is not translated.
+/// How a block ends whose last instruction is this one; `None` if the instruction ends no block.
+/// The error says why it is not translated.
 fn transfer(instruction: &Instruction, bytes: &[u8]) -> Result<Option<End>, Why> {
     if instruction.flow_control() == FlowControl::Next {
         // ENCLU enters an enclave, which returns to an address in a register.

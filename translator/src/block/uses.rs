@@ -1,6 +1,6 @@
 //! Finds which registers and flags an instruction reads and writes.
 //!
-//! Where the manuals leave a result open, the instruction is taken to read the old value: a
+//! Where the manuals leave a result open, the instruction is assumed to read the old value: a
 //! register or flag is overwritten only if every processor overwrites it.
 
 use iced_x86::{
@@ -24,7 +24,7 @@ impl StatusFlags {
             | RflagsBits::PF,
     );
 
-    /// Whether there is none in the set.
+    /// Whether the set has no flag.
     pub const fn is_empty(self) -> bool {
         self.0 & Self::ALL.0 == 0
     }

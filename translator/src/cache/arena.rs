@@ -21,7 +21,7 @@ const ISLAND_BYTES: u64 = 16;
 /// An arena with its free space.
 #[derive(Debug)]
 pub struct Space {
-    /// Its number.
+    /// Number of the arena.
     pub number: ArenaNumber,
     /// Its address and size in the process.
     pub arena: Arena,

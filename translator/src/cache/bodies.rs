@@ -129,8 +129,8 @@ impl<M: CacheMemory> Cache<M> {
         record.and_then(|record| record.path.as_ref()).map_or(Turn::Any, |path| path.turn)
     }
 
-    /// Enters code that was written into the tables. Its exits, and those that waited for it, are
-    /// to be linked.
+    /// Adds code that was written to an arena to the tables. Its exits, and those that waited for
+    /// it, are to be linked.
     fn add_body(&mut self, number: u32, body: Body, emitted: &Emitted) {
         let (form, space) = (body.place.form, body.space);
         self.spaces[space].note_sections(number, form, emitted);
@@ -195,8 +195,8 @@ impl<M: CacheMemory> Cache<M> {
                 &mut *blocks,
             ) {
                 (Ok(emitted), _) => emitted,
-                // Only a new block can be cut. The other form of an existing one must record the
-                // same.
+                // Only a new block can be cut. Both forms of an existing block must record the same
+                // accesses.
                 (Err(untranslatable), [block]) if is_new_block => {
                     block.cut(untranslatable)?;
                     continue;

@@ -1,5 +1,10 @@
 //! Links exits to blocks, and blocks to the lookup table.
 //!
+//! Landings of addresses with the same low 16 bits share an entry of the lookup table, and form a
+//! chain. The table leads to the prefix of the first landing. A prefix that does not match the
+//! target leads to the next landing, and the last one to the stub for indirect misses. A block in a
+//! chain is *published*.
+//!
 //! Each change is one store, so a thread sees the old or the new destination, and both are correct.
 
 use hmtt_probe::address::RunAddr;

@@ -242,7 +242,7 @@ impl<M: CacheMemory> Cache<M> {
         }
     }
 
-    /// A block that is in use: by its number, if exits and tables may lead to it.
+    /// The block with a number if it is in use: exits and tables may lead to it.
     fn block_in_use(&self, number: u32) -> Option<&BlockInfo> {
         let info = self.block(number)?;
         (self.by_address.get(&info.start.0) == Some(&number)).then_some(info)

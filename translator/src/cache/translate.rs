@@ -71,7 +71,7 @@ impl<M: CacheMemory> Cache<M> {
     /// Decodes the blocks without a translation that direct transfers reach from the first one, up
     /// to the limit. Also returns the addresses to which their calls return.
     ///
-    /// The block `cmp; je 8` has two successors; from `call f` the block at `f` is reached
+    /// A block that ends with `je` has two successors. A block that ends with `call f` reaches `f`
     /// directly, and the block behind the call by a return.
     fn decode_reached(&self, code: &dyn CodeBytes, first: Decoded) -> (Vec<Decoded>, Vec<RunAddr>) {
         let at = first.block.start;

@@ -251,7 +251,7 @@ fn replace_r15(instruction: &mut Instruction, number: u8) {
 }
 
 /// The part of a general register that corresponds to a part of `r15`: `edx` for `r15d`. `number`:
-/// the register's.
+/// number of the general register.
 fn part(like: Register, number: u8) -> Register {
     let first = match like {
         Register::R15L if number < 4 => Register::AL,

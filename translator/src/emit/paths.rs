@@ -1,9 +1,8 @@
 //! Generates the transfers between the blocks of a path.
 //!
-//! A transfer along the path has no cost if it is direct. If it is conditional, it is a conditional
-//! jump that is usually not taken. If it is indirect, it is a comparison with the expected target.
-//! All other transfers leave the path in cold code, which writes the number of the blocks that were
-//! executed.
+//! Along the path, a direct transfer has no cost. A conditional transfer is a conditional jump that
+//! is usually not taken. An indirect transfer is a comparison with the expected target. All other
+//! transfers leave the path in cold code, which writes the number of the blocks that were executed.
 //!
 //! If code of a path changes, a thread in the path must not execute the old code of later blocks.
 //! So there is an instruction that does nothing before a block of another page. One store replaces

@@ -40,8 +40,8 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether a superblock is generated, of one block or several. A block by itself is generated
-    /// with its own number.
+    /// Whether the code of a superblock is generated, which may have one block. The code of a block
+    /// by itself has the number of the block.
     fn is_path(&self) -> bool {
         self.path.blocks.len() > 1 || self.path.numbers.first() != Some(&self.place.number)
     }
@@ -65,7 +65,8 @@ impl Emitter<'_> {
             if (slot.operation, slot.is_after) != (self.before + index, is_after) {
                 break;
             }
-            // A repeated instruction that is interrupted is where it was.
+            // After the instruction, the original instruction pointer is at the next one. A
+            // repeated instruction that is interrupted is still at its own address.
             self.store_slot(index + usize::from(is_after), slot)?;
             self.stored += 1;
         }

@@ -20,9 +20,10 @@ pub mod register {
 /// Whether the original states at instructions are noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Points {
-    /// They are noted, so that the state of a thread that is interrupted in the code can be found.
+    /// States are noted, so that the state of a thread that is interrupted in the code can be
+    /// found.
     Noted,
-    /// They are not noted, so that code is generated faster.
+    /// States are not noted, so that code is generated faster.
     Omitted,
 }
 

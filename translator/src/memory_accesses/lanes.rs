@@ -174,7 +174,7 @@ fn is_packed(mnemonic: Mnemonic) -> bool {
     )
 }
 
-/// Whether an instruction copies its operand to all lanes.
+/// Whether an instruction copies its operand to all lanes, such as `vbroadcastss`.
 fn is_broadcast(mnemonic: Mnemonic) -> bool {
     use Mnemonic::{
         Vbroadcastf32x2, Vbroadcastf32x4, Vbroadcastf32x8, Vbroadcastf64x2, Vbroadcastf64x4,

@@ -32,8 +32,7 @@ impl Chosen {
         let meant: Vec<usize> =
             (0..accesses.len()).filter(|place| is_meant(&accesses[*place])).collect();
         let own: Vec<Access> = match (selector, choice.equality) {
-            // Accesses are equal if they are within the scope, whatever is known from earlier
-            // blocks.
+            // Equality is decided within the scope, whatever is known from earlier blocks.
             (Selector::Representatives { .. }, equality) => {
                 let own = path_accesses(scope, equality);
                 meant.iter().map(|place| own[*place]).collect()
@@ -51,6 +50,9 @@ impl Chosen {
     /// The accesses that might have been chosen but were not, in program order: the index of each
     /// in the scope, and what the chosen ones say about it. [`Known`] counts among the chosen
     /// accesses.
+    ///
+    /// If the first of three equal accesses is chosen, the result has the other two with
+    /// [`Known::Address`] and the index 0.
     pub(super) fn others(&self) -> impl Iterator<Item = (usize, Known)> {
         let Selection { chosen, representatives, represented_by, .. } = &self.selection;
         let chosen_place = |class: usize| {

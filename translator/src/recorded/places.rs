@@ -224,8 +224,8 @@ impl<'n> Places<'n> {
         self.push(Slot { operation, is_after, content: Content::Sum(sum) })
     }
 
-    /// Returns the slot with the mask of lanes, which is added unless the instruction has it
-    /// already, and the number of the first lane's bit in it. The slot is `None` if all lanes are
+    /// Returns the slot with the mask of lanes, and the number of the first lane's bit in it. The
+    /// slot is added unless the instruction has it already. The slot is `None` if all lanes are
     /// active.
     pub fn mask(&mut self, operation: usize, lanes: &Lanes) -> (Option<u16>, u8) {
         let (content, first_bit) = match lanes.mask {
@@ -246,8 +246,8 @@ impl<'n> Places<'n> {
     /// earlier components that are in use. `flags`: slot with the flags of the components in use.
     /// `None`: the place depends on more than sizes.
     ///
-    /// With the components 2 and 5 of 256 and 64 bytes, component 9 is at `start + 576 + 256 * flag
-    /// 2 + 64 * flag 5`. Each product is derived by a shift, a mask and a factor.
+    /// If only the components 2 and 5 precede it, with 256 and 64 bytes, component 9 is at `start +
+    /// 576 + 256 * flag 2 + 64 * flag 5`. Each product is derived by a shift, a mask and a factor.
     pub fn compacted(
         &mut self,
         operation: usize,
@@ -293,7 +293,8 @@ impl<'n> Places<'n> {
         (self.slots.len() - 1) as u16
     }
 
-    /// Makes a node known that is not, by the cheapest of the three ways of the module.
+    /// Makes a node known that is not known yet, in one of the three ways that the module
+    /// describes.
     fn make_known(&mut self, addressed: &Addressed, node: Node) -> Known {
         let (mut stored, mut derived) = (Vec::new(), Vec::new());
         let can_derive = self.needs(addressed, node, &mut stored, &mut derived);

@@ -2,8 +2,9 @@
 //! earlier values.
 //!
 //! A value is a *node* plus a constant, modulo 2^64. A node is one of two things: an unknown value,
-//! such as a register's at the start of the path or one that was loaded from memory; or the result
-//! of a computation with other nodes. Equal computations with equal nodes have one node.
+//! such as the value of a register at the start of the path, or a value that was loaded from
+//! memory; or the result of a computation with other nodes. Equal computations with equal nodes
+//! have one node.
 //!
 //! ```text
 //! instruction              value of the destination

@@ -47,9 +47,9 @@ pub enum Template {
         base: u64,
         /// The index, if there is one.
         index: Option<Index>,
-        /// A register that is added. An instruction with a base register counts as
-        /// [`Rri`](Self::Rri), so there is one only if values are compared and another register is
-        /// known to hold a static address.
+        /// The base register, if the index register is known to hold a static address. It is known
+        /// only with [`Equality::Values`](super::Equality::Values). Otherwise an address with a
+        /// base register is an [`Rri`](Self::Rri).
         displacement: Option<Versioned>,
     },
 }

@@ -142,8 +142,8 @@ impl<'m> Area<'m> {
         if is_marked { pointer } else { self.write_unit(pointer, start.into()) }
     }
 
-    /// Writes a number to the ring of a stopped thread. Returns the new pointer. It is the same one
-    /// if it is no address of the ring, or if the chunk is full to the end of its slack.
+    /// Writes a number to the ring of a stopped thread. Returns the new pointer, or the same one if
+    /// that is no address of the ring or if the chunk is full to the end of its slack.
     pub fn write_number(self, pointer: u64, number: u32) -> u64 {
         match self.place(pointer) {
             Some((at, length)) if length < ring::CHUNK_BYTES + ring::SLACK_BYTES => {

@@ -1,8 +1,8 @@
-//! Measures how long threads execute code of the cache: each pause moves the begin of the chunk
+//! Measures how long threads execute code of the cache: each pause moves the start of the chunk
 //! that a thread fills by its duration.
 //!
 //! A thread that begins a chunk at 1000 and pauses from 1200 to 1600 has executed 300 ticks at
-//! 1700: the begin has moved to 1400.
+//! 1700: the start has moved to 1400.
 //!
 //! Times are values of the time stamp counter. Invariant: the program can write the fields, too.
 //! Whatever they contain, only the measured times depend on them.
@@ -11,7 +11,7 @@ use super::Area;
 use crate::layout::area;
 
 impl Area<'_> {
-    /// Sets the begin of the first chunk of a thread that is about to enter the cache.
+    /// Sets the start of the first chunk of a thread that is about to enter the cache.
     pub fn begin_time(self, now: u64) {
         self.set(area::SINCE, now);
     }
@@ -35,7 +35,7 @@ impl Area<'_> {
         self.set(area::CALLED_AT, 0);
     }
 
-    /// Ticks from the begin of the chunk that a thread fills to a time, without pauses; at least 0.
+    /// Ticks from the start of the chunk that a thread fills to a time, without pauses; at least 0.
     pub fn ticks_until(self, at: u64) -> u64 {
         at.saturating_sub(self.get(area::SINCE).any())
     }
