@@ -40,7 +40,7 @@
 //!
 //! | header | bytes | written by | |
 //! |---|---|---|---|
-//! | 0 | 4 | controller, kernel | [`CONTROLLER`](header::CONTROLLER): robust futex word with the number of the translating thread; no thread waits if that is 0 or if [`OWNER_DIED`](header::OWNER_DIED) is set |
+//! | 0 | 4 | controller, kernel | [`CONTROLLER`](header::CONTROLLER): robust futex word with the number of the translating thread; no thread waits if the number is 0 or if [`OWNER_DIED`](header::OWNER_DIED) is set |
 //! | 64 | 4 | threads | [`REQUESTS`](header::REQUESTS), incremented at each request; futex of the translating thread |
 //! | 68 | 4 | controller | [`SLEEPS`](header::SLEEPS): the translating thread waits for a change of `REQUESTS`, and must be woken |
 //! | 128 | 4 | threads | [`FILLED`](header::FILLED), incremented at each full chunk; futex of the monitor |

@@ -36,7 +36,8 @@ use crate::emit::register::{R11, R15, RAX, RCX, RDX};
 use crate::layout::{area, header, ring};
 use crate::state::{Flags, Point, Registers, Rip};
 
-/// Rounds in which a thread checks for an answer before it waits in the kernel.
+/// Rounds in which a thread checks for an answer, or for a free chunk, before it waits in the
+/// kernel.
 const SPINS: u32 = 256;
 /// System call `futex`, and its operations for memory that processes share.
 const FUTEX: u32 = libc::SYS_futex as u32;

@@ -75,8 +75,8 @@ impl<M: CacheMemory> Cache<M> {
         Ok(landing)
     }
 
-    /// Address to which a lookup that gets to a block leads: its prefix, or the stub for indirect
-    /// misses if `block` is 0 or has no landing.
+    /// Address at which a lookup continues for a block: its prefix, or the stub for indirect misses
+    /// of an arena if `block` is 0 or has no landing.
     fn prefix_or_stub(&self, block: u32, space: usize) -> u64 {
         let landing = self.current_landing(block);
         landing.map_or(self.spaces[space].around.indirect, |landing| landing.entries.prefix)
