@@ -88,7 +88,7 @@ pub use unrecorded::{Continuation, Unrecorded};
 
 /// First bytes of a file.
 pub const MAGIC: [u8; 8] = *b"HMTTACCS";
-/// Version of the format.
+/// Version of the format that is written.
 pub const VERSION: u32 = 8;
 /// Oldest version that is read. Version 7 has no [`REGION`]. Version 6 also has no [`Lanes`]: a
 /// masked access has the size of all elements, and a gather has one element without an address.
@@ -99,8 +99,8 @@ pub const CHOSEN: u32 = 1;
 pub const BLOCKS: u32 = 1;
 /// Kind of a chunk: units of a thread.
 pub const UNITS: u32 = 2;
-/// Kind of a chunk, the last one: 8 bytes with the number of words of 4 bytes that threads have
-/// dropped, and 8 bytes with the number of threads whose last units are missing.
+/// Kind of the last chunk: 8 bytes with the number of 4-byte words that threads have dropped, and 8
+/// bytes with the number of threads whose last units are missing.
 pub const END: u32 = 3;
 /// Kind of a chunk: descriptions of functions, as [`Function`] defines them.
 pub const FUNCTIONS: u32 = 4;

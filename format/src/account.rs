@@ -1,4 +1,4 @@
-//! Compares the bursts that the card counted with those that its records represent.
+//! Compares the bursts that the card counted with the bursts that its records represent.
 //!
 //! Reports count READ and WRITE bursts before bursts are merged, including accesses to the tag
 //! window and to registers. Records represent bursts too: a record of a burst, tag, page run or

@@ -103,13 +103,13 @@ impl Axis {
 /// The reason why a map is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapError {
-    /// A coordinate bit is above the highest one that any generation has.
+    /// A coordinate bit is above the highest bit that any generation has.
     BitOutOfRange(Axis, u8),
     /// An address bit is not below [`ADDRESS_BITS`].
     AddressBitOutOfRange(u8),
     /// A coordinate bit was given twice.
     GivenTwice(Axis, u8),
-    /// A coordinate bit below the highest one of its axis is missing.
+    /// A coordinate bit is missing below the highest bit of its axis.
     Missing(Axis, u8),
     /// This address bit cannot be computed from the coordinates.
     NotInvertible(u8),
@@ -179,7 +179,7 @@ impl MapBuilder {
         self.masks.iter().all(|mask| *mask == 0)
     }
 
-    /// Number of bits of `axis` up to the highest one stated, including missing ones below it.
+    /// Number of bits of `axis` up to the highest stated bit, including missing bits below it.
     pub fn bits(&self, axis: Axis) -> u8 {
         (0..axis.max_bits())
             .rev()
@@ -207,8 +207,8 @@ impl MapBuilder {
     }
 }
 
-/// Inverts a map by Gauss-Jordan elimination over GF(2): `forward` has the address bits of each
-/// coordinate bit, the result the coordinate bits of each address bit.
+/// Inverts a map by Gauss-Jordan elimination over GF(2). `forward` has the address bits of each
+/// coordinate bit. The result has the coordinate bits of each address bit.
 fn invert(forward: &[u64; 64]) -> Result<[u64; ADDRESS_BITS], MapError> {
     let mut rows = *forward;
     let mut from: [u64; 64] = core::array::from_fn(|slot| 1 << slot);

@@ -22,7 +22,7 @@ pub enum BlockError {
     Word {
         /// Index of the word in the frame, including the sync's words.
         index: u8,
-        /// The reason.
+        /// The reason why the word is invalid.
         error: WordError,
     },
 }
@@ -83,7 +83,7 @@ impl<I: Iterator<Item = u64>> Block<I> {
         Cycles(self.clock)
     }
 
-    /// High bits of numbers after the last record decoded so far.
+    /// Segment after the last record decoded so far: the high bits of the unit numbers that follow.
     pub const fn segment(&self) -> u32 {
         self.segment
     }
@@ -174,7 +174,7 @@ impl<I: Iterator<Item = u64>> Block<I> {
 }
 
 /// log2 of the size in bytes of the unit that numbers count in a mode. `line_log2`: log2 of the
-/// size of a line or burst, whichever is recorded.
+/// size of the recorded unit in line mode, a line or a burst.
 pub const fn unit_log2(mode: Mode, line_log2: u8, page_log2: u8) -> u8 {
     match mode {
         Mode::Line => line_log2,

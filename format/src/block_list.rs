@@ -19,7 +19,7 @@
 
 /// First bytes of a list.
 pub const MAGIC: [u8; 8] = *b"HMTTBLKS";
-/// Version of the format.
+/// Version of the format. Lists of other versions are ignored.
 pub const VERSION: u32 = 1;
 /// Most blocks of a list.
 pub const MOST_BLOCKS: usize = 1 << 18;
@@ -36,7 +36,7 @@ pub const INDIRECT: u64 = 1 << 63;
 /// A block of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedBlock {
-    /// Offset in the file of its first instruction, in bytes, below 2^62.
+    /// Offset of the block's first instruction in the file, in bytes, below 2^62.
     pub offset: u64,
     /// Whether direct transfers lead to the block.
     pub direct: bool,

@@ -145,8 +145,8 @@ impl Command {
         Self::decode_rank(generation, pins, 0, cke_before)
     }
 
-    /// Decodes the pins at a clock edge for rank `rank`, as [`Command::decode`]. Mirrored addresses
-    /// are not corrected, see [`mirror`].
+    /// Decodes the pins at a clock edge for rank `rank`, as [`Command::decode`] does for rank 0.
+    /// Mirrored addresses are not corrected, see [`mirror`].
     pub fn decode_rank(generation: Generation, pins: Pins, rank: u8, cke_before: bool) -> Command {
         let selected = pins.cs_n >> rank & 1 == 0;
         let strobed = if selected { strobed(generation, pins) } else { CommandKind::Deselect };
@@ -241,8 +241,8 @@ pub fn encode(generation: Generation, command: Command) -> Pins {
     pins
 }
 
-/// Encodes a command to one or several ranks, as [`encode`]. `ranks`: one bit for each rank, rank 0
-/// lowest; CKE falls for these ranks only.
+/// Encodes a command to one or several ranks, as [`encode`] does for rank 0. `ranks`: one bit for
+/// each rank, rank 0 lowest; CKE falls for these ranks only.
 pub fn encode_to(generation: Generation, command: Command, ranks: u8) -> Pins {
     let pins = encode(generation, command);
     let chosen = ranks & ALL_RANKS;

@@ -1,11 +1,11 @@
 //! Defines the card's configuration registers: physical addresses at which a number of accesses is
 //! a command.
 //!
-//! The 512 registers are at the physical addresses 0x0 to 0x1000; the register is the address / 8
-//! (the MTT paper, section 3.2). Where the mode register sets the burst length, the distance
-//! between registers is the length of the longest burst
-//! ([`crate::MemoryDescription::follow_mode_register`]). A command is [`DEFAULT_COUNT`] consecutive
-//! accesses to one register, and the data that they read or write is ignored. Accesses outside the
+//! The 512 registers are at the physical addresses 0x0 to 0x1000; the number of a register is its
+//! address / 8 (the MTT paper, section 3.2). If the mode register sets the burst length, the
+//! distance between registers is the length of the longest burst
+//! ([`crate::MemoryDescription::follow_mode_register`]). A command is a series of [`DEFAULT_COUNT`]
+//! accesses to one register; the data that they read or write is ignored. Accesses outside the
 //! registers may come in between. An access to another register, or a pause longer than the
 //! timeout, begins a new count. [`crate::control`] has the accesses of each command.
 
@@ -21,7 +21,7 @@ pub const DEFAULT_TIMEOUT: u32 = 1 << 12;
 /// Restores the power-on settings: 32 accesses to 0x80, with the default distance between
 /// registers.
 pub const RESET: u16 = 0x10;
-/// Starts the capture if the run switch is on, or else when it is switched on.
+/// Starts the capture if the run switch is on; otherwise the capture starts when it is switched on.
 pub const START: u16 = 0x11;
 /// Stops the capture until [`START`] or [`RESET`], whatever the run switch does.
 pub const STOP: u16 = 0x12;

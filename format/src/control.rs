@@ -122,7 +122,7 @@ impl Control {
 /// An access to the configuration registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ControlAccess {
-    /// The direction of the access.
+    /// Direction of the access; always a read.
     pub direction: Direction,
     /// Offset in bytes from the first register. It is also the physical address.
     pub offset: u64,

@@ -7,9 +7,10 @@
 //!                              Event <-> serde (feature `serde`)  objects of JSON lines
 //! ```
 //!
-//! Everything that handles records uses this type: decoders, tables, reports, and the models of the
-//! simulator. A record states less than an event can hold: the address of a tag and the length of a
-//! whole slice follow from the card's last report, and [`Event::with_settings`] adds them.
+//! Everything that handles records uses the type [`Event`]: decoders, tables, reports, and the
+//! models of the simulator. A record states less than an event can hold. The address of a tag and
+//! the length of a whole slice follow from the card's last report, and [`Event::with_settings`]
+//! adds them.
 //!
 //! With the feature `serde` an event is an object whose member `kind` is [`Event::kind`], and whose
 //! other members have the names in `docs/glossary.md`. Members that are not known are ignored. The
@@ -45,7 +46,8 @@ pub enum Event {
         direction: Direction,
         /// Offset in the window, in bytes.
         offset: u32,
-        /// Physical address. Records do not state it: it is known with the window's base.
+        /// Physical address. Records do not state it; it is known only if the window's base is
+        /// known.
         #[cfg_attr(
             feature = "serde",
             serde(
@@ -68,7 +70,7 @@ pub enum Event {
     Fault {
         /// Clock of the command.
         clock: Cycles,
-        /// The rule.
+        /// The violated rule.
         #[cfg_attr(feature = "serde", serde(rename = "fault"))]
         kind: FaultKind,
         /// Rank * 16 + bank.
@@ -157,9 +159,9 @@ impl Event {
         }]
     }
 
-    /// The event, with what the settings of its card add to its record: the address of a tag if the
-    /// base of the window is known (`tag_window`) and does not contradict the offset, and the
-    /// length of a slice if the clock period is known (`tck_ps`, in picoseconds).
+    /// Adds values that follow from the settings of the card. The address of a tag is added if the
+    /// base of the window is known (`tag_window`) and does not contradict the offset. The length of
+    /// a slice is added if the clock period is known (`tck_ps`, in picoseconds).
     pub fn with_settings(mut self, tag_window: Option<u64>, tck_ps: Option<u32>) -> Event {
         match &mut self {
             Event::Tag { offset, address: address @ None, .. } => {

@@ -119,8 +119,8 @@ pub const UNIT_NONE: u8 = 0;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sync {
-    /// In a data frame, the clock of the record before the first one; in a report, the clock at
-    /// which it was made, while records of later frames may have earlier clocks. 48 bits.
+    /// In a data frame: the clock of the record before the first one. In a report: the clock at
+    /// which the report was made; records of later frames may have earlier clocks. 48 bits.
     pub clock: u64,
     /// log2 of the size in bytes of the unit that numbers in this frame count; 4 bits.
     pub unit_log2: u8,

@@ -2,9 +2,9 @@
 //! so that a capture can be decoded without any other file.
 //!
 //! After the sync of an info or end frame there are [`DYNAMIC_WORDS`] words of settings and
-//! counters, then the memory description: a digest, four words of parameters, and for each bit of a
-//! coordinate (column, row, bank, rank; low bit first) a word with the address bits whose XOR it
-//! is.
+//! counters. Then the memory description follows: a digest, four words of parameters, and a word
+//! for each bit of a coordinate (column, row, bank, rank; low bit first). This word has the address
+//! bits whose XOR is the coordinate bit.
 
 use crate::address_map::{AddressMap, Axis, MapBuilder};
 use crate::command::Generation;
@@ -162,8 +162,8 @@ pub struct Report {
     pub faults: u32,
     /// Tags and marks recorded since power-on.
     pub tags: u32,
-    /// Protocol faults that could not be reported, because no clock was free; 255 stands for any
-    /// larger number.
+    /// Protocol faults that could not be reported, because no clock was free; 255 means 255 or
+    /// more.
     pub unreported: u8,
     /// Current burst length in bus words; `None` if each command selects 4 or 8.
     pub burst_length: Option<u8>,

@@ -11,11 +11,10 @@ use crate::record::{NUMBER_BITS, SEGMENT_BITS};
 pub const PAGE_LOG2: u8 = 12;
 /// Clocks from one tick to the next. Ticks limit the time that a record waits in the card.
 pub const DEFAULT_TICK_CLOCKS: u32 = 1 << 15;
-/// Clocks after a line's first burst during which further bursts of the line belong to the same
-/// access.
+/// Clocks after a line's first burst in which further bursts of the line belong to the same access.
 pub const DEFAULT_MERGE_WINDOW: u16 = 64;
 /// log2 of the size in bytes of the tag window of a card that is built from a description in TOML,
-/// unless it states another one: 2 MiB, for the tags of 16,384 functions.
+/// unless the description states another size: 2 MiB, for the tags of 16,384 functions.
 pub const DEFAULT_TAG_WINDOW_LOG2: u8 = 21;
 /// log2 of the size in bytes of the tag window of all other cards, such as cards that are described
 /// by the header of a recording: 64 KiB.
@@ -61,8 +60,8 @@ pub struct MemoryDescription {
     /// Shortest legal tRCD in clocks; an earlier READ or WRITE after its bank's ACTIVATE is a
     /// fault. 0 and 1 disable the check, as in the next three fields.
     pub trcd_clocks: u8,
-    /// Shortest legal tRP in clocks; a command that needs a closed bank is a fault if it is earlier
-    /// after a PRECHARGE.
+    /// Shortest legal tRP in clocks; an earlier command after a PRECHARGE is a fault if it needs a
+    /// closed bank.
     pub trp_clocks: u8,
     /// Shortest legal tMRD in clocks; an earlier command after a MODE REGISTER SET is a fault.
     pub tmrd_clocks: u8,

@@ -9,8 +9,8 @@
 //! the differences between two states of a process.
 //!
 //! Invariant: every chunk has a CRC-32 and is decoded without any other chunk. Pages of
-//! [`Chunk::Pages`] are in order, do not overlap, and are below [`MOST_PAGES`], as frames are.
-//! Decoding costs time and memory linear in the bytes.
+//! [`Chunk::Pages`] are in order and do not overlap. Numbers of pages and frames are below
+//! [`MOST_PAGES`]. Decoding costs time and memory linear in the bytes.
 
 mod changes;
 mod chunk;

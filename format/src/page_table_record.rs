@@ -16,7 +16,7 @@ pub const MARK_BYTES: usize = 16;
 pub const START: u8 = b'@';
 /// Byte of the mark before all pages.
 pub const DUMP: u8 = b'#';
-/// Byte of the mark behind all pages.
+/// Byte of the mark after all pages.
 pub const DUMPED: u8 = b'&';
 /// Byte of the mark at the end.
 pub const END: u8 = b'$';

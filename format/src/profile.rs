@@ -14,7 +14,7 @@ pub use parts::{
     SystemCall,
 };
 
-/// Version of the file. Any change that a reader must know of increments it.
+/// Version of the file. A change that a reader must know increments it.
 pub const VERSION: u32 = 6;
 /// Value of the key `kind`.
 pub const KIND: &str = "hmtt-monitor";

@@ -1,9 +1,9 @@
-//! Names of the system calls of x86-64 Linux, as strace(1) prints them.
+//! Lists the names of the system calls of x86-64 Linux, as strace(1) prints them.
 //!
-//! The numbers are those of the kernel's `arch/x86/entry/syscalls/syscall_64.tbl`, without those of
-//! the x32 ABI.
+//! The numbers are taken from the kernel's `arch/x86/entry/syscalls/syscall_64.tbl`, without the
+//! x32 ABI.
 
-/// First number after a gap.
+/// First number after a gap in the kernel's table.
 const LATER: u32 = 424;
 
 /// The name of a system call; `None` if no system call has this number, or the call is newer than

@@ -59,9 +59,9 @@ pub const ORDERED_SLOT_BYTES: usize = 8;
 /// Largest number of a function or block, since the words of its entry and exit have 32 bits.
 pub const MAX_NUMBER: u32 = (u32::MAX - 2) / 2;
 
-/// Number of a function or basic block in events and in counts. Both share one range of numbers,
-/// and a number never changes its meaning in a process. It is not the place of a function in any
-/// list.
+/// Number of a function or basic block in events and in counts. Functions and blocks share one
+/// range of numbers, and a number never changes its meaning in a process. The number is not the
+/// place of a function in a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct FunctionId(pub u32);
@@ -214,8 +214,8 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 pub struct TagEvent {
     /// Time stamp counter; 0 in logs without times.
     pub tsc: u64,
-    /// Low 32 bits of the stack pointer. It points at the function's return address, at the entry
-    /// and at the exit, so both events have the same value.
+    /// Low 32 bits of the stack pointer. At the entry and at the exit the stack pointer points at
+    /// the function's return address, so both events have the same value.
     pub sp: u32,
     /// Number of the function or block.
     pub number: FunctionId,
@@ -224,7 +224,7 @@ pub struct TagEvent {
 }
 
 impl TagEvent {
-    /// The word of the slot, which stubs write after the rest of the slot.
+    /// The word of the slot. Stubs write it after the rest of the slot.
     pub const fn word(&self) -> u32 {
         // Wraps, because a number above MAX_NUMBER must not cause a panic.
         self.number.0.wrapping_mul(2).wrapping_add(1 + self.is_exit as u32)

@@ -26,7 +26,7 @@ use crate::tag_log::FunctionId;
 /// executes.
 const MODE: u32 = 0o600;
 
-/// Version of the file. Any change that a reader must know of increments it.
+/// Version of the file. A change that a reader must know increments it.
 pub const VERSION: u32 = 3;
 /// Oldest version that can be read. Version 2 has no loops; version 1 also has other names of
 /// fields, which are the aliases below.
@@ -78,7 +78,7 @@ pub struct TagMap {
     pub functions: Vec<TaggedFunction>,
     /// Basic blocks that are tagged. Their tags are at the entry only.
     pub blocks: Vec<TaggedBlock>,
-    /// Natural loops whose heads are tagged, outer ones before those that they contain.
+    /// Natural loops whose heads are tagged. An outer loop precedes its inner loops.
     #[serde(default)]
     pub loops: Vec<TaggedLoop>,
     /// Functions and blocks that were selected but are not tagged.
@@ -119,10 +119,10 @@ pub struct TaggedFunction {
     /// Size in bytes.
     #[serde(alias = "size")]
     pub size_bytes: u64,
-    /// Which of its exits are tagged.
+    /// Which of the function's exits are tagged.
     #[serde(alias = "exits")]
     pub tagged_exits: Exits,
-    /// Reason why its tags were removed, if they were.
+    /// Reason why the function's tags were removed; `None` if they were not.
     pub removed: Option<String>,
 }
 
@@ -169,8 +169,8 @@ pub struct TaggedLoop {
     pub code_address: u64,
     /// Number of the innermost loop of the list that contains this one.
     pub outer_number: Option<u32>,
-    /// Which of the loop's exits are tagged. An exit is a block outside of the loop to which a block
-    /// of the loop leads.
+    /// Which of the loop's exits are tagged. An exit is a block outside of the loop to which a
+    /// block of the loop leads.
     pub tagged_exits: Exits,
 }
 
@@ -179,7 +179,7 @@ pub struct TaggedLoop {
 pub struct RefusedFunction {
     /// Name for display.
     pub name: String,
-    /// Reason why it is not tagged.
+    /// Reason why the function or block is not tagged.
     pub reason: String,
 }
 

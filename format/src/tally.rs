@@ -26,7 +26,7 @@ pub struct Tally {
     pub reads: u64,
     /// Number of WRITEs among the accesses.
     pub writes: u64,
-    /// Accesses of page runs, slices and tags, which are bursts whatever the frame's unit is.
+    /// Accesses of page runs, slices and tags. These are bursts, whatever the frame's unit is.
     pub bursts: u64,
     /// Bursts of slices and of tags, including slices that are recorded in addition to other
     /// records.
@@ -40,8 +40,8 @@ pub struct Tally {
 }
 
 const HALF_BYTES: usize = size_of::<u32>();
-/// Number of halves that are counted at once: enough for the widest vector registers, and few
-/// enough that a skip slows down only a small part of the frame.
+/// Number of halves that are counted at once. The number is large enough for the widest vector
+/// registers, and small enough that a skip slows down only a small part of the frame.
 const CHUNK_HALVES: usize = 32;
 const CHUNK_BYTES: usize = CHUNK_HALVES * HALF_BYTES;
 const SYNC_BYTES: usize = SYNC_WORDS as usize * WORD_BYTES;

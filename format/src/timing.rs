@@ -23,13 +23,13 @@ pub const RANK_GAP: u64 = 2;
 /// Distances in clocks, with the names of JEDEC in their documentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// CAS latency CL, of reads, rounded up. (DDR1 also has 2.5.)
+    /// CAS latency of reads, CL, rounded up. (DDR1 also has 2.5.)
     pub cl: u64,
     /// CAS write latency: 1 for DDR1, CL - 1 for DDR2, CWL for DDR3 and DDR4.
     pub cwl: u64,
     /// Clocks for the data of a burst, half of the burst length.
     pub burst: u64,
-    /// tCCD, between READs or WRITEs; of DDR4 tCCD_S, for different bank groups.
+    /// tCCD, between READs or WRITEs; for DDR4 tCCD_S, between different bank groups.
     pub tccd: u64,
     /// tCCD_L of DDR4, within a bank group; equal to `tccd` otherwise.
     pub tccd_l: u64,
@@ -44,16 +44,16 @@ pub struct Timing {
     pub tras: u64,
     /// tRC, ACTIVATE to ACTIVATE of one bank or REFRESH.
     pub trc: u64,
-    /// tRRD, ACTIVATE to ACTIVATE of another bank; of DDR4 tRRD_S.
+    /// tRRD, ACTIVATE to ACTIVATE of another bank; for DDR4 tRRD_S.
     pub trrd: u64,
     /// tRRD_L of DDR4, within a bank group; equal to `trrd` otherwise.
     pub trrd_l: u64,
-    /// tFAW, in which at most four banks of a rank are activated; 0 for DDR1, which has no such
-    /// limit.
+    /// tFAW, the time in which at most four banks of a rank are activated; 0 for DDR1, which has no
+    /// such limit.
     pub tfaw: u64,
     /// tWR, end of write data to PRECHARGE.
     pub twr: u64,
-    /// tWTR, end of write data to READ; of DDR4 tWTR_S.
+    /// tWTR, end of write data to READ; for DDR4 tWTR_S.
     pub twtr: u64,
     /// tWTR_L of DDR4, within a bank group; equal to `twtr` otherwise.
     pub twtr_l: u64,
@@ -75,8 +75,8 @@ pub struct Timing {
     pub tmrd: u64,
     /// tMOD, MODE REGISTER SET to any other command; tMRD for DDR1 and DDR2.
     pub tmod: u64,
-    /// CKE high to the first command: 400 ns (DDR1: not stated, the same here), tXPR for DDR3 and
-    /// DDR4.
+    /// CKE high to the first command: 400 ns for DDR1 and DDR2 (the standard of DDR1 does not state
+    /// it), tXPR for DDR3 and DDR4.
     pub txpr: u64,
     /// tDLLK, reset of the DLL to READ.
     pub tdllk: u64,

@@ -3,7 +3,7 @@
 
 use crate::units::{Access, Cycles, Direction, PhysAddr};
 
-/// What was expected at the place where a line of a truth file is invalid.
+/// The form that was expected where a line of a truth file is invalid.
 pub type Expected = &'static str;
 
 /// Parses one line; `Ok(None)` for blank lines and comments (`#`).

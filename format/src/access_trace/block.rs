@@ -23,7 +23,8 @@ pub const MOST_PARTS: usize = 64;
 pub const MOST_SLOTS: usize = 1 << 10;
 /// Most derived values of a block or path.
 pub const MOST_DERIVED: usize = 1 << 13;
-/// Most accesses with lanes for each slot. Readers compute up to 64 accesses of each.
+/// Most accesses with lanes for each slot of the block. Readers compute up to 64 accesses for each
+/// access with lanes.
 const MOST_LANES: usize = 16;
 /// Most slots and derived values for each access and each kept value. Masks and indexes of accesses
 /// are not counted.
@@ -73,7 +74,7 @@ pub struct Access {
     pub represents: u16,
     /// Number of bytes, of one element if there are several; 0 if it is not known.
     pub size: u32,
-    /// Whether memory is accessed only under a condition that the address does not show.
+    /// Whether it depends on values that are not recorded if memory is accessed at all.
     pub conditional: bool,
     /// Whether the base of `fs` is added to the address.
     pub adds_fs: bool,
@@ -139,7 +140,7 @@ pub struct Made {
     /// Number of elements, at least 1. An instruction that copies or compares strings accesses one
     /// element of each string in turn.
     pub elements: u64,
-    /// Whether each element is at a lower address than the one before it.
+    /// Whether each element is at a lower address than the previous element.
     pub is_down: bool,
     /// Whether it is not known if memory was accessed.
     pub conditional: bool,

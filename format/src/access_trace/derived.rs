@@ -51,12 +51,12 @@ pub enum Operation {
     },
     /// The value is shifted to the right, and zeros are shifted in.
     ShiftedRight {
-        /// By how many bits, 1 to 63.
+        /// Number of bits by which it is shifted, 1 to 63.
         by: u8,
     },
     /// The value is shifted to the right, and copies of its highest bit are shifted in.
     ArithmeticallyShiftedRight {
-        /// By how many bits, 1 to 63.
+        /// Number of bits by which it is shifted, 1 to 63.
         by: u8,
     },
     /// The bits outside of a mask are cleared.

@@ -12,7 +12,7 @@ use super::take;
 
 /// Most recorded accesses of a block or path, and most accesses that are not recorded.
 pub const MOST_ACCESSES: usize = 1 << INDEX_BITS;
-/// Bits of the index.
+/// Number of bits of an access's index.
 const INDEX_BITS: u32 = 13;
 
 /// What is known about an access that is not recorded.

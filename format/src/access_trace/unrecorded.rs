@@ -28,9 +28,9 @@ pub enum Continuation {
 /// | 24 | 8 | the [`Continuation`]: 0 for none, 1 if the process continued natively, 2 if it executed another program |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unrecorded {
-    /// How often threads came to code that ran natively.
+    /// Number of times that threads came to code that ran natively.
     pub native_code: u64,
-    /// Threads that ran natively, because there were too many.
+    /// Number of threads that ran natively, because there were too many threads.
     pub native_threads: u32,
     /// Child processes, which are not recorded. They do not count as a loss.
     pub children: u64,

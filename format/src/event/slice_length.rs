@@ -3,7 +3,7 @@
 use crate::config::slice_clocks;
 use crate::units::Cycles;
 
-/// Length of a time slice, in clocks, as far as it is known.
+/// Length of a time slice, in clocks, if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(from = "Members", into = "Members"))]
@@ -59,7 +59,7 @@ impl SliceLength {
     }
 }
 
-/// The members of a length in the object of a slice.
+/// The members that state a length in the serialised object of a slice.
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Members {

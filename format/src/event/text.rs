@@ -5,7 +5,7 @@ use core::fmt;
 use super::Event;
 
 impl fmt::Display for Event {
-    /// Prints one line; an access as in a truth file.
+    /// Prints one line. An access is printed as in a truth file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Event::Access(access) => access.fmt(f),

@@ -34,7 +34,7 @@ const END: u32 = 8;
 /// A part of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chunk {
-    /// The machine: the first chunk.
+    /// The machine. This is the first chunk.
     Machine(Machine),
     /// The next process. Processes are numbered from 1 on, in the order of the file.
     Process(Process),

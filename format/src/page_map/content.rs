@@ -104,11 +104,11 @@ pub struct Scan {
     pub begin_ns: u64,
     /// Time at which the last page was read.
     pub end_ns: u64,
-    /// Pages with a frame.
+    /// Number of pages with a frame.
     pub present_pages: u64,
-    /// Pages that were swapped out.
+    /// Number of pages that were swapped out.
     pub swapped_pages: u64,
-    /// Pages that are present, but whose frame the kernel did not show.
+    /// Number of pages that are present, but whose frame the kernel did not show.
     pub hidden_pages: u64,
 }
 
@@ -271,7 +271,8 @@ impl Snapshot {
     }
 }
 
-/// Encodes and decodes the entries of a chunk, which follow each other.
+/// Encodes and decodes the entries of a chunk one after the other. Each entry is stored relative to
+/// the entry before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entries {
     /// Number of the page after the previous entry.

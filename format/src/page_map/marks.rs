@@ -10,9 +10,9 @@
 
 /// The mark of the digit 0. The marks of the digits 1 to 15 follow.
 pub const MARK_DIGIT_FIRST: u8 = 0xe0;
-/// The mark behind the digits of a snapshot that begins.
+/// The mark that follows the digits when a snapshot begins.
 pub const MARK_BEGIN: u8 = 0xf0;
-/// The mark behind the digits of a snapshot that has ended.
+/// The mark that follows the digits when a snapshot has ended.
 pub const MARK_END: u8 = 0xf1;
 /// Digits of a number, of 4 bits each.
 const DIGITS: u32 = u32::BITS / 4;

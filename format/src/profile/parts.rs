@@ -101,7 +101,7 @@ pub struct Block {
     pub code: Vec<u8>,
     /// The kind of instruction with which the block ends.
     pub end: BlockEnd,
-    /// Address in the process to which its last instruction leads, if the instruction contains it.
+    /// Address in the process to which the last instruction leads, if the instruction contains it.
     #[serde(default, with = "optional_address", skip_serializing_if = "Option::is_none")]
     pub target_address: Option<u64>,
     /// Executions that did not follow another block.
@@ -142,7 +142,7 @@ impl Block {
         self.entries.saturating_sub(self.stops)
     }
 
-    /// Address in the process after its last instruction.
+    /// Address in the process after the last instruction.
     pub fn next_address(&self) -> u64 {
         self.code_address.wrapping_add(self.size_bytes)
     }
@@ -163,8 +163,8 @@ pub struct IndirectEdge {
 /// execution of the superblock, instead of one for each block.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Superblock {
-    /// Numbers of its blocks, at least two, in order. Loops are unrolled, so a number may occur
-    /// several times.
+    /// Numbers of the superblock's blocks, at least two, in order. Loops are unrolled, so a number
+    /// may occur several times.
     pub blocks: Vec<u32>,
     /// Number of times that the superblock was entered.
     pub entries: u64,

@@ -104,16 +104,16 @@ pub enum WordRecord {
     Tag {
         /// Clocks since the previous record.
         delta: u32,
-        /// The source of the tag.
+        /// The tag window, or a mark.
         source: TagSource,
-        /// Offset in the window, or register.
+        /// Offset in the tag window in bytes, or number of the mark's register.
         value: u32,
     },
     /// A command that violates a rule of the protocol.
     Fault {
         /// Clocks since the previous record.
         delta: u32,
-        /// The rule.
+        /// The violated rule.
         kind: FaultKind,
         /// Rank * 16 + bank.
         bank: u8,
@@ -122,7 +122,7 @@ pub enum WordRecord {
     Page {
         /// Clocks from the previous record to the run's first access.
         delta: u32,
-        /// The content of the run.
+        /// Counts and duration of the run.
         run: PageRun,
     },
     /// A completed time slice.

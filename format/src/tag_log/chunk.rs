@@ -56,7 +56,7 @@ pub enum Content<'a> {
     },
     /// The thread has ended.
     ThreadEnd,
-    /// A moment on three clocks.
+    /// The same moment on three clocks.
     Clocks(ClockPair),
     /// A mark that the thread made on the memory bus.
     Mark(Mark),
@@ -116,7 +116,7 @@ impl LossReason {
     }
 }
 
-/// A moment on three clocks.
+/// The same moment on three clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockPair {
     /// Time stamp counter.

@@ -120,7 +120,7 @@ impl<'a> EventEncoder<'a> {
         self.count
     }
 
-    /// Completes the chunk and returns its length in bytes, also for a chunk without events, which
+    /// Completes the chunk and returns its length in bytes. A chunk without events is valid, but
     /// need not be written to a log.
     pub fn finish(self) -> usize {
         let prefix = &mut self.buffer[CHUNK_HEADER_BYTES..CHUNK_HEADER_BYTES + PREFIX_BYTES];

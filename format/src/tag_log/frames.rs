@@ -1,5 +1,5 @@
-//! Tracks the open frames of a thread, from which the encoder and the decoder predict the next
-//! event.
+//! Tracks the open frames of a thread. The encoder and the decoder predict the next event from
+//! them.
 //!
 //! Invariant: the encoder and the decoder have the same frames after the same events. The frames
 //! determine only the length of an encoded event. Wrong frames, as after a jump to another stack,

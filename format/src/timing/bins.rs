@@ -13,7 +13,7 @@ use crate::Generation;
 /// Times of one speed bin.
 #[derive(Clone, Copy, Debug)]
 pub struct Bin {
-    /// Shortest clock period.
+    /// Shortest clock period that the bin allows.
     pub tck_ps: u32,
     /// CAS latency in clocks, rounded up.
     pub cl: u8,
@@ -71,7 +71,7 @@ const fn ddr4(tck: u32, cl: u8, cwl: u8, trcd: u32, tras: u32, rrd: [u32; 2], tf
     Bin { trrd_l_ps: rrd[1], tccd_l_ps, twtr_ps: 2_500, ..base }
 }
 
-/// DDR-200 with CL 2, DDR-266B, DDR-333B (both CL 2.5), DDR-400B (CL 3).
+/// The bins DDR-200 with CL 2, DDR-266B, DDR-333B (both CL 2.5), DDR-400B (CL 3).
 const DDR1: [Bin; 4] = [
     ddr1(10_000, 2, 20_000, 50_000, 15_000, 1),
     ddr1(7_500, 3, 20_000, 45_000, 15_000, 1),
@@ -79,7 +79,7 @@ const DDR1: [Bin; 4] = [
     ddr1(5_000, 3, 15_000, 40_000, 10_000, 2),
 ];
 
-/// DDR2-400B, -533C, -667D, -800E.
+/// The bins DDR2-400B, -533C, -667D, -800E.
 const DDR2: [Bin; 4] = [
     ddr2(5_000, 3, 45_000, 37_500, 10_000),
     ddr2(3_750, 4, 45_000, 37_500, 7_500),
@@ -87,7 +87,7 @@ const DDR2: [Bin; 4] = [
     ddr2(2_500, 6, 45_000, 35_000, 7_500),
 ];
 
-/// DDR3-800E, -1066G, -1333H, -1600K, -1866M, -2133N.
+/// The bins DDR3-800E, -1066G, -1333H, -1600K, -1866M, -2133N.
 const DDR3: [Bin; 6] = [
     ddr3(2_500, 6, 5, 15_000, 37_500, 10_000, 40_000),
     ddr3(1_875, 8, 6, 15_000, 37_500, 7_500, 37_500),
@@ -97,7 +97,7 @@ const DDR3: [Bin; 6] = [
     ddr3(937, 14, 10, 13_090, 33_000, 5_000, 25_000),
 ];
 
-/// DDR4-1600K, -1866M, -2133P, -2400T, -2666V, -2933Y, -3200AA.
+/// The bins DDR4-1600K, -1866M, -2133P, -2400T, -2666V, -2933Y, -3200AA.
 const DDR4: [Bin; 7] = [
     ddr4(1_250, 11, 9, 13_750, 35_000, [5_000, 6_000], 25_000),
     ddr4(1_071, 13, 10, 13_920, 34_000, [4_200, 5_300], 23_000),

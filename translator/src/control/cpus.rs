@@ -7,7 +7,7 @@ use std::io;
 use nix::unistd::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Numbers of CPUs.
+/// A set of CPU numbers.
 type Cpus = BTreeSet<usize>;
 
 /// The CPUs on which a thread may run; 0 is the calling thread. Empty if they are not known.

@@ -30,7 +30,7 @@ pub enum ControlError {
     /// A thread uses something that generated code needs for itself.
     #[error("its thread {thread} {what}, which translated code cannot do")]
     Obstacle {
-        /// The thread.
+        /// The thread that does this.
         thread: Pid,
         /// What the thread does, as a clause with a verb.
         what: &'static str,

@@ -28,7 +28,7 @@ pub struct ExpectedBlocks {
     /// Build identifier of the program; empty if it has none or is not known yet.
     program: Vec<u8>,
     files: HashMap<Place, FileBlocks>,
-    /// Number of listed blocks in all files.
+    /// Sum of the numbers of listed blocks of all files.
     listed: usize,
 }
 

@@ -46,7 +46,7 @@ struct Mapped {
     pages: HashMap<RunAddr, bool>,
 }
 
-/// A file by device, inode, size and time of its last change, and a signature.
+/// A file, identified by device, inode, size and time of its last change, and a signature.
 type Version = (u64, u64, u64, i64, i64, u32);
 
 /// Sequences that were found in files. All processes share them, because a process that is sampled

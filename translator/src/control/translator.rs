@@ -41,7 +41,7 @@ const ARGUMENTS: [u8; 6] = [7, 6, 2, 10, 8, 9];
 pub struct Translation {
     cache: Cache<CodeMemory>,
     code: ProcessCode,
-    /// The files that were mapped when each block was translated, by number.
+    /// For each block, by number: the files that were mapped when it was translated.
     files: Vec<Files>,
     /// Number of times that threads became native and the time that they spent, by address and
     /// reason.
@@ -49,7 +49,7 @@ pub struct Translation {
 }
 
 impl Translation {
-    /// An empty cache.
+    /// Creates the state with an empty cache.
     pub fn new(cache: Cache<CodeMemory>, code: ProcessCode) -> Self {
         Translation { cache, code, files: Vec::new(), native: BTreeMap::new() }
     }

@@ -9,7 +9,7 @@ const NUMBERS: u32 = 1 << 10;
 /// Stands for all numbers of system calls that Linux does not have.
 pub const UNKNOWN: u32 = u32::MAX;
 
-/// Counts of a system call.
+/// Counts of one system call of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallCount {
     /// Number of calls.
@@ -36,7 +36,7 @@ impl Calls {
         self.counts.entry((thread, number)).or_default()
     }
 
-    /// Counts a system call of a thread.
+    /// Counts a system call of a thread. Counts saturate.
     pub fn add(&mut self, thread: i32, number: u32) {
         let count = self.count(thread, number);
         count.times = count.times.saturating_add(1);

@@ -19,7 +19,7 @@ use tage::Tage;
 pub const PREDICTORS: [(&str, u64); 2] =
     [("bimodal", bimodal::SIZE_BYTES), ("tage", tage::SIZE_BYTES)];
 
-/// Selects what is modelled.
+/// Selects which parts of a processor are modelled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelOptions {
     /// Whether the predictors are modelled.

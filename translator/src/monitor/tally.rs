@@ -35,7 +35,7 @@ pub struct Recording {
     pub edges: bool,
     /// Most edges of indirect transfers. Further edges are only counted at their target.
     pub edge_limit: usize,
-    /// What is modelled.
+    /// Which parts of a processor are modelled.
     pub models: ModelOptions,
     /// When superblocks are built; `None` if no superblocks are built.
     pub superblocks: Option<Thresholds>,
@@ -113,7 +113,7 @@ pub struct Tally {
     table: Table,
     rare: Vec<Rare>,
     edges: Edges,
-    /// System calls.
+    /// Counts of system calls.
     pub calls: Calls,
     /// Number of words that were read, including notes.
     pub numbers: u64,
@@ -171,7 +171,7 @@ impl Tally {
         self.learn(blocks);
     }
 
-    /// Reads at most 4,096 numbers of a thread.
+    /// Reads the next numbers of a thread, at most 4,096. `bytes`: the numbers, 4 bytes each.
     pub fn read(&mut self, stream: &mut Stream, bytes: &[u8], blocks: &dyn Blocks) {
         debug_assert!(bytes.len() <= 4 * BATCH);
         // Notes are negative numbers.

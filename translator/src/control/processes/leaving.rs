@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// Why a process is not followed any longer after an error, which is reported.
 const FAILED: &str = "an error";
 
-/// The signal that a stopped thread gets when it is resumed.
+/// The signal for whose delivery a thread is stopped, and which it gets when it is resumed.
 fn signal(status: Status) -> Option<SignalNumber> {
     match status {
         Status::Stopped(_, signal) if signal != SignalNumber::SYSTEM_CALL => Some(signal),

@@ -37,7 +37,7 @@ use super::Tracer;
 use super::thread::{MAX_CALL_BYTES, processor_time};
 use crate::layout::area;
 
-/// Limits of the duration of a deferral.
+/// Shortest and longest duration of a deferral.
 const SHORTEST: Duration = Duration::from_micros(100);
 const LONGEST: Duration = Duration::from_millis(2);
 /// Longest time between checks whether the thread has run on a processor.
