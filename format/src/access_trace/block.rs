@@ -153,7 +153,7 @@ impl BlockAccesses {
     }
 
     /// Number of instructions and of slots in an execution up to the end of a part. A block has one
-    /// part.
+    /// part, number 0.
     pub fn up_to(&self, part: usize) -> (u16, u16) {
         let whole = (self.instructions, self.slots);
         self.parts.get(part).map_or(whole, |part| (part.instructions, part.slots))
@@ -190,8 +190,11 @@ impl BlockAccesses {
     }
 
     /// Accuracy of a range of instructions, if all instructions before the range were executed too.
-    /// An access of which the chunk follows from a later access counts at the instruction of the
-    /// later access.
+    /// If the chunk of an access follows from a later access, the first one counts as near only if
+    /// the range contains the later instruction. Example: instruction 0 makes a recorded access,
+    /// instruction 1 accesses the same address, and instruction 3 probably the same chunk. The
+    /// range `0..2` has 2 accesses, of which 1 is traced, 2 are equal and none is near. The range
+    /// `0..4` has 3 accesses and 1 is near.
     pub fn accuracy(&self, instructions: Range<usize>) -> Accuracy {
         let is_within = |operation: u16| instructions.contains(&usize::from(operation));
         let recorded = self.accesses.iter().filter(|one| is_within(one.operation)).count() as u128;
@@ -259,7 +262,9 @@ impl BlockAccesses {
         }
     }
 
-    /// Number of derived values that a range of the recorded accesses needs.
+    /// Number of derived values that a range of the recorded accesses needs. Example: with two
+    /// slots and one taken value, the derived values have the indexes from 3 on, so an access that
+    /// needs value 4 needs two derived values.
     pub fn derived_for(&self, accesses: Range<usize>) -> u16 {
         let accesses = self.accesses.get(accesses).unwrap_or_default();
         self.derived_up_to(accesses.iter().flat_map(Access::values))
@@ -357,7 +362,8 @@ impl Access {
     }
 
     /// Number of accessed elements. `before`, `after`: remaining elements. `from`, `to`: the
-    /// pointer. A forged number counts as 0.
+    /// pointer. A forged number counts as 0. Example: `rep movsq` has moved its pointer from 0x1000
+    /// to 0x1018, and `rcx` has become 2 instead of 5, so 3 elements of 8 bytes were accessed.
     fn elements(&self, [before, after]: [u64; 2], [from, to]: [u64; 2]) -> u64 {
         let count = before.wrapping_sub(after);
         let distance = to.wrapping_sub(from) as i64;

@@ -45,8 +45,9 @@ pub struct Lanes {
     pub first_bit: u8,
     /// Number of lanes.
     pub lanes: u8,
-    /// Number of elements. Lane n belongs to element n modulo this number. An element is accessed
-    /// if one of its lanes is active.
+    /// Number of elements. Lane n belongs to element n modulo this number; with 8 lanes and 4
+    /// elements, the lanes 1 and 5 belong to element 1. An element is accessed if one of its lanes
+    /// is active.
     pub elements: u8,
     /// Where the elements are.
     pub order: LaneOrder,

@@ -272,7 +272,8 @@ impl Snapshot {
 }
 
 /// Encodes and decodes the entries of a chunk one after the other. Each entry is stored relative to
-/// the entry before.
+/// the entry before. Example: if the pages 10 to 12 with the frames 50 to 52 are followed by page
+/// 20 with frame 53, the second entry stores the page distance 7 and the frame distance 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Entries {
     /// Number of the page after the previous entry.

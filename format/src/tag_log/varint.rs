@@ -49,8 +49,8 @@ fn read_on(mut number: u64, input: &mut &[u8]) -> Option<u64> {
 }
 
 /// Converts a distance on the stack to a number that is small if the distance is small and a
-/// multiple of 8, as nearly all distances are. The high three bits of the number are the remainder
-/// of the division by 8.
+/// multiple of 8, as nearly all distances are: 0, -8, 8, 16 become 0, 1, 2, 4. The high three bits
+/// of the number are the remainder of the division by 8.
 #[inline]
 pub fn fold(distance: i32) -> u32 {
     let words = distance >> 3;

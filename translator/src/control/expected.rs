@@ -42,9 +42,10 @@ struct FileBlocks {
     blocks: Vec<ListedBlock>,
     /// Index of each block, by its offset in the file.
     index: HashMap<u64, u32>,
-    /// For each block, and for the end of the list: its own index if the block was not returned
-    /// yet; otherwise the index of a later block, and all blocks before that one were returned, too
-    /// (a union-find structure).
+    /// A union-find structure, with an entry for each block and for the end of the list. The entry
+    /// is the block's own index if the block was not returned yet. Otherwise it is the index of a
+    /// later block, and all blocks in between were returned, too. Example: after the blocks 0 and 1
+    /// of 3 were returned, the entries are 1, 2, 2, 3.
     next: Vec<u32>,
 }
 

@@ -21,7 +21,7 @@ fn is_free(mapped: &[Mapping], start: u64, bytes: u64) -> bool {
 }
 
 /// The highest unused range of `bytes` bytes that ends at or below `top` and begins at or above
-/// `bottom`.
+/// `bottom`. If nothing is mapped, a range of 16 MiB below 64 MiB begins at 48 MiB.
 pub fn below(mapped: &[Mapping], top: u64, bottom: u64, bytes: u64) -> Option<RunAddr> {
     let first = top.checked_sub(bytes)? / STEP * STEP;
     let candidates = (bottom..=first).rev().step_by(STEP as usize);
