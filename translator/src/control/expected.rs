@@ -1,9 +1,9 @@
 //! Finds blocks that a process is expected to execute, because earlier runs executed them, and
 //! records the executed blocks for later runs.
 //!
-//! A thread needs the block at an address. If the list of its file contains the blocks A, B, C, D
-//! in this order and the thread needs B, then B, C and D are translated for this request, unless
-//! they were named for an earlier request.
+//! Example: the list of a file contains the blocks A, B, C and D, in this order. If a thread needs
+//! B, this module returns B, C and D, so that they are translated for the same request. Blocks that
+//! were returned for an earlier request are left out.
 
 use std::collections::HashMap;
 use std::sync::Arc;

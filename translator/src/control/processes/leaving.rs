@@ -61,7 +61,7 @@ impl Processes<'_> {
             }
         }
         // A thread that has started a child by vfork(2) stops only when the child has executed a
-        // program or ended.
+        // program or ended. So children that were added above must continue first.
         self.release_natives(Some(pid))?;
         let Some(followed) = self.followed(pid) else { return Ok(()) };
         if let Some(ending) = followed.tracer.ending {

@@ -311,8 +311,8 @@ impl Tracer {
     pub fn end_deferrals(&mut self) -> Result<(), ControlError> {
         let deferrals = self.deferrals.clone();
         for (thread, deferral) in deferrals {
-            // A thread of the process may have executed another program; it then has the number of
-            // the first thread. So a deferral may belong to a thread that has ended.
+            // If the thread has ended, its number may belong to a thread that has executed another
+            // program. So the mask is set only for threads that are stopped here.
             match self.process.threads.contains_key(&thread) {
                 true => super::unless_ended(self.end_deferral(thread))?,
                 false => self.forget_deferral(thread),

@@ -244,9 +244,9 @@ impl Tracer {
         Ok(())
     }
 
-    /// The address at which a thread became native that is stopped before the delivery of a signal.
-    /// `None` if the thread has executed more than a trap there: otherwise it has accessed nothing
-    /// natively.
+    /// For a thread that is stopped before the delivery of a signal: the address at which it became
+    /// native, if it has executed nothing but a trap there, and so has made no access natively.
+    /// `None` otherwise.
     pub fn raised_at(&self, thread: Pid) -> Result<Option<RunAddr>, ControlError> {
         let native_since = self.threads.get(&thread).and_then(|state| state.native_since);
         let Some((at, _)) = native_since else { return Ok(None) };
