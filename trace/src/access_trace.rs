@@ -2,11 +2,11 @@
 //!
 //! [`Writer`] writes the units of threads. [`read`] decodes a file: each access has a virtual
 //! address, the address of its instruction, and its thread. With [`visit`], a [`Visitor`] receives
-//! the executed blocks too, with their code and functions: [`Summary`] is one, and [`table`] writes
-//! CSV, JSON lines and Parquet. [`Decoder`] decodes what is not in a file, [`RegionCutter`] cuts a
-//! region of the instructions of a thread out of its units, and [`EachElement`] splits string
-//! instructions, as far as an [`ElementBudget`] allows. `hmtt_format::access_trace` defines the
-//! format.
+//! the executed blocks too, with their code and functions: [`Summary`] is such a visitor. [`table`]
+//! writes accesses as CSV, JSON lines and Parquet. [`Decoder`] decodes units before they are in a
+//! file, [`RegionCutter`] extracts a region of a thread's instructions from its units, and
+//! [`EachElement`] splits string instructions, as far as an [`ElementBudget`] allows.
+//! `hmtt_format::access_trace` defines the format.
 
 mod chunk;
 mod column;

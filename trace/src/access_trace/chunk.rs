@@ -1,4 +1,4 @@
-//! A chunk as it is in a file.
+//! Checks and decompresses one chunk of a file.
 
 use hmtt_format::access_trace::{ChunkHeader, FS_BYTES, UNITS};
 use zstd::bulk::Decompressor;
@@ -6,27 +6,28 @@ use zstd::bulk::Decompressor;
 use super::column::take;
 use super::content::ReadError;
 
-/// A chunk that was read and not checked.
+/// A chunk of a file. Its checksum and content are not checked yet.
 pub struct Chunk {
-    /// Its offset in the file.
+    /// Offset of the chunk's header in the file, in bytes.
     pub at: u64,
-    /// Its header.
+    /// The header, whose sizes are possible.
     pub header: ChunkHeader,
-    /// The bytes behind the header.
+    /// The bytes behind the header, which `header.checksum` covers.
     pub compressed: Vec<u8>,
 }
 
 impl Chunk {
-    /// The error that the chunk is damaged.
+    /// The error that this chunk is damaged. `why` completes "the chunk at byte N is damaged: ".
     pub fn damaged(&self, why: &'static str) -> ReadError {
         ReadError::Damaged { at: self.at, why }
     }
 
-    /// Checks and decompresses the content. Returns it behind the base of the segment `fs`, which
-    /// is 0 in chunks without units.
+    /// Checks and decompresses the content. Returns the base of the segment `fs` and the content.
+    /// The base is 0 in chunks without units.
     ///
     /// # Errors
-    /// The chunk is damaged.
+    /// [`ReadError::Damaged`]: the checksum is wrong, the chunk is too short, or zstd does not
+    /// return as many bytes as the header states.
     pub fn unpack(&self, decompressor: &mut Decompressor<'_>) -> Result<(u64, Vec<u8>), ReadError> {
         let Chunk { header, compressed, .. } = self;
         if crc32fast::hash(compressed) != header.checksum {

@@ -1,6 +1,9 @@
-//! Bytes of a column.
+//! Collects the bytes of a column, and takes bytes from a column that is read.
 
-/// Bytes that are appended, also before it is known whether they are kept.
+/// A growing column of bytes.
+///
+/// [`put`](Column::put) always copies a whole array and then keeps its first bytes only. The next
+/// call overwrites the others. So the length of an entry costs no branch.
 #[derive(Clone, Debug, Default)]
 pub struct Column {
     bytes: Vec<u8>,
@@ -8,7 +11,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// Reserves memory for this many more bytes.
+    /// Reserves memory for `more` further bytes.
     pub fn reserve(&mut self, more: usize) {
         let needed = self.used + more;
         if self.bytes.len() < needed {
@@ -16,10 +19,11 @@ impl Column {
         }
     }
 
-    /// Appends bytes, and keeps the first `kept` of them. Memory for all `N` bytes was reserved.
+    /// Appends the first `kept` of these bytes. Memory for all `N` bytes must have been reserved:
+    /// without it, nothing is appended.
     #[inline]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N], kept: usize) {
-        // An array is a few moves; copying a slice would be a call.
+        // An array is copied by a few moves. A slice would be copied by a call.
         let rest = self.bytes.get_mut(self.used..).and_then(|rest| rest.first_chunk_mut());
         if let Some(place) = rest {
             *place = bytes;
@@ -27,18 +31,19 @@ impl Column {
         }
     }
 
-    /// The bytes that are kept.
+    /// All bytes that were kept, in order.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.used]
     }
 
-    /// Removes all.
+    /// Removes all bytes. The memory stays reserved.
     pub fn clear(&mut self) {
         self.used = 0;
     }
 }
 
-/// Takes bytes from the start of a column that is read.
+/// Takes `count` bytes from the start of a column. `None`, and an unchanged column, if it is
+/// shorter.
 pub fn take<'c>(column: &mut &'c [u8], count: usize) -> Option<&'c [u8]> {
     let (taken, rest) = column.split_at_checked(count)?;
     *column = rest;

@@ -1,7 +1,11 @@
-//! Units of a thread as columns: what was expected of them takes little space.
+//! Decodes the columns of a chunk into the units of a thread.
 //!
-//! `hmtt_format::access_trace` defines the columns, and the [`Predictor`] what is expected. The
-//! encoder writes them.
+//! `hmtt_format::access_trace` defines the columns, and the module `encoder` writes them. Both
+//! sides run the same [`Predictor`], which states the expected number and the expected values of
+//! slots. An execution that is as expected takes one byte.
+//!
+//! Columns that are too short, name an unknown number, or have another number of bytes than they
+//! state are refused.
 
 use hmtt_format::access_trace::{
     COLUMNS_HEADER_BYTES, FIRST_CHANGES, MOST_BYTES, OTHER_NUMBER, RAW_UNIT, SLOT_BYTES,
@@ -19,9 +23,9 @@ fn unit(column: &mut &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(take(column, 8)?.try_into().ok()?))
 }
 
-/// Reads columns. The blocks and paths that they name are those that were added to the predictor.
+/// Decodes columns. They may name the blocks and paths that the predictor has learned.
 ///
-/// Returns the units, or `None` if the columns are not valid.
+/// Returns the units, 8 bytes each, or `None` if the columns are not valid.
 pub fn decode(content: &[u8], predictor: &mut Predictor) -> Option<Vec<u8>> {
     predictor.forget();
     let (mut header, mut rest) = content.split_at_checked(COLUMNS_HEADER_BYTES)?;
@@ -54,7 +58,7 @@ pub fn decode(content: &[u8], predictor: &mut Predictor) -> Option<Vec<u8>> {
                 if index > 0 {
                     changed = take(&mut changes, 1)?[0];
                 }
-                // Bits beyond the slots have no meaning.
+                // Bits beyond the last slot have no meaning.
                 let mut left = u32::from(changed) & !(u32::MAX << group.len());
                 while left != 0 {
                     let value = &mut group[left.trailing_zeros() as usize];

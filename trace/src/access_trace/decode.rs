@@ -1,4 +1,8 @@
-//! Decodes the accesses of a file.
+//! Decodes units of threads into executed blocks and accesses, and passes both to a [`Visitor`].
+//!
+//! [`read`] and [`visit`] decode a whole file. A [`Decoder`] decodes units as they come. Units
+//! behind an invalid unit of a chunk are left out, and the chunk is counted in
+//! [`Ending::invalid_chunks`].
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -14,49 +18,52 @@ use super::numbers::{Numbered, Numbers, PartOf};
 use super::reader::ChunkReader;
 use super::visitor::{Accesses, Executed, Gap, ThreadAccess, Visitor};
 
-/// What is known at the end of a file.
+/// Sums and losses of a file, which are known at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
     /// Executed blocks.
     pub blocks: u64,
-    /// Accesses, with each element of a string instruction counted.
+    /// Accesses. Each element of a string instruction counts as one access.
     pub accesses: u64,
-    /// Accesses among them whose addresses are not known.
+    /// Accesses whose addresses are not known. An access with several elements counts once.
     pub unknown: u64,
-    /// Words of 4 bytes that threads have dropped.
+    /// Words of 4 bytes that threads have dropped because their rings were full.
     pub dropped: u64,
-    /// Threads whose last units are missing.
+    /// Threads whose last units are missing in the file.
     pub cut_threads: u64,
-    /// Chunks from some place in which nothing could be read: their units name no block, which the
-    /// program itself must have written.
+    /// Chunks with a unit that is not valid, for example a number without a block. The rest of such
+    /// a chunk is left out. Only the program itself can have written such a unit.
     pub invalid_chunks: u64,
-    /// Nanoseconds for which the program ran natively between times in which it was recorded. That
-    /// is no loss.
+    /// Nanoseconds for which the program ran natively, as the user requested, between times in
+    /// which it was recorded. This is no loss.
     pub native_ns: u64,
-    /// What has run natively although that was not asked for.
+    /// Counts of the code, threads and processes that ran natively although they were to be
+    /// recorded.
     pub unrecorded: Unrecorded,
-    /// The region that was to be recorded; `None` if everything was.
+    /// The region that was to be recorded; `None` if the whole program was to be recorded.
     pub region: Option<RecordedRegion>,
     /// Whether the file ends before its last chunk.
     pub is_cut: bool,
-    /// Whether only some accesses were to be recorded. That is no loss.
+    /// Whether only some accesses were to be recorded. This is no loss.
     pub is_chosen: bool,
 }
 
 impl Ending {
-    /// The sums of a file that is not cut, with what its last chunk states.
+    /// The sums of a file with an end. `dropped` and `cut_threads` are the numbers in its last
+    /// chunk.
     pub fn completed(self, dropped: u64, cut_threads: u64) -> Self {
-        // What a program writes need not be what it has dropped.
+        // The program itself writes the notes in its units, so their sum may differ from the last
+        // chunk. The larger number counts.
         Ending { dropped: dropped.max(self.dropped), cut_threads, is_cut: false, ..self }
     }
 
-    /// What is missing of the region that was to be recorded, as a clause. Of a file that is cut
-    /// that is not known.
+    /// A clause that states what is missing of the region that was to be recorded. `None` if
+    /// nothing is missing, if there is no region, or if the file is cut: then it is not known.
     pub fn missing_of_region(&self) -> Option<String> {
         self.region.filter(|_| !self.is_cut)?.missing_text()
     }
 
-    /// Whether accesses are missing, or children ran, of which nothing is known.
+    /// Whether accesses are missing, or child processes ran that are not in the file.
     pub fn has_loss(&self) -> bool {
         let is_complete = self.dropped == 0 && self.cut_threads == 0 && self.invalid_chunks == 0;
         let has_region = self.region.is_none_or(|region| region.is_complete());
@@ -65,7 +72,7 @@ impl Ending {
     }
 }
 
-/// Passes what a thread has done on, and counts it.
+/// Passes the executed blocks and the accesses of a thread on to a visitor, and counts them.
 struct Counted<'v, V> {
     thread: u32,
     functions: &'v [Function],
@@ -74,7 +81,7 @@ struct Counted<'v, V> {
 }
 
 impl<'v, V: Visitor> Counted<'v, V> {
-    /// Passes on a block, or the blocks of a path, and their accesses.
+    /// Passes on an executed block, or each executed block of a path, and its accesses.
     #[inline]
     fn execute<'n>(
         &mut self,
@@ -126,7 +133,7 @@ impl<'v, V: Visitor> Counted<'v, V> {
     }
 }
 
-/// Reads a file to its end, and passes the accesses of each thread on in order.
+/// Reads a file to its end, and calls `add` with the accesses of each thread, in order.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -143,16 +150,16 @@ impl<'v, V: Visitor> Counted<'v, V> {
 /// ```
 ///
 /// # Errors
-/// [`ReadError`] if it is another file, is damaged or cannot be read.
+/// [`ReadError`]: the input is no such file, is damaged or cannot be read.
 pub fn read(input: impl Read, add: impl FnMut(ThreadAccess)) -> Result<Ending, ReadError> {
     visit(input, Accesses(add))
 }
 
-/// Reads a file to its end, and passes the blocks that each thread has executed on in order, each
+/// Reads a file to its end. Passes the executed blocks of each thread on in order, each block
 /// before its accesses.
 ///
 /// # Errors
-/// [`ReadError`] if it is another file, is damaged or cannot be read.
+/// [`ReadError`]: the input is no such file, is damaged or cannot be read.
 pub fn visit(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, ReadError> {
     let ending = visit_chunks(input, &mut visitor);
     visitor.end();
@@ -184,7 +191,7 @@ fn visit_chunks(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, R
     Ok(decoder.ending())
 }
 
-/// Decodes what threads write, as it comes: from a file, or from a program that runs.
+/// Decodes units of threads, from a file or from a running program.
 ///
 /// ```
 /// use hmtt::access_trace::{Accesses, Decoder, ThreadAccess};
@@ -216,37 +223,38 @@ fn visit_chunks(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, R
 pub struct Decoder {
     functions: Vec<Function>,
     numbers: Numbers,
-    /// The base of the segment `fs` of each thread.
+    /// The base of the segment `fs`, by thread.
     bases: HashMap<u32, u64>,
-    /// Memory for units as numbers, and for slots of a block with what is derived of them.
+    /// Memory that is reused: the units as integers, and the slots of a block with the values
+    /// derived from them.
     words: Vec<u64>,
     slots: Vec<u64>,
     sums: Ending,
 }
 
 impl Decoder {
-    /// Adds the next functions, whose numbers follow those before.
+    /// Adds functions, which get the next numbers.
     pub fn add_functions(&mut self, functions: impl IntoIterator<Item = Function>) {
         self.functions.extend(functions);
     }
 
-    /// Adds the next blocks and paths, whose numbers follow those before.
+    /// Adds blocks and paths, which get the next numbers.
     pub fn add_blocks(&mut self, blocks: impl IntoIterator<Item = BlockAccesses>) {
         self.numbers.add(blocks);
     }
 
-    /// Adds a time for which the program ran natively.
+    /// Adds a time for which the program ran natively, as the user requested.
     pub fn add_native(&mut self, nanoseconds: u64, visitor: &mut impl Visitor) {
         self.sums.native_ns = self.sums.native_ns.saturating_add(nanoseconds);
         visitor.gap(Gap::Native { nanoseconds });
     }
 
-    /// Sets what has run natively up to here although that was not asked for.
+    /// Sets the counts of what ran natively up to here although it was to be recorded.
     pub fn set_unrecorded(&mut self, all: Unrecorded) {
         self.sums.unrecorded = all;
     }
 
-    /// Sets the region that was to be recorded, and how much of it was.
+    /// Sets the region that was to be recorded, and the part of it that was recorded.
     pub fn set_region(&mut self, region: RecordedRegion) {
         self.sums.region = Some(region);
     }
@@ -256,8 +264,8 @@ impl Decoder {
         self.bases.insert(thread, fs);
     }
 
-    /// Decodes the next units of a thread, which begin with a number or a note. What follows an
-    /// invalid unit is left out and counted.
+    /// Decodes the next units of a thread. The first unit is a number or a note. Units behind an
+    /// invalid one are left out, and counted as an invalid chunk.
     pub fn units(&mut self, thread: u32, units: &[u8], visitor: &mut impl Visitor) {
         let Decoder { functions, numbers, bases, words, slots, sums } = self;
         let fs = bases.entry(thread).or_insert(0);
@@ -270,14 +278,14 @@ impl Decoder {
         sums.invalid_chunks += u64::from(!is_valid);
     }
 
-    /// The sums up to here, as those of a file that is cut here.
+    /// The sums up to here. They have [`is_cut`](Ending::is_cut) set, as for a file that ends here.
     pub fn ending(&self) -> Ending {
         Ending { is_cut: true, ..self.sums }
     }
 }
 
-/// Decodes units of a thread. `fs`: the base of that segment. `slots`: memory for slots. Returns
-/// whether all units are valid; what follows an invalid one is left out.
+/// Decodes units of a thread. `fs`: the base of the segment, which notes change. `slots`: memory
+/// for slots. Returns whether all units are valid. Units behind an invalid one are left out.
 fn decode<V: Visitor>(
     units: &[u64],
     numbers: &Numbers,
@@ -302,7 +310,7 @@ fn decode<V: Visitor>(
                 at += 1;
             }
             Some((NATIVE, _)) => counted.visitor.gap(Gap::Unrecorded { thread: counted.thread }),
-            // A block that is cut is followed by this note, which was read with it.
+            // Starts and system calls have no accesses. A CUT was read with the block before it.
             Some((START.., _)) => {}
             None => {
                 let Ok(number) = u32::try_from(unit) else { return false };

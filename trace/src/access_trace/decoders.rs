@@ -1,15 +1,15 @@
-//! Decompresses chunks of units and reads their columns, on threads of their own if there are
-//! several chunks.
+//! Decompresses chunks of units and decodes their columns. Worker threads do this in parallel if a
+//! file has several such chunks.
 //!
 //! ```text
-//! chunk -> job -> a thread's zstd and predictor -> units, in the order of the chunks
+//! chunk -> job -> zstd and predictor of a worker -> units, in the order of the chunks
 //! ```
 //!
-//! Chunks are read without those before them, except for the blocks and paths that are described
-//! before them. These are shared; each job states how many of them its chunk may name, because
-//! threads may know later ones already.
+//! A chunk is decoded without the units of earlier chunks. It only needs the blocks and paths that
+//! are described before it. All workers share these descriptions. The reader adds descriptions
+//! while workers decode, so each job states how many numbers its chunk may name.
 //!
-//! Invariant: at most [`JOBS_PER_THREAD`] chunks for each thread are in memory.
+//! Invariant: at most [`JOBS_PER_THREAD`] chunks for each worker are in memory.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,14 +24,14 @@ use super::columns;
 use super::content::{Content, ReadError};
 use super::predictor::{Layouts, Predictor};
 
-/// Chunks in memory for each thread: one that is decoded, and one that waits for a thread or to be
-/// asked for.
+/// Chunks in memory for each worker: one is being decoded, and one waits for a worker or for the
+/// caller of [`Pending::wait`].
 const JOBS_PER_THREAD: usize = 2;
 
-/// Layouts that all threads share.
+/// Layouts that all workers share.
 type Shared = Arc<RwLock<Layouts>>;
 
-/// What a thread needs to decode chunks.
+/// The state with which one thread decodes chunks.
 struct Worker {
     predictor: Predictor,
     decompressor: Decompressor<'static>,
@@ -43,7 +43,8 @@ impl Worker {
         Ok(Worker { predictor: Predictor::default(), decompressor: Decompressor::new()?, layouts })
     }
 
-    /// Decodes a chunk that may name the first `known` numbers.
+    /// Decodes a chunk. Numbers from `known` on are not described before the chunk, so it is
+    /// damaged if it names one.
     fn decode(&mut self, chunk: &Chunk, known: usize) -> Result<Content, ReadError> {
         self.predictor.learn(&self.layouts.read().unwrap_or_else(PoisonError::into_inner));
         self.predictor.restrict(known);
@@ -54,16 +55,16 @@ impl Worker {
     }
 }
 
-/// The content of a chunk.
+/// The content of a chunk, which a worker may still be decoding.
 pub enum Pending {
-    /// It is known.
+    /// The content, or the error, is available.
     Ready(Result<Content, ReadError>),
-    /// A thread finds it.
+    /// A worker will send the content.
     Later(Receiver<Result<Content, ReadError>>),
 }
 
 impl Pending {
-    /// Waits for the content.
+    /// Waits until the content is available.
     ///
     /// # Errors
     /// The chunk is damaged.
@@ -77,21 +78,22 @@ impl Pending {
     }
 }
 
-/// What a thread has to do.
+/// A chunk to decode, and the channel for its content. The chunk may name the numbers below
+/// `known`.
 struct Job {
     chunk: Chunk,
     known: usize,
     content: Sender<Result<Content, ReadError>>,
 }
 
-/// Threads that decode chunks.
+/// The worker threads, and the channel that distributes jobs to them.
 struct Threads {
     jobs: Sender<Job>,
     handles: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
-    /// Starts as many threads as there can be of those that are wanted.
+    /// Starts `wanted` threads, or fewer if the system allows no more.
     fn start(wanted: usize, layouts: &Shared) -> Self {
         let (jobs, receiver) = channel::<Job>();
         let receiver = Arc::new(Mutex::new(receiver));
@@ -101,7 +103,7 @@ impl Threads {
                 loop {
                     let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(Job { chunk, known, content }) = job else { return };
-                    // Nobody waits any more if reading has ended.
+                    // The receiver is gone if the reader was dropped.
                     let _ = content.send(worker.decode(&chunk, known));
                 }
             })
@@ -111,7 +113,7 @@ impl Threads {
 }
 
 impl Drop for Threads {
-    /// Ends the threads.
+    /// Closes the channel of jobs, and waits for the threads to end.
     fn drop(&mut self) {
         self.jobs = channel().0;
         self.handles.drain(..).for_each(|thread| drop(thread.join()));
@@ -122,37 +124,39 @@ impl Drop for Threads {
 pub struct Decoders {
     layouts: Shared,
     own: Worker,
-    /// Whether a chunk was added: one alone needs no threads.
+    /// Whether a chunk was added. The threads start with the second chunk, because one alone needs
+    /// none.
     has_one: bool,
-    /// How many threads are wanted, until they are started.
+    /// Number of threads to start; 0 once they are started.
     wanted: usize,
     threads: Option<Threads>,
 }
 
 impl Decoders {
-    /// Decodes by at most this many threads; without any, chunks are decoded by the thread that
-    /// adds them.
+    /// Decodes with at most `threads` threads. With 0, the thread that adds a chunk decodes it.
     ///
     /// # Errors
-    /// There is no memory.
+    /// zstd finds no memory.
     pub fn new(threads: usize) -> io::Result<Self> {
         let layouts = Shared::default();
         let own = Worker::new(layouts.clone())?;
         Ok(Decoders { layouts, own, has_one: false, wanted: threads, threads: None })
     }
 
-    /// How many chunks are in memory at most.
+    /// Highest number of chunks that the caller should add before it takes the first content. At
+    /// least 1.
     pub fn most_pending(&self) -> usize {
         let threads = self.threads.as_ref().map_or(self.wanted, |threads| threads.handles.len());
         (JOBS_PER_THREAD * threads).max(1)
     }
 
-    /// Adds the next blocks and paths.
+    /// Adds blocks and paths, which get the next numbers.
     pub fn add_blocks(&mut self, blocks: &[BlockAccesses]) {
         self.layouts.write().unwrap_or_else(PoisonError::into_inner).add(blocks);
     }
 
-    /// Adds a chunk of units, which may name the blocks and paths that were added before it.
+    /// Starts to decode a chunk of units. It may name the blocks and paths that were added before
+    /// this call.
     pub fn add(&mut self, chunk: Chunk) -> Pending {
         let known = self.layouts.read().unwrap_or_else(PoisonError::into_inner).numbers();
         if self.has_one && self.wanted > 0 {
@@ -162,7 +166,8 @@ impl Decoders {
         match &self.threads {
             Some(threads) if !threads.handles.is_empty() => {
                 let (sender, content) = channel();
-                // Threads do not end before this; if one did, waiting for the content is an error.
+                // The threads run as long as `self`. If all have ended, `Pending::wait` returns an
+                // error.
                 let _ = threads.jobs.send(Job { chunk, known, content: sender });
                 Pending::Later(content)
             }

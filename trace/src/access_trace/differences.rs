@@ -1,19 +1,26 @@
-//! The values of slots that are not as expected, in bytes: by how much they differ.
+//! Writes and reads the column of values: by how much slots differ from the values expected of
+//! them.
+//!
+//! A difference is folded so that its sign is the lowest bit (0, -1, 1, -2 become 0, 1, 2, 3). It
+//! takes 1, 2, 4 or 9 bytes. The lowest two bits of the first byte state which: a difference of 3
+//! is folded to 6 and is the byte `6 << 2 | 0`.
 
 use hmtt_format::access_trace::{SLOT_BYTES, VALUE_BYTES};
 
 use super::column::{Column, take};
 
-/// Most bytes of a value, which are written before it is known how many it has.
+/// Most bytes of a difference. All of them are written, and then only those that it needs are kept.
 pub const MOST_VALUE_BYTES: usize = 9;
 
-/// The bits of a value with its length, by the lowest two bits; of one that has its length apart,
-/// none.
+/// Mask of the bytes of a difference, by the lowest two bits of its first byte. It is 0 for a
+/// difference of 9 bytes, whose first byte contains the length alone.
 const SHORT: [u64; 4] = [0xff, 0xffff, 0xffff_ffff, 0];
 
-/// Compares at most eight values with the expected ones, which they replace, and writes by how much
-/// they differ. Returns which differ. [`MOST_VALUE_BYTES`] were reserved in the column for each
-/// value.
+/// Compares at most eight values with the expected ones. Writes the differences that are not 0, and
+/// replaces the expected values by the right ones. Returns a bit for each value that differs; the
+/// first value has the lowest bit.
+///
+/// [`MOST_VALUE_BYTES`] must be reserved in the column for each value.
 pub fn write_differences(
     values: &[[u8; SLOT_BYTES]],
     expected: &mut [u64],
@@ -30,7 +37,7 @@ pub fn write_differences(
         left &= left - 1;
         let value = u64::from_le_bytes(values[place]);
         let difference = value.wrapping_sub(std::mem::replace(&mut expected[place], value)) as i64;
-        // The sign becomes the lowest bit.
+        // Folding moves the sign to the lowest bit.
         let folded = (difference << 1 ^ difference >> 63) as u64;
         let kind = usize::from(folded >= 1 << 6)
             + usize::from(folded >= 1 << 14)
@@ -45,11 +52,11 @@ pub fn write_differences(
     changed
 }
 
-/// Reads the next difference of a column.
+/// Reads the next difference of a column; `None` if the column ends within it.
 #[inline]
 pub fn read_difference(column: &mut &[u8]) -> Option<u64> {
-    // Mostly there are as many bytes as the longest one has: then there is no branch for each
-    // length.
+    // Except near the end of the column, as many bytes are left as the longest difference has. Then
+    // they are read without a branch for each length.
     let Some([first, rest @ ..]) = column.first_chunk::<MOST_VALUE_BYTES>() else {
         return read_last_difference(column);
     };
@@ -61,7 +68,8 @@ pub fn read_difference(column: &mut &[u8]) -> Option<u64> {
     Some(folded >> 1 ^ (folded & 1).wrapping_neg())
 }
 
-/// Reads a difference near the end of a column.
+/// Reads a difference near the end of a column, where fewer than [`MOST_VALUE_BYTES`] bytes are
+/// left.
 #[cold]
 fn read_last_difference(column: &mut &[u8]) -> Option<u64> {
     let kind = usize::from(column.first()? & 3);

@@ -1,34 +1,37 @@
 //! Limits how many elements of string instructions are passed on one by one.
 //!
-//! A row of a table, or some bytes of a trace, can state any number of elements, which no program
-//! has accessed. So a file has a number of elements and bytes that are looked at in any case, and
-//! more with each access that is read: time and memory are linear in the input. What is beyond that
-//! is left out for whole instructions, and counted. `docs/readers.md` states the limits.
+//! A forged row of a table, or a few forged bytes of a trace, can state any number of elements. So
+//! a file starts with a budget of elements and bytes, and earns more with each access that is read:
+//! time and memory stay linear in the size of the input. An instruction that the budget does not
+//! cover is not split at all, and its elements are counted as refused. `docs/readers.md` states the
+//! limits.
 
 use std::fmt;
 
 use hmtt_format::access_trace::Made;
 
-/// Most elements of a string instruction. More are forged: they would need more memory than a
-/// process is likely to have.
+/// Most elements of a string instruction. A larger number must be forged, because its elements need
+/// more memory than a process is likely to have.
 pub const MOST_ELEMENTS: u64 = 1 << 32;
-/// Elements that are passed on one by one in any case.
+/// Elements in the budget of a file before its first access.
 pub const FIRST_ELEMENTS: u64 = 1 << 24;
-/// Bytes that these may have.
+/// Bytes of elements in the budget of a file before its first access.
 pub const FIRST_BYTES: u64 = 32 << 20;
-/// Elements for each access that was read.
+/// Elements that the budget of a file earns with each access that was read.
 pub const ELEMENTS_OF_EACH: u64 = 1024;
-/// Bytes of elements for each access that was read.
+/// Bytes of elements that the budget of a file earns with each access that was read.
 pub const BYTES_OF_EACH: u64 = 4096;
-/// Elements for each access of a running program, which takes time for them itself.
+/// Elements that the budget of a running program earns with each access. It is larger, because the
+/// program itself takes time for each of its elements.
 const RUNNING_OF_EACH: u64 = 1 << 16;
 
-/// Elements of string instructions that were left out.
+/// Elements of string instructions that were not passed on one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// Their number.
+    /// Number of these elements.
     pub elements: u64,
-    /// The first access, counted from 1, that has some of them: of a table its row.
+    /// The first access with such an element, counted from 1. In a table it is the number of the
+    /// row.
     pub first: u64,
 }
 
@@ -45,7 +48,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// The elements that may still be passed on one by one.
+/// Elements and bytes that may still be passed on one by one.
 ///
 /// ```
 /// use hmtt::access_trace::ElementBudget;
@@ -92,13 +95,13 @@ impl ElementBudget {
         Self::new([FIRST_ELEMENTS, FIRST_BYTES], [ELEMENTS_OF_EACH, BYTES_OF_EACH])
     }
 
-    /// The budget of a program that runs: what it accesses takes its own time, too, unless it
-    /// forges numbers.
+    /// The budget of a running program. Its bytes are not limited: unless the program forges
+    /// numbers, it takes time itself to access them.
     pub const fn of_running_program() -> Self {
         Self::new([MOST_ELEMENTS, u64::MAX], [RUNNING_OF_EACH, 0])
     }
 
-    /// An access was read.
+    /// Enlarges the budget, because an access was read.
     #[inline]
     pub fn earn(&mut self) {
         self.accesses += 1;
@@ -106,9 +109,12 @@ impl ElementBudget {
         self.bytes = self.bytes.saturating_add(self.bytes_of_each);
     }
 
-    /// Whether all elements of an instruction, whose accesses were the last ones read, may be
-    /// passed on one by one. If not, they are counted. Those without a known address or size are
-    /// not passed on one by one, and are not counted.
+    /// Whether all elements of an instruction may be passed on one by one. If so, they are taken
+    /// from the budget, and otherwise counted as refused. `instruction`: its accesses, which must
+    /// be the last ones that were read.
+    ///
+    /// Accesses without a known address cost nothing, because they are never split, and neither do
+    /// accesses with one element.
     pub fn spend(&mut self, instruction: &[Made]) -> bool {
         let has_elements = |made: &&Made| made.elements > 1 && made.address.is_some();
         let (mut elements, mut bytes, mut is_possible) = (0u64, 0u64, true);
@@ -117,7 +123,7 @@ impl ElementBudget {
             bytes = bytes.saturating_add(made.elements.saturating_mul(made.size.into()));
             is_possible &= made.elements <= MOST_ELEMENTS;
         }
-        // The first element of each is an access that was read.
+        // The first element of each access was paid for when the access was read.
         let further = elements.saturating_sub(instruction.len() as u64);
         if is_possible && further <= self.elements && bytes <= self.bytes {
             self.elements -= further;
@@ -128,8 +134,8 @@ impl ElementBudget {
         false
     }
 
-    /// How many of these further elements, of `bytes` each, may be passed on. The others are
-    /// counted.
+    /// Takes as many of `further` elements, of `bytes` bytes each, from the budget as it has.
+    /// Returns their number, and counts the others as refused.
     pub fn spend_some(&mut self, further: u64, bytes: u64) -> u64 {
         let by_bytes = self.bytes.checked_div(bytes).unwrap_or(u64::MAX);
         let granted = further.min(self.elements).min(by_bytes);
@@ -149,7 +155,7 @@ impl ElementBudget {
         *sum = sum.saturating_add(elements);
     }
 
-    /// What was left out, if anything was.
+    /// The refused elements; `None` if there are none.
     pub fn refused(&self) -> Option<Refused> {
         Some(self.refused).filter(|refused| refused.elements > 0)
     }

@@ -1,4 +1,5 @@
-//! Splits the accesses of string instructions into single ones, as a model of caches needs them.
+//! Splits the accesses of string instructions into one access for each element, as models of caches
+//! need them.
 
 use std::ops::ControlFlow;
 
@@ -7,15 +8,16 @@ use hmtt_format::access_trace::Made;
 use super::element_budget::{ElementBudget, MOST_ELEMENTS};
 use super::visitor::{Executed, ThreadAccess, Visitor};
 
-/// Largest access in bytes that is passed on with its address: that of a page. Instructions have no
-/// larger ones.
+/// Largest access, in bytes, that is passed on with its address: a page. No instruction has a
+/// larger access.
 pub const MOST_ACCESS_BYTES: u32 = 4096;
 
-/// The accesses of executed instructions, each element of a string instruction by itself: those of
-/// an instruction with two operands in turn.
+/// The accesses of executed instructions, with an access for each element of a string instruction.
+/// If the instruction has two operands, their elements alternate.
 ///
-/// What has no known address or size, or so many elements or bytes that the program has forged
-/// them, comes once and with all elements, and has no address.
+/// An access comes once, with all its elements and without an address, if its address or size is
+/// not known, or if its number of elements or bytes must be forged ([`MOST_ELEMENTS`],
+/// [`MOST_ACCESS_BYTES`]).
 ///
 /// ```
 /// use hmtt::access_trace::Elements;
@@ -40,22 +42,22 @@ pub const MOST_ACCESS_BYTES: u32 = 4096;
 pub struct Elements<'a> {
     /// Accesses of later instructions.
     rest: &'a [Made],
-    /// Accesses of the current instruction, and the elements of each.
+    /// Accesses of the current instruction, and the highest number of elements of one of them.
     instruction: &'a [Made],
     elements: u64,
-    /// Position of the next access, and its element.
+    /// Index of the next access in `instruction`, and the element of it that is next.
     next: usize,
     element: u64,
 }
 
 impl<'a> Elements<'a> {
-    /// The elements of accesses, in program order. Those next to each other with the same
-    /// instruction are of one execution.
+    /// Splits accesses, which are in program order. Adjacent accesses with the same `pc` belong to
+    /// one execution of an instruction.
     pub fn new(accesses: &'a [Made]) -> Self {
         Elements { rest: accesses, instruction: &[], elements: 0, next: 0, element: 0 }
     }
 
-    /// Goes on to the next instruction. Returns whether there is one.
+    /// Advances to the next instruction. Returns false if there is none.
     fn advance(&mut self) -> bool {
         let Some(first) = self.rest.first() else { return false };
         let count = self.rest.iter().take_while(|one| one.pc == first.pc).count();
@@ -67,13 +69,13 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Receives what threads have done, and passes on each element of their accesses, as [`Elements`]
-/// has them.
+/// A [`Visitor`] that passes on each element of the accesses of a thread, in the order of
+/// [`Elements`].
 ///
-/// The accesses of an instruction are passed on when another one follows, and at the latest when
-/// this is dropped. So it is used for units of one thread. String instructions with more elements
-/// than the budget has come once and without an address. Nothing more is passed on once its closure
-/// has said so.
+/// The accesses of an instruction are passed on when another instruction follows, and at the latest
+/// when the visitor is dropped. So each visitor receives the accesses of one thread only. The
+/// accesses of a string instruction that the budget does not cover come once and without an
+/// address. Nothing is passed on after the closure has returned [`ControlFlow::Break`].
 pub struct EachElement<'b, F: FnMut(Made) -> ControlFlow<()>> {
     /// Accesses of the current instruction.
     instruction: Vec<Made>,
@@ -83,7 +85,8 @@ pub struct EachElement<'b, F: FnMut(Made) -> ControlFlow<()>> {
 }
 
 impl<'b, F: FnMut(Made) -> ControlFlow<()>> EachElement<'b, F> {
-    /// Passes accesses on to `add`. `budget`: that of all units of the file or program.
+    /// Passes accesses on to `add`. `budget`: the budget of the file or running program, which all
+    /// its units share.
     pub const fn new(budget: &'b mut ElementBudget, add: F) -> Self {
         EachElement { instruction: Vec::new(), budget, is_over: false, add }
     }
@@ -102,7 +105,7 @@ impl<'b, F: FnMut(Made) -> ControlFlow<()>> EachElement<'b, F> {
 
 impl<F: FnMut(Made) -> ControlFlow<()>> Visitor for EachElement<'_, F> {
     fn block(&mut self, _executed: &Executed<'_>) {
-        // The same instruction may be executed again.
+        // A block may begin with the instruction with which the last one ended.
         self.pass_on();
     }
 
@@ -121,13 +124,14 @@ impl<F: FnMut(Made) -> ControlFlow<()>> Drop for EachElement<'_, F> {
     }
 }
 
-/// Whether an access can be made by a model.
+/// Whether all elements of an access have known addresses, so that a model can simulate it.
 #[inline]
 pub fn is_known(made: &Made) -> bool {
     made.elements <= MOST_ELEMENTS && lowest(made).is_some()
 }
 
-/// The lowest address of all elements of an access, if that is known and all are in the address
+/// The lowest address of an access with all its elements. `None` if the address is not known, if
+/// the size is 0 or above [`MOST_ACCESS_BYTES`], or if an element would be outside of the address
 /// space.
 #[inline]
 pub fn lowest(made: &Made) -> Option<u64> {

@@ -1,4 +1,8 @@
-//! Writes units of a thread as columns.
+//! Encodes units of a thread as columns.
+//!
+//! The [`Predictor`] states the number and the values of slots that are expected next. A unit that
+//! is as expected takes no space, apart from one byte for each execution. `columns` decodes the
+//! result.
 
 use hmtt_format::access_trace::{
     FIRST_CHANGES, FS_BASE, LOST, OTHER_NUMBER, RAW_UNIT, SLOT_BYTES, parse_note,
@@ -8,17 +12,17 @@ use super::column::Column;
 use super::differences::{MOST_VALUE_BYTES, write_differences};
 use super::predictor::{Layouts, Predictor};
 
-/// Writes units to columns.
+/// Encodes the units of one chunk after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     predictor: Predictor,
-    /// Numbers in the file of the numbers in units, from 1 on, and how often these have begun.
+    /// For each number in units, from 1 on, its number in the file; and how often the program had
+    /// begun to number from 1 when they were copied last.
     current: Vec<u32>,
     begun: u32,
-    /// How many of these numbers units may have.
+    /// How many of these numbers the units of the current chunk may contain.
     known: usize,
-    /// Whether the last chunk was not written to its end, because it has an invalid or incomplete
-    /// unit.
+    /// Whether the end of the last chunk was left out, because of an invalid or incomplete unit.
     is_cut: bool,
     controls: Column,
     changes: Column,
@@ -27,16 +31,17 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Learns of blocks and paths. `layouts`: those that are known already, and others behind them.
+    /// Learns the blocks and paths of `layouts` that it does not know yet. The known ones must be
+    /// first in `layouts`.
     pub fn learn(&mut self, layouts: &Layouts) {
         self.predictor.learn(layouts);
         layouts.copy_current(&mut self.current, &mut self.begun);
     }
 
-    /// Writes the units of a chunk, which begin with a number or a note, to the end of `content`.
-    /// Instead of an invalid or incomplete one and those behind it a unit of 0 is written, which
-    /// stands for nothing. `known`: how many numbers are described before the chunk. Returns the
-    /// last base of the segment `fs` in them, if there is one.
+    /// Appends the encoded units of a chunk to `content`. The first unit must be a number or a
+    /// note. An invalid or incomplete unit and all units behind it are replaced by a unit of 0,
+    /// which no reader accepts. `known`: how many numbers of the program are described before the
+    /// chunk. Returns the base of the segment `fs` in the last note with a base, if there is one.
     pub fn encode(&mut self, units: &[u8], known: usize, content: &mut Vec<u8>) -> Option<u64> {
         self.known = known;
         let (units, incomplete) = units.as_chunks::<SLOT_BYTES>();
@@ -65,12 +70,13 @@ impl Encoder {
         base
     }
 
-    /// Whether the last chunk was not written to its end.
+    /// Whether the end of the last chunk was left out.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Adds units up to the first invalid one. Returns how many, and the last base in them.
+    /// Adds units up to the first invalid one. Returns how many units were added, and the last base
+    /// of the segment `fs` in them.
     fn add(&mut self, units: &[[u8; SLOT_BYTES]]) -> (usize, Option<u64>) {
         let mut last_base = None;
         let mut rest = units;
@@ -101,19 +107,21 @@ impl Encoder {
         (units.len() - rest.len(), last_base)
     }
 
-    /// The number in the file of a block or path.
+    /// The number in the file for a number in units. `None` if it is not described before the
+    /// chunk.
     #[inline]
     fn in_file(&self, unit: u64) -> Option<u32> {
         let index = usize::try_from(unit.checked_sub(1)?).ok()?;
         self.current.get(index).filter(|_| index < self.known).copied()
     }
 
+    /// Adds a unit as it is, without an expectation.
     fn add_raw(&mut self, unit: u64) {
         self.controls.put([RAW_UNIT], 1);
         self.numbers.put(unit.to_le_bytes(), SLOT_BYTES);
     }
 
-    /// Adds an executed block, or a path, with the values of its slots.
+    /// Adds an execution of a block or path. `number`: its number in the file. `values`: its slots.
     #[inline]
     fn execute(&mut self, number: u32, values: &[[u8; SLOT_BYTES]]) {
         let mut control = 0;

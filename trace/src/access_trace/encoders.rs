@@ -1,11 +1,11 @@
-//! Encodes and compresses chunks, on threads of their own if there are some.
+//! Encodes and compresses chunks of units, on worker threads if the caller wants some.
 //!
 //! ```text
-//! units of a chunk -> job -> a thread's encoder, zstd -> encoded chunk, in the order of the jobs
+//! units of a chunk -> job -> encoder and zstd of a worker -> encoded chunk, in the order of the jobs
 //! ```
 //!
-//! Invariant: while more than [`JOBS_PER_THREAD`] chunks for each thread are in memory, the writer
-//! waits for the first one.
+//! Invariant: while more than [`JOBS_PER_THREAD`] chunks for each worker are in memory, the writer
+//! waits for the first of them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,35 +19,36 @@ use zstd::bulk::Compressor;
 use super::encoder::Encoder;
 use super::predictor::Layouts;
 
-/// Level of compression: the program waits for it. With level 1, columns of Lua and bzip2 took 56
-/// and 22 % more time, and 11 and 15 % less space.
+/// Level of compression. It is fast, because the recorded program waits for it. With level 1,
+/// columns of Lua and bzip2 took 56 and 22 % more time, and 11 and 15 % less space.
 const LEVEL: i32 = -1;
-/// Level for columns with more bytes than this part of their units, in which mostly random bits are
-/// left. With the other level, columns of bzip2 took 2.6 times the time, and 30 % less space.
+/// Level of compression for large columns. Mostly random bits are left in them. With [`LEVEL`],
+/// columns of bzip2 took 2.6 times the time, and 30 % less space.
 const FAST_LEVEL: i32 = -20;
+/// Columns are large if they have more bytes than their units divided by this number.
 const LARGE_PART: usize = 6;
-/// Chunks in memory for each thread, of which more make the writer wait.
+/// Chunks in memory for each worker. If there are more, the writer waits.
 const JOBS_PER_THREAD: usize = 3;
 
-/// Layouts that all encoders share.
+/// Layouts that all workers share.
 type Shared = Arc<RwLock<Layouts>>;
 
-/// A chunk of units.
+/// An encoded chunk of units.
 #[derive(Debug, Default)]
 pub struct Encoded {
-    /// Bytes of the columns.
+    /// Number of bytes of the columns before they were compressed.
     pub bytes: usize,
     /// The columns, compressed.
     pub compressed: Vec<u8>,
-    /// The last base of the segment `fs` in it.
+    /// The base of the segment `fs` in the last note with a base; `None` if there is no such note.
     pub base: Option<u64>,
-    /// Whether its end is missing: what follows an invalid unit.
+    /// Whether the chunk has an invalid unit, so that its end was left out.
     pub is_cut: bool,
-    /// Memory for other units.
+    /// The units that were encoded. Their memory can be reused.
     pub memory: Vec<u8>,
 }
 
-/// An encoder with what it needs.
+/// The state with which one thread encodes and compresses chunks.
 struct Worker {
     encoder: Encoder,
     compressor: Compressor<'static>,
@@ -73,17 +74,17 @@ impl Worker {
     }
 }
 
-/// What a thread has to do.
+/// Units to encode, and the channel for the result.
 struct Job {
     units: Vec<u8>,
-    /// How many numbers are described before them in the file.
+    /// How many numbers of the program are described before the units in the file.
     known: usize,
     encoded: Sender<io::Result<Encoded>>,
 }
 
-/// Where encoded chunks come from.
+/// The threads that encode chunks.
 enum Source {
-    /// This thread.
+    /// The thread that adds chunks encodes them. The queue has the encoded chunks.
     Own(Box<Worker>, VecDeque<Encoded>),
     Threads {
         jobs: Sender<Job>,
@@ -99,11 +100,11 @@ pub struct Encoders {
 }
 
 impl Encoders {
-    /// Starts as many threads as there can be of those that are asked for; without any, chunks are
-    /// encoded by the thread that adds them.
+    /// Starts `threads` worker threads, or fewer if the system allows no more. Without any, the
+    /// thread that adds a chunk encodes it.
     ///
     /// # Errors
-    /// There is no memory.
+    /// zstd finds no memory.
     pub fn new(threads: usize) -> io::Result<Self> {
         let layouts = Shared::default();
         let (jobs, receiver) = channel::<Job>();
@@ -114,7 +115,7 @@ impl Encoders {
                 loop {
                     let job = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(Job { units, known, encoded }) = job else { return };
-                    // Nobody waits any more after an error of writing.
+                    // The receiver is gone if the writer has failed.
                     let _ = encoded.send(worker.encode(units, known));
                 }
             })
@@ -130,23 +131,23 @@ impl Encoders {
         })
     }
 
-    /// Adds the next blocks and paths. `new`: those that are new in the file. `numbers`: numbers in
-    /// the file of all.
+    /// Adds blocks and paths. `new`: the descriptions that are new in the file. `numbers`: the
+    /// number in the file for each of the program's next numbers.
     pub fn add_blocks(&mut self, new: &[BlockAccesses], numbers: &[u32]) {
         let mut layouts = self.layouts.write().unwrap_or_else(PoisonError::into_inner);
         layouts.add(new);
         layouts.add_current(numbers);
     }
 
-    /// The program numbers blocks and paths from 1 on again. Nothing is being encoded.
+    /// States that the program numbers blocks and paths from 1 on again. No chunk may be in work.
     pub fn begin(&mut self) {
         self.layouts.write().unwrap_or_else(PoisonError::into_inner).begin();
     }
 
-    /// Adds the units of a chunk, which begin with a number or a note.
+    /// Adds the units of a chunk. The first unit must be a number or a note.
     ///
     /// # Errors
-    /// The chunk cannot be compressed.
+    /// The chunk cannot be compressed, or all workers have ended.
     pub fn add(&mut self, units: Vec<u8>) -> io::Result<()> {
         let known = self.layouts.read().unwrap_or_else(PoisonError::into_inner).current();
         match &mut self.source {
@@ -160,11 +161,12 @@ impl Encoders {
         Ok(())
     }
 
-    /// The next encoded chunk, in the order in which units were added. Waits for it if `waits`, or
-    /// if there are many; `None` if there is none yet.
+    /// The next encoded chunk, in the order in which units were added. Waits for it if `waits` is
+    /// set, or if more than [`JOBS_PER_THREAD`] chunks for each worker are in memory. Otherwise
+    /// `None` if it is not encoded yet; also `None` if all chunks were returned.
     ///
     /// # Errors
-    /// A chunk cannot be compressed.
+    /// A chunk cannot be compressed, or a worker has ended early.
     pub fn next(&mut self, waits: bool) -> io::Result<Option<Encoded>> {
         match &mut self.source {
             Source::Own(_, encoded) => Ok(encoded.pop_front()),
@@ -187,7 +189,7 @@ impl Encoders {
 }
 
 impl Drop for Encoders {
-    /// Ends the threads.
+    /// Closes the channel of jobs, and waits for the threads to end.
     fn drop(&mut self) {
         if let Source::Threads { jobs, threads, .. } = &mut self.source {
             *jobs = channel().0;
@@ -196,7 +198,7 @@ impl Drop for Encoders {
     }
 }
 
-/// A thread has ended without a result.
+/// The error that a worker has ended without a result.
 fn ended() -> io::Error {
     io::Error::other("a thread that encodes chunks has ended early")
 }

@@ -1,36 +1,43 @@
-//! Numbers in a file of the functions, blocks and paths that a program numbers anew each time that
-//! it is followed.
+//! Assigns numbers in a file to functions, blocks and paths.
 //!
-//! A function, block or path that is the same as one before gets its number, and is not described
-//! again.
+//! A program numbers them from 1 on again each time that its recording is resumed. One that is
+//! equal to an earlier one keeps that number in the file, and is not described again:
+//!
+//! ```text
+//! recording   functions of the program   numbers in the file   described
+//! first       1: f, 2: g                 1, 2                  f, g
+//! resumed     1: g, 2: h, 3: f           2, 3, 1               h
+//! ```
 
 use std::collections::HashMap;
 
 use hmtt_format::access_trace::{BlockAccesses, Function, Part, Repeated};
 
-/// Numbers in a file.
+/// The numbers that were assigned.
 #[derive(Clone, Debug, Default)]
 pub struct FileNumbers {
     functions: HashMap<Function, u32>,
-    /// The first number of each.
+    /// The first number in the file of each block and path.
     blocks: HashMap<BlockAccesses, u32>,
-    /// The last number of a block or path.
+    /// The last number in the file that a block or path has.
     last: u32,
-    /// Of the current functions, and of the current blocks and paths: their numbers in the file.
-    /// The first one stands for none.
+    /// For each number of the program, from 1 on, the number in the file: of functions, and of
+    /// blocks and paths.
     current_functions: Vec<u32>,
     current: Vec<u32>,
 }
 
-/// Blocks and paths that were added.
+/// The result of adding blocks and paths.
 pub struct Added {
-    /// Those that are new in the file, with their functions and parts by the numbers of the file.
+    /// The blocks and paths that are new in the file. They name functions and parts by their
+    /// numbers in the file.
     pub new: Vec<BlockAccesses>,
-    /// Numbers in the file of all that were added, one after the other.
+    /// The number in the file for each number of the program that was added, in order.
     pub numbers: Vec<u32>,
 }
 
-/// The number in the file; of what is not numbered one that stands for nothing.
+/// The number in the file for a number of the program. 0 stays 0. A number that the program has not
+/// assigned becomes `u32::MAX`, which the file does not assign either.
 fn in_file(numbers: &[u32], number: u32) -> u32 {
     match number {
         0 => 0,
@@ -39,13 +46,13 @@ fn in_file(numbers: &[u32], number: u32) -> u32 {
 }
 
 impl FileNumbers {
-    /// What is added next is numbered from 1 on.
+    /// States that the program numbers functions, blocks and paths from 1 on again.
     pub fn begin(&mut self) {
         self.current_functions.clear();
         self.current.clear();
     }
 
-    /// Adds the next functions. Returns those that are new in the file.
+    /// Adds the next functions of the program. Returns the functions that are new in the file.
     pub fn add_functions(&mut self, functions: &[Function]) -> Vec<Function> {
         let mut new = Vec::new();
         for function in functions {
@@ -59,7 +66,7 @@ impl FileNumbers {
         new
     }
 
-    /// Adds the next blocks and paths.
+    /// Adds the next blocks and paths of the program.
     pub fn add_blocks(&mut self, blocks: &[BlockAccesses]) -> Added {
         let (mut new, mut numbers) = (Vec::new(), Vec::new());
         for block in blocks {

@@ -1,18 +1,24 @@
-//! The values that a thread's last execution has kept for the next one.
+//! Hands the values that an execution keeps to a repeated execution behind it.
+//!
+//! A path that is executed right behind itself need not record values that follow from the
+//! execution before it. `hmtt_format::access_trace::Repeated` states how many it takes, and from
+//! which path.
 
 use super::numbers::Numbered;
 
-/// The last execution of a thread in a chunk.
+/// The last execution of a thread in a chunk, and the values that it has kept.
 #[derive(Clone, Debug, Default)]
 pub struct LastExecution {
-    /// The number of the path if it keeps values and was executed as a whole, or 0.
+    /// The number of the whole path. 0 if it keeps no values, or was not executed to its end.
     number: u32,
+    /// The kept values. Only valid if `number` is not 0.
     kept: Vec<u64>,
 }
 
 impl LastExecution {
-    /// Hands the kept values to the next execution if it takes some. Returns whether it may: it is
-    /// repeated right behind the same path. `values`: those of its slots.
+    /// Appends the kept values to the slots in `values` if the next execution takes kept values.
+    /// Returns false if it may not take them, because the last execution was not one of the same
+    /// path, or was not whole.
     #[inline]
     pub fn hand_over(&self, next: &Numbered<'_>, values: &mut Vec<u64>) -> bool {
         let repeated = next.block.repeated;
@@ -24,7 +30,8 @@ impl LastExecution {
         is_behind && self.kept.len() == usize::from(repeated.taken)
     }
 
-    /// Continues after an execution of so many instructions. `values`: all of the path.
+    /// Keeps values of an execution for the next one. `instructions`: how many instructions were
+    /// executed. `values`: the slots, taken and derived values of the path.
     #[inline]
     pub fn keep(&mut self, executed: &Numbered<'_>, instructions: usize, values: &[u64]) {
         let is_whole = instructions >= usize::from(executed.block.instructions);

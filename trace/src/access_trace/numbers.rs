@@ -1,40 +1,55 @@
-//! What the numbers in units stand for: blocks, and paths up to some block.
+//! Finds the block or path that a number in units stands for.
+//!
+//! A block has one number. A path has one for each of its blocks, which stands for the path up to
+//! that block. Numbers are assigned in the order of the descriptions:
+//!
+//! ```text
+//! description                      numbers
+//! block A                          1
+//! block B                          2
+//! path of the blocks A, B and A    3: A    4: A, B    5: A, B, A (the whole path)
+//! ```
 
 use std::ops::Range;
 
 use hmtt_format::access_trace::{BlockAccesses, Known};
 
-/// Blocks and paths, by number.
+/// The described blocks and paths, by number.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
     described: Vec<Described>,
-    /// For each number from 1 on, what it stands for.
+    /// For each number from 1 on, its description and the part of the path.
     by_number: Vec<UpTo>,
 }
 
-/// A description, with what follows from it.
+/// A description, and values that are computed from it once.
 #[derive(Clone, Debug)]
 struct Described {
     block: BlockAccesses,
-    /// Of a path: the accesses of each part.
+    /// For each part of a path, the range of its accesses. Empty for a block.
     accesses: Vec<Range<usize>>,
-    /// Whether its parts are blocks that were described before it.
+    /// Whether all parts of a path are blocks that were described before it.
     is_valid: bool,
-    /// What its accesses represent; `None` if each one represents itself alone.
+    /// The accesses that each recorded access represents; `None` if each represents itself alone.
     represented: Option<Represented>,
 }
 
-/// The accesses that each recorded one represents.
+/// The instructions of the accesses that each recorded access represents.
+///
+/// Two recorded accesses, of which the first also represents accesses of the instructions 2 and 4,
+/// have the `operations` 2, 4 and the `starts` 0, 2, 2. If only three instructions were executed,
+/// the first represents two accesses: itself, and the access of instruction 2.
 #[derive(Clone, Debug)]
 pub struct Represented {
-    /// Of each recorded access, where its own begin, and where those of the last one end.
+    /// For each recorded access, the index of its first entry in `operations`; then the length of
+    /// `operations`.
     starts: Vec<u16>,
-    /// Indexes of their instructions, ascending for each recorded access.
+    /// Indexes of the instructions of the represented accesses, ascending for each recorded access.
     operations: Vec<u16>,
 }
 
 impl Represented {
-    /// What the accesses of a block or path represent.
+    /// The accesses that the recorded accesses of a block or path represent.
     fn of(block: &BlockAccesses) -> Option<Self> {
         let by = |known| match known {
             Known::Address(index) => Some(usize::from(index)),
@@ -51,8 +66,8 @@ impl Represented {
         Some(Represented { starts, operations: all.into_iter().map(|(_, it)| it).collect() })
     }
 
-    /// How many accesses a recorded one represents, with itself, if only so many instructions were
-    /// executed.
+    /// How many accesses a recorded access represents, itself included, if `executed` instructions
+    /// were executed.
     #[inline]
     pub fn up_to(&self, access: usize, executed: usize) -> u16 {
         let [from, to] =
@@ -62,12 +77,15 @@ impl Represented {
     }
 }
 
-/// A description up to a part.
+/// A description up to a part: what a number stands for.
 #[derive(Clone, Copy, Debug)]
 struct UpTo {
+    /// Index of the description.
     described: u32,
+    /// Index of the part; 0 for a block.
     part: u32,
-    /// How many instructions, slots and derived values there are up to its end.
+    /// How many instructions, slots and derived values the description has up to the end of the
+    /// part.
     instructions: u16,
     slots: u16,
     derived: u16,
@@ -75,29 +93,32 @@ struct UpTo {
     whole: u32,
 }
 
-/// What a number stands for.
+/// A description, and the part up to which a number stands for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Numbered<'n> {
-    /// The block or the whole path.
+    /// The description of the block or of the whole path.
     pub block: &'n BlockAccesses,
-    /// How many instructions and slots there are up to the end of the last block.
+    /// How many instructions the path has up to the end of the last block that is meant.
     pub instructions: u16,
-    /// How many slots there are.
+    /// How many slots it has up to there.
     pub slots: u16,
-    /// How many derived values are needed for its accesses, and for what it keeps.
+    /// How many derived values are needed for the accesses up to there and, for a whole path, for
+    /// the kept values.
     pub derived: u16,
     /// The number of the whole block or path.
     pub whole: u32,
-    /// The number of a block, or of the first block of a path.
+    /// The first number of the description: of a path, the number of the path up to its first
+    /// block.
     pub first: u32,
     represented: Option<&'n Represented>,
-    /// Of a path: the accesses of each of its blocks, up to the last one that is meant.
+    /// For each block of a path up to the last one that is meant, the range of its accesses.
     accesses: &'n [Range<usize>],
 }
 
 impl<'n> Numbered<'n> {
-    /// What its accesses represent, if that differs from what they say, because only so many of its
-    /// instructions were executed.
+    /// The accesses that the recorded accesses represent, if fewer than all instructions were
+    /// executed. `None` otherwise: then
+    /// [`Made::represents`](hmtt_format::access_trace::Made::represents) is right.
     #[inline]
     pub fn represented(&self, executed: usize) -> Option<&'n Represented> {
         self.represented.filter(|_| executed < usize::from(self.block.instructions))
@@ -107,18 +128,18 @@ impl<'n> Numbered<'n> {
 /// A block of a path.
 #[derive(Clone, Debug)]
 pub struct PartOf<'n> {
-    /// Its number.
+    /// Number of the block.
     pub number: u32,
-    /// Its own description.
+    /// Description of the block.
     pub block: &'n BlockAccesses,
-    /// Its instructions, among those of the path.
+    /// Indexes of its instructions in the path.
     pub instructions: Range<usize>,
-    /// Its accesses, among those of the path.
+    /// Indexes of its accesses in the path.
     pub accesses: Range<usize>,
 }
 
 impl Numbers {
-    /// Adds the next ones.
+    /// Adds blocks and paths, which get the next numbers.
     pub fn add(&mut self, blocks: impl IntoIterator<Item = BlockAccesses>) {
         for block in blocks {
             let (index, first) = (self.described.len() as u32, self.by_number.len() as u32 + 1);
@@ -149,8 +170,8 @@ impl Numbers {
         }
     }
 
-    /// What a number stands for. `None` if nothing is described, or if that is a path with parts
-    /// that are no blocks.
+    /// The block or path that a number stands for. `None` if the number is not described, or if it
+    /// is a path with a part that is no block described before it.
     #[inline]
     pub fn get(&self, number: u32) -> Option<Numbered<'_>> {
         let index = (number as usize).checked_sub(1)?;
@@ -166,7 +187,7 @@ impl Numbers {
         Some(Numbered { block, instructions, slots, derived, whole, first, represented, accesses })
     }
 
-    /// The blocks of a path, in order; nothing for a block. A part that is no block is left out.
+    /// The blocks of a path up to the last one that is meant, in order. Empty for a block.
     pub fn parts<'n>(&'n self, numbered: &Numbered<'n>) -> impl Iterator<Item = PartOf<'n>> {
         let Numbered { block: path, accesses, .. } = *numbered;
         let starts = std::iter::once(0).chain(path.parts.iter().map(|part| part.instructions));

@@ -1,32 +1,34 @@
-//! What is expected of a thread's next units, from what it has written before.
+//! Predicts the next units of a thread from its earlier units in the chunk.
 //!
 //! A number is expected to be followed by the number that followed it the last time, and a slot to
-//! have the value of the last time. Slots of a path have one state, wherever it is left.
-//! Expectations are forgotten at the start of each chunk, so that it is read without those before
-//! it.
+//! have the value of the last time, or 0 at first. After the numbers 3, 5 and 3, number 5 is
+//! expected next, with the values that its slots had before. All numbers of a path share their
+//! slots. Each chunk starts without expectations, so that it can be decoded without the earlier
+//! ones.
 
 use hmtt_format::access_trace::BlockAccesses;
 
-/// How many slots numbers have, and where.
+/// For each number, how many slots it has, and the place of their values. Encoders and decoders
+/// share this.
 #[derive(Clone, Debug)]
 pub struct Layouts {
-    /// By number; the first one is not used.
+    /// By number. The first element is not used, because numbers begin at 1.
     numbers: Vec<Layout>,
-    /// Slots of all blocks and paths.
+    /// Number of slots of all blocks and paths.
     slots: u32,
-    /// Numbers in the file of the blocks and paths that the program has numbered from 1 on.
+    /// For each current number of the program, from 1 on, the number in the file.
     current: Vec<u32>,
-    /// How often it has begun to number them.
+    /// How often the program has begun to number from 1.
     begun: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Layout {
-    /// The first number of its path.
+    /// For a path, its first number; for a block, its number.
     home: u32,
-    /// Place of its first slot.
+    /// Index of its first slot in [`Predictor::values`].
     first: u32,
-    /// How many slots follow it, and how many the whole path has.
+    /// How many slots follow the number in units, and how many the whole path has.
     slots: u16,
     all_slots: u16,
 }
@@ -38,7 +40,7 @@ impl Default for Layouts {
 }
 
 impl Layouts {
-    /// Adds the next blocks and paths.
+    /// Adds blocks and paths of the file, which get the next numbers.
     pub fn add(&mut self, blocks: &[BlockAccesses]) {
         for block in blocks {
             let (home, first, all_slots) = (self.numbers.len() as u32, self.slots, block.slots);
@@ -50,29 +52,29 @@ impl Layouts {
         }
     }
 
-    /// How many numbers there are, with the first one, which is not used.
+    /// How many numbers there are, including the unused number 0.
     pub fn numbers(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Adds the numbers in the file of the next blocks and paths.
+    /// Adds the numbers in the file for the program's next numbers.
     pub fn add_current(&mut self, numbers: &[u32]) {
         self.current.extend(numbers);
     }
 
-    /// How many numbers the program has used up to now.
+    /// How many numbers the program has assigned since it last began with 1.
     pub fn current(&self) -> usize {
         self.current.len()
     }
 
-    /// The program numbers blocks and paths from 1 on again.
+    /// States that the program numbers blocks and paths from 1 on again.
     pub fn begin(&mut self) {
         self.current.clear();
         self.begun += 1;
     }
 
-    /// Copies the current numbers. `begun`: how often the program had begun to number when they
-    /// were copied last.
+    /// Brings a copy of the current numbers up to date. `begun`: how often the program had begun to
+    /// number when the copy was made.
     pub fn copy_current(&self, current: &mut Vec<u32>, begun: &mut u32) {
         if *begun != self.begun {
             current.clear();
@@ -82,29 +84,29 @@ impl Layouts {
     }
 }
 
-/// What is expected.
+/// The expectations, which encoder and decoder compute in the same way.
 #[derive(Clone, Debug)]
 pub struct Predictor {
-    /// By number; the first one stands for the start of a chunk.
+    /// By number. The first element stands for the start of a chunk.
     numbers: Vec<Number>,
-    /// How many of them may be named.
+    /// Numbers from this one on may not be named.
     known: usize,
-    /// Last values of all slots.
+    /// The last value of each slot.
     values: Vec<u64>,
-    /// Number of the chunk. What has another one is forgotten.
+    /// Number of the current chunk. Expectations with another number are out of date.
     chunk: u32,
-    /// The number that was written last.
+    /// The number of the last execution; 0 at the start of a chunk.
     last: u32,
 }
 
-/// What is known of a number.
+/// The layout of a number, and the number that is expected to follow it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Number {
     layout: Layout,
-    /// The number that followed it, or 0, in which chunk.
+    /// The number that followed it last, or 0. Only valid if `chunk` is the current chunk.
     next: u32,
     chunk: u32,
-    /// In which chunk the slots of the path were written last, if this is its first number.
+    /// For the first number of a path: the chunk in which a slot of the path was used last.
     slots_chunk: u32,
 }
 
@@ -116,7 +118,8 @@ impl Default for Predictor {
 }
 
 impl Predictor {
-    /// Learns of blocks and paths. `layouts`: those that are known already, and others behind them.
+    /// Learns the blocks and paths of `layouts` that it does not know yet. The known ones must be
+    /// first in `layouts`.
     pub fn learn(&mut self, layouts: &Layouts) {
         let new = layouts.numbers.get(self.numbers.len()..).unwrap_or_default();
         self.numbers
@@ -125,34 +128,34 @@ impl Predictor {
         self.values.resize(layouts.slots as usize, 0);
     }
 
-    /// Allows only the first `known` numbers, as [`Layouts::numbers`] counts them, until more are
-    /// learned.
+    /// Allows only the numbers below `known`, as [`Layouts::numbers`] counts them, until
+    /// [`learn`](Self::learn) is called again.
     pub fn restrict(&mut self, known: usize) {
         self.known = known;
     }
 
-    /// Forgets everything but blocks and paths.
+    /// Starts a chunk: forgets all expectations, but not the blocks and paths.
     pub fn forget(&mut self) {
         self.chunk += 1;
         self.last = 0;
         self.numbers[0].next = 0;
     }
 
-    /// How many slots follow a number; `None` if it stands for nothing.
+    /// How many slots follow a number; `None` if the number is not known or not allowed.
     #[inline]
     pub fn slots(&self, number: u32) -> Option<usize> {
         let known = self.numbers.get(number as usize)?;
         (number > 0 && (number as usize) < self.known).then_some(known.layout.slots.into())
     }
 
-    /// The number that is expected now, or 0.
+    /// The number that is expected next; 0 if none is.
     #[inline]
     pub fn expected(&self) -> u32 {
         self.numbers[self.last as usize].next
     }
 
-    /// Continues after a number that stands for something. Returns the expected values of its
-    /// slots, which are to be replaced by the right ones.
+    /// Advances to the execution of `number`, for which [`slots`](Self::slots) returns a number.
+    /// Returns the expected values of its slots. The caller must replace them by the right ones.
     #[inline]
     pub fn follow(&mut self, number: u32) -> &mut [u64] {
         self.numbers[self.last as usize].next = number;
@@ -164,7 +167,7 @@ impl Predictor {
         &mut self.values[layout.first as usize..][..layout.slots.into()]
     }
 
-    /// Forgets what is known of a number from earlier chunks.
+    /// Removes the expectations that a number has from earlier chunks.
     #[cold]
     fn begin(&mut self, number: u32) {
         let known = &mut self.numbers[number as usize];

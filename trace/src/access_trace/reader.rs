@@ -1,4 +1,7 @@
-//! Reads a file, chunk by chunk.
+//! Reads a file chunk by chunk, and returns the decoded contents.
+//!
+//! Refuses files with another beginning, version or flag, chunks that are damaged, blocks whose
+//! functions are not described, and more than [`MOST_DESCRIBED`] bytes of descriptions.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -14,32 +17,33 @@ use super::chunk::Chunk;
 use super::content::{Content, ReadError};
 use super::decoders::{Decoders, Pending};
 
-/// Most threads that decode chunks: more would wait for what the chunks are decoded for.
+/// Most threads that decode chunks. More threads would decode faster than the caller analyses.
 const MOST_THREADS: usize = 8;
 
-/// Reads the chunks of a file in order.
+/// A reader of the chunks of a file, in order.
 ///
-/// On a machine with several processors, threads decompress and decode chunks of units ahead of
-/// those that were asked for.
+/// On a machine with several processors, threads decode chunks of units before the caller asks for
+/// them.
 pub struct ChunkReader<R> {
     input: R,
-    /// Offset of the next chunk that is read, and of the one that was returned last.
+    /// Offset of the next chunk to read, and of the chunk that was returned last.
     next: u64,
     at: u64,
-    /// Bytes of all descriptions.
+    /// Bytes of all descriptions of functions, blocks and paths.
     described: usize,
-    /// Number of functions that were described.
+    /// Number of described functions.
     functions: usize,
     decompressor: Decompressor<'static>,
     decoders: Decoders,
-    /// Chunks that were read, in order, each with its offset.
+    /// Chunks that were read but not returned, in order, each with its offset.
     pending: VecDeque<(u64, Pending)>,
-    /// Whether nothing more is read: the file has ended, or is damaged.
+    /// Whether no more chunks are read, because the file has ended or is damaged.
     is_over: bool,
+    /// Whether the flag [`CHOSEN`] is set.
     is_chosen: bool,
 }
 
-/// Fills as much of a buffer as there is.
+/// Fills a buffer, or the start of it if the input ends. Returns the number of bytes.
 fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -54,20 +58,22 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 }
 
 impl<R: Read> ChunkReader<R> {
-    /// Reads the header.
+    /// Reads the header. If the machine has several processors, up to eight threads decode chunks.
     ///
     /// # Errors
-    /// [`ReadError`] if it is another file, or one of another version.
+    /// [`ReadError`]: the input is no such file, has another version or an unknown flag, or cannot
+    /// be read.
     pub fn new(input: R) -> Result<Self, ReadError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self::with_threads(input, if threads > 1 { threads.min(MOST_THREADS) } else { 0 })
     }
 
-    /// Reads the header. Chunks are decoded by at most this many threads; without any, by the
-    /// thread that asks for them.
+    /// Reads the header. At most `threads` threads decode chunks. With 0, the calling thread
+    /// decodes them.
     ///
     /// # Errors
-    /// [`ReadError`] if it is another file, or one of another version.
+    /// [`ReadError`]: the input is no such file, has another version or an unknown flag, or cannot
+    /// be read.
     pub fn with_threads(mut input: R, threads: usize) -> Result<Self, ReadError> {
         let mut found = [0; HEADER_BYTES];
         if fill(&mut input, &mut found)? < HEADER_BYTES || found[..8] != MAGIC {
@@ -102,20 +108,22 @@ impl<R: Read> ChunkReader<R> {
         })
     }
 
-    /// Whether only some accesses were to be recorded.
+    /// Whether only some of the accesses were to be recorded.
     pub fn is_chosen(&self) -> bool {
         self.is_chosen
     }
 
-    /// Offset in the file of the chunk that was returned last.
+    /// Offset of the chunk that was returned last, in bytes from the start of the file. After an
+    /// error it is the offset at which reading failed.
     pub fn offset(&self) -> u64 {
         self.at
     }
 
-    /// The next chunk. `None` if there is none, or only a part of one.
+    /// The content of the next chunk. `None` at the end of the file, also if it ends within a
+    /// chunk.
     ///
     /// # Errors
-    /// [`ReadError`] if it is damaged, or cannot be read.
+    /// [`ReadError`]: the chunk is damaged, or cannot be read.
     pub fn next_chunk(&mut self) -> Result<Option<Content>, ReadError> {
         while !self.is_over && self.pending.len() < self.decoders.most_pending() {
             let next = self.read_chunk();
@@ -132,7 +140,8 @@ impl<R: Read> ChunkReader<R> {
         pending.wait().map(Some)
     }
 
-    /// Reads a chunk, with its offset. `None` if there is none, or only a part of one.
+    /// Reads a chunk. Returns its offset too. `None` at the end of the file, also if it ends within
+    /// the chunk.
     fn read_chunk(&mut self) -> Result<Option<(u64, Chunk)>, ReadError> {
         let mut bytes = [0; CHUNK_HEADER_BYTES];
         if fill(&mut self.input, &mut bytes)? < CHUNK_HEADER_BYTES {
@@ -142,7 +151,7 @@ impl<R: Read> ChunkReader<R> {
         let header = ChunkHeader::from_bytes(bytes)
             .ok_or(ReadError::Damaged { at, why: "its size is not possible" })?;
         let mut compressed = Vec::new();
-        // No more memory is used than the file has bytes.
+        // Memory grows with the bytes that are read, not with the length that the header states.
         let length = u64::from(header.compressed);
         self.input.by_ref().take(length).read_to_end(&mut compressed)?;
         if (compressed.len() as u64) < length {
@@ -152,7 +161,7 @@ impl<R: Read> ChunkReader<R> {
         Ok(Some((at, Chunk { at, header, compressed })))
     }
 
-    /// The content of a chunk, now or later.
+    /// Parses a chunk, or gives it to the decoders if it has units.
     fn content(&mut self, chunk: Chunk) -> Pending {
         match chunk.header.kind {
             UNITS => self.decoders.add(chunk),
@@ -160,7 +169,7 @@ impl<R: Read> ChunkReader<R> {
         }
     }
 
-    /// The content of a chunk that has no units.
+    /// Checks and parses a chunk that has no units, and adds its descriptions.
     fn parse(&mut self, chunk: &Chunk) -> Result<Content, ReadError> {
         let (_, content) = chunk.unpack(&mut self.decompressor)?;
         if matches!(chunk.header.kind, FUNCTIONS | BLOCKS) {
@@ -206,7 +215,7 @@ fn parse(kind: u32, content: &[u8]) -> Option<Content> {
     }
 }
 
-/// All descriptions in bytes.
+/// Parses descriptions up to the end of the bytes. `None` if one of them is not valid.
 fn all<T>(mut rest: &[u8], parse: impl Fn(&[u8]) -> Option<(T, &[u8])>) -> Option<Vec<T>> {
     let mut all = Vec::new();
     while !rest.is_empty() {

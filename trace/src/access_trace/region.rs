@@ -1,23 +1,26 @@
-//! Cuts a region of the instructions of a thread out of its units, while they are recorded.
+//! Extracts a region of a thread's instructions from its units, while the thread is recorded.
 //!
-//! Instructions are counted as the units come: those of each executed block, of an interrupted one
-//! those that were executed. Units before the region and behind it are left out. The block in which
-//! the region begins is described anew with its last instructions ([`BlockAccesses::tail`]), and
-//! the one in which it ends is cut by a note, as by an interruption.
+//! Instructions are counted as the units come. Of an interrupted block only the executed
+//! instructions count. Units before the region and behind it are left out. If the region begins
+//! within a block, the last instructions of that block are described as a new block
+//! ([`BlockAccesses::tail`]). If it ends within a block, a note cuts this block, as it does after
+//! an interruption.
 //!
 //! ```text
-//! units      block 5 | block 6       | block 7 | block 8            instructions 20..45 of blocks with 10 each
-//! number     15      | 25            | 35      | 45
-//! passed on            block 6, 0..10  block 7   block 8, 0..0      skip 25: a border between blocks
-//!            tail of 5: 5..10, ...                                  skip 20: the tail of block 5 has a number of its own
+//! executed block     5      6      7           8    each has 10 instructions
+//! first instruction  15     25     35          45   counted from 0
+//! region 25..45             6      7                begins and ends between two blocks
+//! region 20..40      tail   6      7, cut at 5      the tail is instructions 5..10 of block 5, with its own number
 //! ```
 //!
-//! A thread that is far from the region need not record accesses, only which blocks it executes
-//! ([`RegionStage`]). As it runs ahead of the units that were read, it records them before the
-//! region begins, by as many instructions as fit in its ring at most.
+//! A thread that is far from the region need not record accesses, but only the blocks that it
+//! executes ([`RegionStage`]). It runs ahead of the units that were read, by at most as many
+//! instructions as fit in its ring (`lead`). So it starts to record accesses that many instructions
+//! before the region.
 //!
-//! Invariant: what is passed on are the region's instructions and accesses, all of them or counted
-//! as missing. Units come from the program: what is forged is at most missing or wrong itself.
+//! Invariant: only instructions and accesses of the region are passed on, and each of them is
+//! passed on or counted as missing. The program itself writes the units and may forge them: a
+//! forged unit makes only itself and the units behind it missing or wrong.
 
 mod parts;
 
@@ -27,87 +30,95 @@ use hmtt_format::access_trace::{
     BlockAccesses, CALL, CUT, FS_BASE, LOST, NATIVE, RecordedRegion, SLOT_BYTES, START, parse_note,
 };
 
-/// A word of units.
+/// A unit, as bytes.
 type Word = [u8; SLOT_BYTES];
 
-/// What a thread is to record.
+/// What a thread is to record, in the order of the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RegionStage {
-    /// The blocks that it executes.
+    /// The executed blocks, without accesses.
     Counting,
-    /// Accesses, in blocks only: the region may begin in any of them.
+    /// Accesses, but in blocks only and not in paths, because a path in which the region begins
+    /// cannot be divided.
     Blocks,
-    /// Accesses, also in paths.
+    /// Accesses, in blocks and in paths.
     Paths,
-    /// Nothing more.
+    /// Nothing: the region has ended.
     Over,
 }
 
-/// What was cut out of units.
+/// The part of some units that is in the region.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CutUnits {
-    /// The block with which the region begins, if it has no number yet. It is the next block that
-    /// is described.
+    /// The block with which the region begins, if it is the tail of another block. It must be
+    /// described next, before the units.
     pub tail: Option<BlockAccesses>,
-    /// The units, which begin with a number or a note.
+    /// The units of the region. The first one is a number or a note.
     pub units: Vec<u8>,
 }
 
-/// What was seen of the thread up to the end of the region.
+/// Counts of the losses of the thread, up to the end of the region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeenInRegion {
-    /// How often it came to code that ran natively, also before the region.
+    /// How often the thread came to code that ran natively, also before the region.
     pub native: u64,
-    /// Words that it has dropped.
+    /// Words of 4 bytes that the thread has dropped, also before the region.
     pub lost: u64,
-    /// Chunks of units that name no block, from some place on.
+    /// Calls of [`RegionCutter::units`] with a unit that is not valid. The rest of these units was
+    /// left out.
     pub invalid_chunks: u64,
-    /// Instructions of the region that were counted only.
+    /// Instructions of the region whose accesses were not recorded, because their block only
+    /// counts, or because it could not be divided.
     pub counted_only: u64,
 }
 
-/// A number: a block, or a path up to one of its parts.
+/// The meaning of a number: a block, or a path up to one of its parts.
 #[derive(Clone, Copy, Debug)]
 struct Number {
     /// Index of its description.
     block: u32,
+    /// Index of the part; 0 for a block.
     part: u16,
-    /// How many it has up to there.
+    /// How many instructions and slots it has up to the end of the part.
     instructions: u16,
     slots: u16,
 }
 
-/// Cuts a region out.
+/// Extracts a region of a thread's instructions from its units.
 #[derive(Clone, Debug)]
 pub struct RegionCutter {
+    /// The instructions of the region, counted from 0. The end is `u64::MAX` if the region has
+    /// none.
     region: Range<u64>,
     count: Option<u64>,
-    /// By how many instructions a thread may be ahead of the units that were read.
+    /// By how many instructions the thread may be ahead of the units that were read, at most.
     lead: u64,
-    /// Instructions that were executed, and recorded.
+    /// Instructions that were executed, and instructions that were passed on.
     executed: u64,
     recorded: u64,
-    /// All descriptions, and numbers from 1 on.
+    /// All descriptions; and, for each number from 1 on, its meaning.
     blocks: Vec<BlockAccesses>,
     numbers: Vec<Number>,
-    /// The last number of a block that records no accesses; `None` as long as all blocks do not.
+    /// Blocks with numbers up to this one record no accesses, and blocks with higher numbers do.
+    /// `None`: no block records accesses yet.
     counted: Option<u32>,
-    /// Number with which the tail was passed on.
+    /// Number with which the tail was passed on, if there was one.
     tail: Option<u32>,
+    /// Whether units of the region were passed on.
     has_begun: bool,
-    /// Address of the instruction behind the region.
+    /// Address of the instruction that was executed behind the region, once it is known.
     next: Option<u64>,
-    /// The base of the segment `fs`.
+    /// The base of the segment `fs` at the current unit.
     fs: u64,
     seen: SeenInRegion,
 }
 
 impl RegionCutter {
-    /// Nothing was executed. `skip`: how many instructions are left out. `count`: how many are
-    /// passed on behind them; `None` for all. `lead`: by how many instructions a thread may be
-    /// ahead of the units that were read.
+    /// Starts before the first instruction of the thread. `skip`: how many instructions are left
+    /// out. `count`: how many instructions behind them are passed on; `None` for all. `lead`: by
+    /// how many instructions the thread may be ahead of the units that were read, at most.
     pub fn new(skip: u64, count: Option<u64>, lead: u64) -> Self {
-        // A file has no such number.
+        // A file states this number for a region without an end.
         let count = count.filter(|count| *count != u64::MAX);
         let region = skip..count.map_or(u64::MAX, |count| skip.saturating_add(count));
         RegionCutter {
@@ -127,7 +138,7 @@ impl RegionCutter {
         }
     }
 
-    /// What is to be recorded from now on.
+    /// What the thread is to record from now on.
     pub fn stage(&self) -> RegionStage {
         match self.executed {
             executed if executed >= self.region.end && self.next.is_some() => RegionStage::Over,
@@ -139,25 +150,26 @@ impl RegionCutter {
         }
     }
 
-    /// Blocks behind this number record their accesses, and others do not.
+    /// States that only blocks with numbers above `last` record their accesses.
     pub fn set_counted(&mut self, last: u32) {
         self.counted = Some(last);
     }
 
-    /// How many instructions were skipped and recorded of those of a thread, and what was to be.
+    /// The region that was to be recorded, and how many instructions were skipped and recorded.
+    /// `thread`: number of the thread in the system.
     pub fn result(&self, thread: u32) -> RecordedRegion {
         let (skip, count) = (self.region.start, self.count);
         let skipped = self.executed.min(skip);
         RecordedRegion { thread, skip, count, skipped, recorded: self.recorded, next: self.next }
     }
 
-    /// What was seen of the thread up to the end of the region.
+    /// Counts of the losses of the thread, up to the end of the region.
     pub fn seen(&self) -> SeenInRegion {
         self.seen
     }
 
-    /// Adds the next blocks and paths. Returns those that are to be described, with numbers that
-    /// count these only.
+    /// Adds the program's next blocks and paths. Returns the blocks that record accesses and so
+    /// must be described in the file. Their parts have the numbers with which blocks are passed on.
     pub fn add_blocks(&mut self, blocks: &[BlockAccesses]) -> Vec<BlockAccesses> {
         let mut passed = Vec::new();
         for block in blocks {
@@ -176,12 +188,14 @@ impl RegionCutter {
         passed
     }
 
-    /// The number with which a block is passed on; 0 for none.
+    /// The number with which a block is passed on: blocks that only count are not numbered, and the
+    /// tail takes a number. 0 if the block only counts.
     fn passed_number(&self, number: u32) -> u32 {
         let number = number.saturating_sub(self.counted.unwrap_or(u32::MAX));
         number + u32::from(self.tail.is_some_and(|tail| number >= tail))
     }
 
+    /// A description with the numbers with which blocks are passed on.
     fn renumbered(&self, block: &BlockAccesses) -> BlockAccesses {
         let mut block = block.clone();
         for part in &mut block.parts {
@@ -191,8 +205,8 @@ impl RegionCutter {
         block
     }
 
-    /// Cuts what is in the region out of the next units of the thread. `offset`: of an instruction
-    /// in the code of a block.
+    /// Extracts the part of the thread's next units that is in the region. `offset`: returns the
+    /// offset of an instruction, by its index, in the code of a block, in bytes.
     pub fn units(
         &mut self,
         units: &[u8],
@@ -209,7 +223,8 @@ impl RegionCutter {
         cut
     }
 
-    /// Cuts words. Returns whether all of them are valid; what follows an invalid one is left out.
+    /// Extracts the part of words that is in the region. Returns whether all words are valid. Words
+    /// behind an invalid one are left out.
     fn cut(
         &mut self,
         words: &[Word],
@@ -229,7 +244,8 @@ impl RegionCutter {
             let length = match parse_note(word as u32) {
                 Some((kind, _)) => {
                     let Some(length) = self.note(kind, &words[at..]) else { return false };
-                    // What was noted before the region is not in it.
+                    // Notes before and behind the region are left out. A CUT belongs to the
+                    // execution before it.
                     if self.has_begun && kind != CUT && self.executed < self.region.end {
                         cut.units.extend(words[at..at + length].as_flattened());
                     }
@@ -248,13 +264,14 @@ impl RegionCutter {
         true
     }
 
-    /// Counts the executions at the start of words that are before the region, up to one that is
-    /// cut, or a note with a meaning for what follows. Returns how many words they have.
+    /// Counts the executions at the start of words that are before the region. Stops at an
+    /// execution that is cut, and at a note other than START and CALL. Returns how many words were
+    /// counted.
     fn skip(&mut self, words: &[Word]) -> usize {
         let (mut at, mut executed) = (0, self.executed);
         let mut before_last = (at, executed);
         'executions: loop {
-            // Without slots, the place of a word does not depend on the one before.
+            // While no slots follow, the place of a word does not depend on the word before it.
             for word in words.get(at..).unwrap_or_default() {
                 let word = u64::from_le_bytes(*word);
                 let Some(number) = self.numbers.get(word.wrapping_sub(1) as usize) else {
@@ -280,7 +297,7 @@ impl RegionCutter {
             }
             break;
         }
-        // The last execution is not whole.
+        // The last execution is cut or incomplete, so it is not counted here.
         let next = words.get(at).map(|word| u64::from_le_bytes(*word) as u32);
         if at > words.len() || matches!(next.and_then(parse_note), Some((CUT, _))) {
             (at, executed) = before_last;
@@ -289,7 +306,8 @@ impl RegionCutter {
         at
     }
 
-    /// Counts a note at the start of words. Returns how many words it has.
+    /// Evaluates a note at the start of words. Returns how many words it has; `None` if its value
+    /// is missing.
     fn note(&mut self, kind: u32, words: &[Word]) -> Option<usize> {
         let value = words.get(1).map(|word| u64::from_le_bytes(*word));
         match kind {

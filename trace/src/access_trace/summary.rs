@@ -1,8 +1,9 @@
-//! Sums up what a trace of accesses contains.
+//! Sums up the accesses of a trace: by thread and function, and the pages and lines that were
+//! accessed.
 //!
-//! Memory is limited: of pages beyond a limit only is known that there are more. String
-//! instructions, which may access all of memory in forged files, take no more time than others: the
-//! pages that one accesses are kept as a range.
+//! Memory is limited: pages beyond a limit are not counted, and a flag states that there are more.
+//! In a forged file, a string instruction may access the whole address space. It takes no more time
+//! than another access, because its pages are kept as a range.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,15 +15,15 @@ use crate::page_ranges::PageRanges;
 
 const PAGE_LOG2: u32 = 12;
 const LINE_LOG2: u32 = 6;
-/// Most pages that are told apart, besides those in ranges: 16 GiB.
+/// Most pages that are counted one by one, besides the pages in ranges: 16 GiB.
 const MOST_PAGES: usize = if cfg!(test) { 1 << 12 } else { 1 << 22 };
 /// Most ranges of pages.
 const MOST_RANGES: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
-/// Places for pages that were accessed recently.
+/// Entries of the cache of recently accessed pages.
 const RECENT: usize = 1 << 10;
 
-/// Sums over the accesses of a thread or of a function. Each element of a string instruction is an
-/// access.
+/// Sums over the accesses of a thread or of a function. Each element of a string instruction counts
+/// as one access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Executed blocks.
@@ -31,19 +32,19 @@ pub struct Sums {
     pub reads: u64,
     /// Accesses that write.
     pub writes: u64,
-    /// Bytes of all accesses whose sizes are known.
+    /// Bytes of all accesses. Accesses of unknown size count as 0 bytes.
     pub bytes: u64,
 }
 
 impl Sums {
-    /// All accesses.
+    /// Reads and writes.
     pub fn accesses(&self) -> u64 {
         self.reads.saturating_add(self.writes)
     }
 
     #[inline]
     fn add(&mut self, made: &Made) {
-        // Without a branch: reads and writes come in no order that a processor predicts.
+        // There is no branch on the direction, because no processor could predict it.
         let writes = made.elements * u64::from(made.direction == Direction::Write);
         self.reads = self.reads.saturating_add(made.elements - writes);
         self.writes = self.writes.saturating_add(writes);
@@ -61,16 +62,17 @@ impl std::ops::AddAssign for Sums {
     }
 }
 
-/// The memory that was accessed.
+/// The pages and cache lines that were accessed.
 #[derive(Clone, Debug)]
 struct Touched {
-    /// A bit for each cache line of a page, by number of the page.
+    /// For each page, by its number, a bit for each of its cache lines.
     lines: HashMap<u64, u64>,
-    /// Pages that were accessed recently, and the lines of them that are known, by the lowest bits
-    /// of their numbers. A page without lines is none.
+    /// A direct-mapped cache of `lines`: a page's number and its lines, at the index of the
+    /// number's lowest bits. An entry without lines is empty.
     recent: Box<[(u64, u64); RECENT]>,
-    /// Pages of which all lines were accessed by one string instruction.
+    /// Pages whose lines were all accessed by one string instruction.
     ranges: PageRanges,
+    /// Whether pages or ranges were left out, because there were too many.
     is_limited: bool,
 }
 
@@ -83,7 +85,7 @@ impl Default for Touched {
 }
 
 impl Touched {
-    /// Adds all lines from that of the first to that of the last address.
+    /// Adds all lines from the line of address `first` to the line of address `last`.
     #[inline]
     fn add(&mut self, first: u64, last: u64) {
         let [first, last] = [first, last].map(|address| address >> LINE_LOG2);
@@ -94,6 +96,7 @@ impl Touched {
         }
     }
 
+    /// Adds the lines `first` to `last`: whole pages as a range, and others by page.
     fn add_all(&mut self, first: u64, last: u64) {
         let is_full = self.ranges.len() == MOST_RANGES;
         let most_pages = |(from, to): (u64, u64)| to - from <= 64 << (PAGE_LOG2 - LINE_LOG2);
@@ -108,7 +111,7 @@ impl Touched {
         parts.into_iter().flatten().for_each(|(first, last)| self.add_pages(first, last));
     }
 
-    /// Adds the lines of a few pages.
+    /// Adds the lines `first` to `last`, page by page.
     fn add_pages(&mut self, first: u64, last: u64) {
         let (page, end) = (first >> (PAGE_LOG2 - LINE_LOG2), last >> (PAGE_LOG2 - LINE_LOG2));
         for one in page..=end {
@@ -119,12 +122,13 @@ impl Touched {
         }
     }
 
-    /// The lines of pages that are in no range.
+    /// The bits of the lines of each page that is in no range.
     fn single(&self) -> impl Iterator<Item = u64> {
         let all = self.lines.iter().filter(|(page, _)| !self.ranges.contains(**page));
         all.map(|(_, lines)| *lines)
     }
 
+    /// Adds lines of one page, as bits.
     fn add_lines(&mut self, page: u64, lines: u64) {
         let recent = &mut self.recent[page as usize % RECENT];
         if recent.0 == page && recent.1 & lines == lines {
@@ -144,7 +148,7 @@ impl Touched {
     }
 }
 
-/// Addresses from the lowest to the highest one.
+/// Lowest and highest accessed byte address.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     lowest: u64,
@@ -152,7 +156,7 @@ struct Span {
 }
 
 impl Default for Span {
-    /// No address: the lowest one is above the highest one.
+    /// The span of no accesses: its lowest address is above its highest one.
     fn default() -> Self {
         Span { lowest: u64::MAX, highest: 0 }
     }
@@ -175,33 +179,33 @@ impl Default for Span {
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     threads: BTreeMap<u32, Sums>,
-    /// Sums of the thread and the function, by its number, of the current block since there was
-    /// another one before it.
+    /// Sums that are not added to `threads` and `functions` yet: of the consecutive blocks of one
+    /// thread and function, whose numbers are in `place`.
     open: Sums,
     place: (u32, u32),
-    /// By number; the first one stands for accesses of no known function.
+    /// By number of the function. The first element is for accesses of no known function.
     functions: Vec<(Option<Function>, Sums)>,
     touched: Touched,
-    /// Lowest and highest address, if there is any.
+    /// Lowest and highest address of all accesses.
     span: Span,
     unknown: u64,
-    /// By the number of the description by which they were recorded.
+    /// By number of the description by which blocks were recorded.
     recorded: Vec<Recorded>,
-    /// What was recorded of each block, in the execution that was recorded first, by number.
+    /// By number of the block: the accuracy of the execution that was recorded first.
     blocks: Vec<Option<Accuracy>>,
 }
 
-/// What is recorded of executions of a block, by itself or in a path.
+/// The executions of a block that one description has recorded: the block's own, or a path's.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recorded {
-    /// What one execution accounts for.
+    /// The accuracy of one execution.
     accuracy: Accuracy,
     executions: u64,
-    /// Number of its function.
+    /// Number of the block's function.
     function: u32,
 }
 
-/// The element with a number, if need be after others that were not there.
+/// The element with index `number`. Missing elements up to it are added with default values.
 #[inline]
 fn grown<T: Clone + Default>(all: &mut Vec<T>, number: u32) -> &mut T {
     let number = number as usize;
@@ -212,8 +216,8 @@ fn grown<T: Clone + Default>(all: &mut Vec<T>, number: u32) -> &mut T {
 }
 
 impl Summary {
-    /// How many accesses the recorded ones account for: of executed blocks, each once, as it was
-    /// recorded first; and of all executions.
+    /// How many accesses the recorded accesses account for. The first sum counts each executed
+    /// block once, as it was recorded first. The second sum counts all executions.
     pub fn accuracy(&self) -> [Accuracy; 2] {
         let sum = |all: &mut dyn Iterator<Item = Accuracy>| {
             let mut sum = Accuracy::default();
@@ -224,8 +228,8 @@ impl Summary {
         [sum(&mut self.blocks.iter().flatten().copied()), sum(&mut executions)]
     }
 
-    /// How many accesses the recorded ones account for in all executions of each function, by its
-    /// number.
+    /// How many accesses the recorded accesses account for in all executions of each function, by
+    /// the function's number.
     fn accuracy_by_function(&self) -> Vec<Accuracy> {
         let mut sums = vec![Accuracy::default(); self.functions.len()];
         for Recorded { accuracy, executions, function } in &self.recorded {
@@ -236,7 +240,7 @@ impl Summary {
         sums
     }
 
-    /// Adds the open sums to those of their thread and function.
+    /// Adds the open sums to the sums of their thread and function.
     fn close(&mut self) {
         let (open, (thread, function)) = (std::mem::take(&mut self.open), self.place);
         if open.blocks > 0 {
@@ -255,13 +259,13 @@ impl Summary {
         })
     }
 
-    /// Sums over each thread, by its number in the system.
+    /// Sums of each thread, by its number in the system.
     pub fn threads(&self) -> &BTreeMap<u32, Sums> {
         &self.threads
     }
 
-    /// The functions with most accesses, at most as many as asked for; `None` stands for code in no
-    /// known file. Parts of one function have entries of their own.
+    /// The functions with the most accesses, at most `most` of them, in descending order. `None`
+    /// stands for code in no known file. If a function has several parts, each part is one entry.
     pub fn hottest(&self, most: usize) -> Vec<(Option<&Function>, Sums, Accuracy)> {
         let accuracies = self.accuracy_by_function();
         let found =
@@ -274,7 +278,8 @@ impl Summary {
         all
     }
 
-    /// Accesses, without the elements of string instructions, whose addresses are not known.
+    /// Number of accesses whose addresses are not known. An access with several elements counts
+    /// once.
     pub fn unknown(&self) -> u64 {
         self.unknown
     }
@@ -290,18 +295,21 @@ impl Summary {
         (self.touched.ranges.pages() << (PAGE_LOG2 - LINE_LOG2)).saturating_add(single)
     }
 
-    /// Whether there were more pages and lines than are counted: those of 16 GiB are told apart,
-    /// besides those of long string instructions.
+    /// Whether more pages and lines were accessed than [`pages`](Self::pages) and
+    /// [`lines`](Self::lines) count. At most 16 GiB of single pages are counted, and about a
+    /// million ranges of pages of long string instructions.
     pub fn has_more_pages(&self) -> bool {
         self.touched.is_limited
     }
 
-    /// The lowest and the highest address that was accessed.
+    /// The lowest and the highest accessed byte address; `None` without accesses at known
+    /// addresses.
     pub fn span(&self) -> Option<(u64, u64)> {
         let Span { lowest, highest } = self.span;
         (lowest <= highest).then_some((lowest, highest))
     }
 
+    /// Adds the memory of an access with all its elements.
     #[inline]
     fn touch(&mut self, made: &Made) {
         let Some(address) = made.address else {

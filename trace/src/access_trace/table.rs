@@ -1,12 +1,13 @@
-//! Writes the accesses of programs as tables: a row for each access, in the order of each thread.
+//! Writes and reads accesses of programs as tables. Each access is a row. The rows of a thread are
+//! in program order.
 //!
 //! | column | |
 //! |---|---|
 //! | `thread` | number of the thread in the system |
 //! | `pc` | address of the instruction |
 //! | `direction` | `R` or `W`; in Parquet `is_write` |
-//! | `address` | virtual address of the first byte, or of the first element's; nothing if it is not known |
-//! | `size_bytes` | number of bytes, of one element if there are several; 0 if it is not known |
+//! | `address` | virtual address of the first byte, or of the first element; nothing if it is not known |
+//! | `size_bytes` | number of bytes, or of bytes of one element if there are several; 0 if it is not known |
 //! | `elements` | number of elements of a string instruction, and otherwise 1 |
 //! | `downwards` | whether each element is at a lower address than the one before it |
 //! | `conditional` | whether memory may not have been accessed |
@@ -43,19 +44,20 @@ pub trait AccessWriter {
     fn finish(self: Box<Self>) -> Result<(), TableError>;
 }
 
+/// The letter of a direction in text formats.
 fn letter(direction: Direction) -> char {
     if direction == Direction::Write { 'W' } else { 'R' }
 }
 
-/// Name of a function and path of its file, as far as they are known.
+/// Name of a function and path of its file. Each is `None` if it is not known or empty.
 fn names(function: Option<&Function>) -> [Option<&str>; 2] {
     let names = function.map(|function| [&*function.name, &*function.path]);
     names.map_or([None; 2], |names| names.map(|name| Some(name).filter(|name| !name.is_empty())))
 }
 
-/// What a format writes for a function, kept until another function is next.
+/// The text of a function in one format, kept as long as accesses belong to the same function.
 struct Kept<T> {
-    /// Number of the function.
+    /// Number of the function; 0 for no known function.
     number: u32,
     text: T,
 }
@@ -67,6 +69,8 @@ impl<T: Default> Default for Kept<T> {
 }
 
 impl<T> Kept<T> {
+    /// The text of the function of a block. `make` makes it from name and path if the function is
+    /// new.
     fn of(&mut self, executed: &Executed<'_>, make: impl FnOnce([Option<&str>; 2]) -> T) -> &T {
         if self.number != executed.block.function {
             self.number = executed.block.function;

@@ -1,9 +1,8 @@
-//! Interface to receive what a file contains: the blocks that threads have executed, and their
-//! accesses.
+//! Defines the interface through which a decoder passes on executed blocks, accesses and gaps.
 
 use hmtt_format::access_trace::{BlockAccesses, Function, Made};
 
-/// An access of a thread.
+/// An access with the thread that has made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadAccess {
     /// Number of the thread in the system.
@@ -12,32 +11,31 @@ pub struct ThreadAccess {
     pub made: Made,
 }
 
-/// A block that a thread has executed.
+/// One execution of a block by a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Executed<'f> {
     /// Number of the thread in the system.
     pub thread: u32,
     /// Number of the block in the file, from 1 on.
     pub number: u32,
-    /// Its description, with its code.
+    /// Description of the block, with its code.
     pub block: &'f BlockAccesses,
     /// The function that contains its first instruction; `None` if it is not known.
     pub function: Option<&'f Function>,
-    /// How many of its instructions were executed. If the next one is a repeated string
-    /// instruction, it may have accessed some of its elements. A file that is not what `hmtt trace`
-    /// writes may have more than the block has.
+    /// How many of its instructions were executed, from the first one on. If the next instruction
+    /// is a repeated string instruction, it may have accessed some of its elements. In a forged
+    /// file the number may be larger than the block's.
     pub instructions: usize,
-    /// The description by which its accesses were recorded: that of the block, or of a path with
-    /// it.
+    /// The description by which its accesses were recorded: the block's own, or a path's.
     pub recorded: &'f BlockAccesses,
-    /// Number of that description, in the file; of a path up to this block.
+    /// Number of `recorded` in the file; for a path, the number of the path up to this block.
     pub recorded_number: u32,
-    /// Its first instruction, among those of that description.
+    /// Index in `recorded` of the block's first instruction; 0 if the block was recorded by itself.
     pub first: usize,
 }
 
 impl<'f> Executed<'f> {
-    /// A block of no known function that was executed as a whole, and recorded by itself.
+    /// A whole execution of a block that is in no known function and was recorded by itself.
     pub fn alone(thread: u32, number: u32, block: &'f BlockAccesses) -> Self {
         Executed {
             thread,
@@ -55,33 +53,34 @@ impl<'f> Executed<'f> {
 /// A place at which accesses are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gap {
-    /// A thread has dropped what it had recorded, because its ring was full.
+    /// A thread has dropped recorded words, because its ring was full.
     Dropped {
         /// Number of the thread in the system.
         thread: u32,
-        /// Words of 4 bytes that it had recorded.
+        /// Number of dropped words, of 4 bytes each.
         words: u64,
     },
-    /// A thread has executed code natively, which could not be translated.
+    /// A thread has executed code natively that could not be translated.
     Unrecorded {
         /// Number of the thread in the system.
         thread: u32,
     },
-    /// The program ran natively, as was asked for. That is no loss.
+    /// The program ran natively, as the user requested. This is no loss.
     Native {
-        /// For how long, in nanoseconds.
+        /// Duration, in nanoseconds.
         nanoseconds: u64,
     },
 }
 
-/// Receives what threads have done, in the order of each thread.
+/// Receives executed blocks, accesses and gaps. Each thread's come in the order in which they
+/// occurred.
 pub trait Visitor {
-    /// A block was executed. Its accesses follow before the next block.
+    /// A thread has executed a block. Its accesses follow before the next block.
     fn block(&mut self, executed: &Executed<'_>) {
         let _ = executed;
     }
 
-    /// An access was made, by the last block.
+    /// The last block has made an access.
     fn access(&mut self, executed: &Executed<'_>, access: ThreadAccess);
 
     /// Accesses are missing here.
@@ -89,11 +88,11 @@ pub trait Visitor {
         let _ = gap;
     }
 
-    /// Nothing follows in the file, or reading it has failed.
+    /// The file has ended, or reading it has failed. Nothing follows.
     fn end(&mut self) {}
 }
 
-/// Receives accesses alone.
+/// A [`Visitor`] that passes accesses to a closure, and ignores blocks and gaps.
 pub struct Accesses<F>(pub F);
 
 impl<F: FnMut(ThreadAccess)> Visitor for Accesses<F> {

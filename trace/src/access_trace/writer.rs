@@ -1,4 +1,7 @@
-//! Writes a file, chunk by chunk.
+//! Writes a file of accesses, chunk by chunk.
+//!
+//! Chunks of units are encoded by [`Encoders`], possibly on other threads. They are written in the
+//! order in which they were added, also relative to other chunks.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
@@ -13,54 +16,55 @@ use zstd::bulk::Compressor;
 use super::encoders::{Encoded, Encoders};
 use super::file_numbers::{Added, FileNumbers};
 
-/// Level of compression of descriptions.
+/// Level of compression for chunks without units.
 const LEVEL: i32 = 1;
-/// Most bytes of units in a chunk of the file. As columns they may be larger by one seventh.
+/// Most bytes of units in a chunk of the file. Encoded as columns they may be larger by one
+/// seventh.
 const MOST_UNITS: usize = MOST_BYTES / 4 * 3;
 
-/// Most chunks of units whose memory is kept.
+/// Most written chunks of units whose memory is kept for reuse.
 const MOST_MEMORY: usize = 4;
 
-/// A chunk, in the order of the file.
+/// A chunk that is not written yet, in the order of the file.
 enum Next {
-    /// Units of a thread, which are being encoded.
+    /// Units of a thread, by its number. They are being encoded.
     Units(u32),
-    /// Another chunk.
+    /// A chunk without units, which is ready.
     Chunk(ChunkHeader, Vec<u8>),
 }
 
-/// Writes a file.
+/// A writer of a file of accesses.
 pub struct Writer<W> {
     output: W,
     compressor: Compressor<'static>,
     encoders: Encoders,
     numbers: FileNumbers,
-    /// What is not written yet.
+    /// Chunks that are not written yet, in order.
     next: VecDeque<Next>,
-    /// The base of `fs` of each thread.
+    /// The base of the segment `fs` at the end of each thread's last written chunk.
     bases: HashMap<u32, u64>,
-    /// Memory for units.
+    /// Memory of written units, for reuse.
     memory: Vec<Vec<u8>>,
-    /// Bytes of all descriptions.
+    /// Bytes of all descriptions of functions, blocks and paths, before compression.
     described: usize,
-    /// Chunks of units whose ends are missing.
+    /// Chunks of units whose ends were left out, because of an invalid unit.
     cut_chunks: u64,
 }
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriterOptions {
-    /// Only some accesses were recorded, as was asked for.
+    /// Whether only some accesses are recorded, as the user requested.
     pub is_chosen: bool,
-    /// Threads that encode and compress; 0 if that is done by the thread that writes.
+    /// Number of threads that encode and compress units. With 0, the thread that writes does it.
     pub threads: usize,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a file with all accesses. It is written by this thread.
+    /// Begins a file of all accesses. The calling thread encodes the units.
     ///
     /// # Errors
-    /// The error of writing.
+    /// The output returns an error.
     pub fn new(output: W) -> io::Result<Self> {
         Self::begin(output, WriterOptions::default())
     }
@@ -68,7 +72,7 @@ impl<W: Write> Writer<W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// The error of writing.
+    /// The output returns an error.
     pub fn begin(mut output: W, options: WriterOptions) -> io::Result<Self> {
         output.write_all(&header(if options.is_chosen { CHOSEN } else { 0 }))?;
         Ok(Writer {
@@ -84,7 +88,7 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// Adds a chunk without units.
+    /// Adds a chunk without units, and writes the chunks that are ready.
     fn chunk(&mut self, kind: u32, content: &[u8]) -> io::Result<()> {
         let compressed = self.compressor.compress(content)?;
         let header = chunk_header(kind, 0, content.len(), &compressed);
@@ -92,7 +96,8 @@ impl<W: Write> Writer<W> {
         self.write(false)
     }
 
-    /// Writes descriptions into as many chunks as they need.
+    /// Writes descriptions into as many chunks as they need. Fails if all descriptions together
+    /// have more than [`MOST_DESCRIBED`] bytes.
     fn descriptions<T>(
         &mut self,
         kind: u32,
@@ -116,30 +121,34 @@ impl<W: Write> Writer<W> {
         if content.is_empty() { Ok(()) } else { self.chunk(kind, &content) }
     }
 
-    /// Writes the descriptions of the next functions.
+    /// Writes the descriptions of the program's next functions, as far as they are new in the file.
     ///
     /// # Errors
-    /// The error of writing.
+    /// All descriptions together have more than [`MOST_DESCRIBED`] bytes, or the output returns an
+    /// error.
     pub fn functions(&mut self, functions: &[Function]) -> io::Result<()> {
         let new = self.numbers.add_functions(functions);
         self.descriptions(FUNCTIONS, &new, Function::write)
     }
 
-    /// Writes the descriptions of the next blocks. Their functions have been written.
+    /// Writes the descriptions of the program's next blocks and paths, as far as they are new in
+    /// the file. Their functions must have been written.
     ///
     /// # Errors
-    /// The error of writing.
+    /// All descriptions together have more than [`MOST_DESCRIBED`] bytes, or the output returns an
+    /// error.
     pub fn blocks(&mut self, blocks: &[BlockAccesses]) -> io::Result<()> {
         let Added { new, numbers } = self.numbers.add_blocks(blocks);
         self.encoders.add_blocks(&new, &numbers);
         self.descriptions(BLOCKS, &new, BlockAccesses::write)
     }
 
-    /// The program has run natively for so long, and blocks and functions are numbered from 1 on
-    /// again. Those that are the same as before are not described again.
+    /// States that the program has run natively for the duration `native`, and that it numbers
+    /// blocks and functions from 1 on again. Descriptions that are in the file already are not
+    /// written again.
     ///
     /// # Errors
-    /// The error of writing.
+    /// The output returns an error.
     pub fn resume(&mut self, native: Duration) -> io::Result<()> {
         self.write(true)?;
         self.numbers.begin();
@@ -148,11 +157,11 @@ impl<W: Write> Writer<W> {
         self.chunk(GAP, &nanoseconds.to_le_bytes())
     }
 
-    /// Adds units of a thread as a chunk, at most three quarters of [`MOST_BYTES`]. They begin with
-    /// a number or a note.
+    /// Adds units of a thread as a chunk: at most three quarters of [`MOST_BYTES`] bytes. The first
+    /// unit must be a number or a note. Empty units add no chunk.
     ///
     /// # Errors
-    /// The error of writing this chunk or one before it, or there are too many units.
+    /// The units are too many, or the output returns an error for this chunk or an earlier one.
     pub fn units(&mut self, thread: u32, units: impl Into<Vec<u8>>) -> io::Result<()> {
         let units = units.into();
         if units.len() > MOST_UNITS {
@@ -165,18 +174,19 @@ impl<W: Write> Writer<W> {
         self.write(false)
     }
 
-    /// Memory of units that were written, to be used for others.
+    /// The memory of units that were written, for reuse. It may have old content, or be empty.
     pub fn take_memory(&mut self) -> Vec<u8> {
         self.memory.pop().unwrap_or_default()
     }
 
-    /// Bytes of all descriptions.
+    /// Bytes of all descriptions of functions, blocks and paths, before compression.
     #[cfg(test)]
     pub const fn described(&self) -> usize {
         self.described
     }
 
-    /// Writes what is encoded. `waits`: whether it waits for all.
+    /// Writes the chunks that are ready, up to the first one that is not. With `waits`, waits for
+    /// all chunks.
     fn write(&mut self, waits: bool) -> io::Result<()> {
         while let Some(next) = self.next.front() {
             match next {
@@ -208,36 +218,38 @@ impl<W: Write> Writer<W> {
         self.output.write_all(&content)
     }
 
-    /// States what has run natively up to here although that was not asked for.
+    /// States the counts of code, threads and processes that ran natively up to here although they
+    /// were to be recorded.
     ///
     /// # Errors
-    /// The error of writing.
+    /// The output returns an error.
     pub fn unrecorded(&mut self, all: Unrecorded) -> io::Result<()> {
         self.chunk(UNRECORDED, &all.to_bytes())
     }
 
-    /// States which region was to be recorded, and how much of it was up to here.
+    /// States which region was to be recorded, and how much of it was recorded up to here.
     ///
     /// # Errors
-    /// The error of writing.
+    /// The output returns an error.
     pub fn region(&mut self, region: RecordedRegion) -> io::Result<()> {
         self.chunk(REGION, &region.to_bytes())
     }
 
-    /// Writes all that is not written yet. Returns how many chunks of units are not in the file to
-    /// their ends, because they name no block.
+    /// Writes all chunks that were added. Returns how many chunks of units are not complete in the
+    /// file, because the program wrote an invalid unit.
     ///
     /// # Errors
-    /// The error of writing.
+    /// The output returns an error.
     pub fn cut_chunks(&mut self) -> io::Result<u64> {
         self.write(true)?;
         Ok(self.cut_chunks)
     }
 
-    /// Ends the file. Returns the output.
+    /// Ends the file, and returns the output. `dropped`: words of 4 bytes that threads have
+    /// dropped. `cut_threads`: threads whose last units are missing.
     ///
     /// # Errors
-    /// The error of writing.
+    /// The output returns an error.
     pub fn finish(mut self, dropped: u64, cut_threads: u64) -> io::Result<W> {
         let content = [dropped.to_le_bytes(), cut_threads.to_le_bytes()].concat();
         self.chunk(END, &content)?;
@@ -247,7 +259,8 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// The header of a chunk with a content of so many bytes, which is written as `written`.
+/// The header of a chunk. `bytes`: the number of bytes of its content. `written`: the bytes that
+/// follow the header.
 fn chunk_header(kind: u32, thread: u32, bytes: usize, written: &[u8]) -> ChunkHeader {
     let (compressed, bytes) = (written.len() as u32, bytes as u32);
     ChunkHeader { kind, thread, compressed, bytes, checksum: crc32fast::hash(written) }

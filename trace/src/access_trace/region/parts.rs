@@ -1,4 +1,5 @@
-//! Passes executions of blocks and paths on, or the parts of them that are in the region.
+//! Passes on executions of blocks and paths that are in the region, and the parts of executions at
+//! its borders.
 
 use std::ops::Range;
 
@@ -10,20 +11,21 @@ use super::{CutUnits, Number, RegionCutter, Word};
 pub(super) struct Execution<'u> {
     pub(super) number: u32,
     pub(super) slots: &'u [Word],
-    /// How many of its instructions were executed, and whether a note says so.
+    /// How many of its instructions were executed, and whether a note states this number.
     executed: u64,
     is_cut: bool,
 }
 
 impl Execution<'_> {
-    /// The values of its slots.
+    /// The values of the slots.
     fn values(&self) -> Vec<u64> {
         self.slots.iter().map(|word| u64::from_le_bytes(*word)).collect()
     }
 }
 
 impl RegionCutter {
-    /// The execution of a block or path whose slots are at the start of words.
+    /// Parses an execution. `word`: its number. `words`: the units behind the number, which begin
+    /// with its slots. `None` if the number is not known or slots are missing.
     pub(super) fn execution<'u>(&self, word: u64, words: &'u [Word]) -> Option<Execution<'u>> {
         let number = u32::try_from(word).ok()?;
         let index = number.checked_sub(1)? as usize;
@@ -37,7 +39,7 @@ impl RegionCutter {
         Some(Execution { number, slots, executed, is_cut: cut.is_some() })
     }
 
-    /// Counts an execution, and passes on what is in the region.
+    /// Counts an execution, and passes on the part of it that is in the region.
     pub(super) fn execute(
         &mut self,
         execution: &Execution<'_>,
@@ -55,7 +57,8 @@ impl RegionCutter {
         if end > limit || end == limit && execution.is_cut && self.has_elements_at_end(execution) {
             self.next = self.address(execution.number, limit - begin, offset);
         }
-        // A string instruction that was interrupted is a part of the one that is executed again.
+        // An interrupted string instruction at the start of the region belongs to it: its other
+        // elements are accessed when it is executed again.
         if end < start || end == start && !(execution.is_cut && self.has_elements_at_end(execution))
         {
             return;
@@ -90,11 +93,13 @@ impl RegionCutter {
         self.pass_part(execution, tail, last - u64::from(from), ends, cut);
     }
 
+    /// The description of a number, which must be known.
     fn block(&self, number: u32) -> &BlockAccesses {
         &self.blocks[self.numbers[number as usize - 1].block as usize]
     }
 
-    /// Whether the instruction that was not executed to its end has accessed elements of a string.
+    /// Whether the instruction at which the execution was cut has accessed some elements of a
+    /// string.
     fn has_elements_at_end(&self, execution: &Execution<'_>) -> bool {
         let block = self.block(execution.number);
         block.accesses.iter().any(|access| {
@@ -106,8 +111,8 @@ impl RegionCutter {
         })
     }
 
-    /// Address of an instruction of a block or path, by its index; `None` if the path has no such
-    /// block.
+    /// Address of an instruction of a block or path, by its index. `None` if the instruction is in
+    /// a part of a path that is no known block.
     fn address(
         &self,
         number: u32,
@@ -129,7 +134,8 @@ impl RegionCutter {
         Some(block.start.wrapping_add(offset(block, index) as u64))
     }
 
-    /// The block of the instructions of an executed one from an index on, and its slots.
+    /// Describes the instructions of an execution from index `from` on as a block, which gets the
+    /// next number. Returns the slots of that block too. `None` for a path.
     fn tail(
         &mut self,
         execution: &Execution<'_>,
@@ -142,8 +148,9 @@ impl RegionCutter {
         Some(tail)
     }
 
-    /// Passes a part of an execution on: of its tail, if there is one, so many instructions.
-    /// `ends`: whether the region ends there, so that the next one has not begun.
+    /// Passes on the first `executed` instructions of an execution, or of its tail if there is one.
+    /// `ends`: whether the region ends behind them, so that the next instruction has accessed
+    /// nothing.
     fn pass_part(
         &self,
         execution: &Execution<'_>,
@@ -163,7 +170,7 @@ impl RegionCutter {
             None => self.passed_number(execution.number),
         };
         if ends {
-            // A path that is left behind a part has the number of that.
+            // A path that is left behind one of its parts is written with the number of this part.
             let last = (0..part).find(|part| u64::from(block.up_to(*part).0) >= executed);
             let last = last.unwrap_or(part);
             number -= (part - last) as u32;
@@ -180,7 +187,7 @@ impl RegionCutter {
     }
 }
 
-/// Sets in slots that the instruction behind those that were executed has accessed no elements of a
+/// Changes slots so that the instruction behind the executed ones has accessed no elements of a
 /// string.
 fn forget_elements(block: &BlockAccesses, executed: u64, slots: &mut [u64]) {
     for access in &block.accesses {
@@ -193,6 +200,7 @@ fn forget_elements(block: &BlockAccesses, executed: u64, slots: &mut [u64]) {
     }
 }
 
+/// Appends words to units.
 fn push(units: &mut Vec<u8>, words: &[u64]) {
     units.extend(words.iter().flat_map(|word| word.to_le_bytes()));
 }

@@ -9,9 +9,10 @@ use super::{AccessWriter, Kept, letter};
 use crate::access_trace::Executed;
 use crate::table::TableError;
 
+/// The first line of a file. The reader recognises a file by it.
 pub(super) const HEADING: &str = "thread,pc,direction,address,size_bytes,elements,downwards,conditional,represents,\
      function,object\n";
-/// Function and object of accesses of no known function.
+/// The fields `function` and `object` of accesses of no known function.
 const UNKNOWN: &str = ",";
 
 /// A writer of CSV.
@@ -31,7 +32,7 @@ impl<W: Write> CsvWriter<W> {
     }
 }
 
-/// A field with a name. A quote in a quoted field is doubled.
+/// A quoted field with a name, or an empty field. A quote in the name is doubled.
 fn field(name: Option<&str>) -> String {
     let quoted = |name| format!("\"{}\"", escape::name(name).to_string().replace('"', "\"\""));
     name.map(quoted).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Writes accesses of programs as JSON lines. What is not known has no key.
+//! Writes accesses of programs as JSON lines. A value that is not known has no key.
 
 use std::io::Write;
 
@@ -21,7 +21,7 @@ impl<W: Write> JsonlWriter<W> {
     }
 }
 
-/// The last members of an object.
+/// The members `function` and `object`, each after a comma, as far as they are known.
 fn members([function, object]: [Option<&str>; 2]) -> String {
     let member = |key, name: Option<&str>| {
         name.map(|name| format!(",\"{key}\":{}", serde_json::Value::from(name))).unwrap_or_default()

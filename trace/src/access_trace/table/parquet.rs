@@ -41,7 +41,7 @@ const GROUP_ROWS: usize = 1 << 18;
 /// Values of a column that may be missing.
 struct Optional<T> {
     values: Vec<T>,
-    /// 1 for each row that has a value, and 0 for others.
+    /// Definition levels: 1 for each row that has a value, and 0 for others.
     levels: Vec<i16>,
 }
 
@@ -63,7 +63,7 @@ impl<T> Optional<T> {
     }
 }
 
-/// Rows that are not written yet.
+/// The rows of the next row group, which are not written yet.
 #[derive(Default)]
 struct Columns {
     thread: Vec<i32>,
@@ -86,6 +86,7 @@ pub struct ParquetWriter<W: Write + Send> {
     names: Kept<[Option<ByteArray>; 2]>,
 }
 
+/// The schema of the file: the columns of the table above, in this order.
 fn schema() -> Result<TypePtr, ParquetError> {
     let unsigned = |bits| Some(LogicalType::Integer(IntType { bit_width: bits, is_signed: false }));
     let text = || Some(LogicalType::String);
@@ -111,6 +112,7 @@ fn schema() -> Result<TypePtr, ParquetError> {
     Type::group_type_builder("hmtt").with_fields(fields).build().map(Arc::new)
 }
 
+/// Writes the next column of a row group. `levels`: the definition levels of an optional column.
 fn write<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, impl Write + Send>,
     values: &[T::T],
@@ -147,6 +149,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         Ok(ParquetWriter { file, columns: Columns::default(), names })
     }
 
+    /// Writes the rows as a row group, and removes them from memory.
     fn write_group(&mut self) -> Result<(), ParquetError> {
         let Columns {
             thread,

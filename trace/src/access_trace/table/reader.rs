@@ -12,12 +12,12 @@ use super::csv::HEADING;
 use crate::table::TableError;
 use crate::table::lines::Lines;
 
-/// How a file with an object for each access begins.
+/// First bytes of a file of JSON lines.
 const JSONL_BEGIN: &[u8] = br#"{"thread":"#;
-/// Fields of a line of CSV before the names.
+/// Number of fields of a CSV line before `function` and `object`.
 const PLAIN_FIELDS: usize = 9;
 
-/// An access of a program, with its thread and the names of its function.
+/// A row: an access of a program, with its thread and the names of its function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Number of the thread in the system.
@@ -35,11 +35,11 @@ pub trait Rows {
     /// The next row; `None` at the end.
     ///
     /// # Errors
-    /// [`TableError`]: the file cannot be read, or has something else than a row.
+    /// [`TableError`]: the file cannot be read, or the next line is not a valid row.
     fn next_row(&mut self) -> Result<Option<Row>, TableError>;
 }
 
-/// A reader of rows.
+/// A reader of CSV and JSON lines. The first line shows which of them a file has.
 ///
 /// ```
 /// use hmtt::access_trace::table::reader::{RowReader, Rows};
@@ -52,12 +52,13 @@ pub trait Rows {
 /// ```
 pub struct RowReader<R> {
     lines: Lines<R>,
-    /// Whether the next line is the heading of CSV, and whether lines are objects.
+    /// Whether the next line is the first one; and whether the lines are JSON objects.
     is_begin: bool,
     is_jsonl: bool,
 }
 
-/// Whether a file that begins so has accesses of a program.
+/// Whether a file with these first bytes is a table of a program's accesses. `begin` needs at least
+/// the bytes of the CSV heading.
 pub fn is_of_program(begin: &[u8]) -> bool {
     let heading = HEADING.trim_ascii_end().as_bytes();
     begin.starts_with(JSONL_BEGIN) || begin.starts_with(heading)
@@ -87,7 +88,7 @@ impl<R: BufRead> Rows for RowReader<R> {
     }
 }
 
-/// A number in hexadecimal digits, with 0x before them or, as written by earlier versions, without.
+/// Parses a hexadecimal number. Its prefix 0x may be missing, because earlier versions wrote none.
 fn hexadecimal(text: &str) -> Result<u64, String> {
     let number =
         PhysAddr::from_hex(text.strip_prefix("0x").unwrap_or(text)).map(|address| address.0);
@@ -102,7 +103,7 @@ fn direction(text: &str) -> Result<Direction, String> {
     }
 }
 
-/// An access of JSON lines.
+/// The members of a line of JSON.
 #[derive(Deserialize)]
 struct Object {
     thread: u32,
@@ -118,7 +119,7 @@ struct Object {
     object: Option<String>,
 }
 
-/// Parses an object.
+/// Parses a line of JSON.
 fn object(line: &[u8]) -> Result<Row, String> {
     let of: Object = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     let made = Made {
@@ -135,8 +136,8 @@ fn object(line: &[u8]) -> Result<Row, String> {
     Ok(Row { thread: of.thread, made, function, object })
 }
 
-/// Parses a name at the begin of a text: quoted, or nothing. Returns the name, and what is behind
-/// it.
+/// Parses a quoted name at the start of a text. Returns the name and the text behind it. Without a
+/// quote, returns no name and the whole text.
 fn name(text: &str) -> Result<(Option<String>, &str), String> {
     let Some(quoted) = text.strip_prefix('"') else { return Ok((None, text)) };
     let mut name = String::new();
@@ -145,7 +146,7 @@ fn name(text: &str) -> Result<(Option<String>, &str), String> {
         let (part, behind) = rest.split_once('"').ok_or("a quoted field has no end")?;
         name += part;
         match behind.strip_prefix('"') {
-            // A doubled quote is one in the name.
+            // A doubled quote stands for one quote.
             Some(more) => (name, rest) = (name + "\"", more),
             None => return Ok((Some(name), behind)),
         }

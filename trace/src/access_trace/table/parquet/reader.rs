@@ -1,4 +1,4 @@
-//! Reads accesses of programs from a Parquet file, in batches.
+//! Reads accesses of programs from a Parquet file, one row group after the other.
 
 use std::fs::File;
 use std::rc::Rc;
@@ -13,15 +13,15 @@ use crate::access_trace::table::reader::{Row, Rows};
 use crate::table::TableError;
 use crate::table::parquet::{CheckedFile, Values, catch_panic, open};
 
-/// Longest name accepted, in bytes. A dictionary holds a long text once, but every row can refer to
+/// Longest accepted name, in bytes. A dictionary has a long text once, but every row can refer to
 /// it.
 const MOST_NAME_BYTES: usize = 1 << 16;
 
-/// Whether a Parquet file is a table of the accesses of a program: it has addresses of
-/// instructions, and no clocks.
+/// Whether a Parquet file is a table of the accesses of a program: it has a column `pc`, and no
+/// column `clock`.
 ///
 /// # Errors
-/// [`TableError`]: it cannot be read, or is no Parquet file.
+/// [`TableError`]: the file cannot be read, or is no Parquet file.
 pub fn is_of_program(file: &File) -> Result<bool, TableError> {
     let file = open(file.try_clone()?)?;
     let schema = file.metadata().file_metadata().schema_descr();
@@ -42,7 +42,7 @@ impl ParquetRows {
     /// Opens a table: reads the file's metadata.
     ///
     /// # Errors
-    /// [`TableError`]: it cannot be read, or is no Parquet file.
+    /// [`TableError`]: the file cannot be read, or is no Parquet file.
     pub fn new(file: File) -> Result<Self, TableError> {
         Ok(ParquetRows { file: open(file)?, next_group: 0, group: None, row: 0 })
     }
@@ -72,20 +72,21 @@ impl Rows for ParquetRows {
     }
 }
 
-/// Texts of a column. Neighbours often have the same one, which is kept once.
+/// The texts of a column. Adjacent rows often have the same text, so they share one allocation.
 struct Names {
     values: Values<ByteArrayType>,
     last: Option<Rc<str>>,
 }
 
 impl Names {
-    /// The texts of a column; none if there is no such column.
+    /// The texts of the column `name`. Without such a column, no row has a text.
     fn find(group: &dyn RowGroupReader, name: &str) -> Result<Self, TableError> {
         let values = Values::find(group, name, Physical::BYTE_ARRAY)?;
         Ok(Names { values: values.unwrap_or_else(Values::absent), last: None })
     }
 
-    /// The text of the current row.
+    /// The text of the current row; `None` if the row has none. Fails for a text that is too long
+    /// or no UTF-8.
     fn get(&mut self) -> Result<Option<Rc<str>>, String> {
         let Some(name) = self.values.get().map(ByteArray::data) else { return Ok(None) };
         if let Some(last) = self.last.as_ref().filter(|last| last.as_bytes() == name) {
@@ -114,7 +115,7 @@ struct Columns {
     object: Names,
 }
 
-/// The values of a column that every table of a program has.
+/// The values of a column that every table of a program must have.
 fn required<T: DataType>(
     group: &dyn RowGroupReader,
     name: &str,
@@ -142,8 +143,8 @@ impl Columns {
         })
     }
 
-    /// Advances to the next row; false at the end of the group, where the addresses of instructions
-    /// end.
+    /// Advances all columns to the next row. Returns false at the end of the group, which is the
+    /// end of the column `pc`.
     fn advance(&mut self) -> Result<bool, TableError> {
         let more = self.pc.advance()?;
         self.thread.advance()?;
@@ -159,6 +160,7 @@ impl Columns {
         Ok(more)
     }
 
+    /// The current row. Fails if a required value is missing or too large.
     fn row(&mut self) -> Result<Row, String> {
         let lacks = |name: &str| format!("no {name}");
         let number = |value: Option<&i32>, name: &str| {
