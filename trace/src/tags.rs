@@ -1,4 +1,4 @@
-//! Analyses logs of `hmtt tag`: callers and callees, numbers of calls and their times.
+//! Analyses logs of `hmtt tag`: finds callers and callees, and sums the numbers and times of calls.
 //!
 //! ```text
 //! file -> log_reader -> chunks -> stack (one for each thread) -> call_counts -> report/tags
@@ -18,8 +18,8 @@ pub mod stack;
 pub mod threads;
 pub mod timeline;
 
-/// Converts ticks to nanoseconds. If the frequency is not known (0), a tick counts as one
-/// nanosecond.
+/// Converts ticks to nanoseconds. `tsc_hz`: ticks per second. If it is 0, which means not known, a
+/// tick counts as one nanosecond. A result above `u64::MAX` becomes `u64::MAX`.
 pub fn nanoseconds(ticks: u64, tsc_hz: u64) -> u64 {
     match tsc_hz {
         0 => ticks,

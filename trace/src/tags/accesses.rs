@@ -1,13 +1,14 @@
-//! Attributes the accesses of a trace to functions, their blocks and loops, by the tags in the
-//! trace or by a tag log.
+//! Attributes the accesses of a trace to functions, blocks and loops. The calls come from tags in
+//! the trace, or from a tag log.
 //!
 //! ```text
 //! tags on the bus: items of the trace -> bus -----------> owners -> ledger
 //! a log and marks: log -> log_calls, marks -> sync --> timed --'
 //! ```
 //!
-//! Invariants: every access of the trace is counted for exactly one owner; both inputs are read as
-//! streams. Memory grows with functions, the pages that they access, open calls and threads.
+//! Invariants: every access of the trace is an own access of exactly one owner. Both inputs are
+//! read as streams. Memory grows with functions, the pages that they access, open calls and
+//! threads.
 
 pub mod bus;
 pub mod current_blocks;

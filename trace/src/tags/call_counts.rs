@@ -20,9 +20,9 @@ pub struct Totals {
     pub ended: u64,
     /// Calls that were still open when tagging ended.
     pub open: u64,
-    /// Ticks during which a call was open; in a recursion, those of the outermost call.
+    /// Ticks during which a call was open. In a recursion, only the outermost call counts.
     pub inclusive: u64,
-    /// Ticks of the calls, without those of the calls that they made.
+    /// Ticks during which a call was the innermost one of its thread.
     pub own: u64,
 }
 
@@ -40,11 +40,14 @@ impl AddAssign for Totals {
     }
 }
 
-/// The time during which at least one call of a function is open.
+/// Sums the ticks during which at least one call of a function, or on an edge, is running.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
+    /// Number of open calls that are not paused.
     open: u64,
+    /// Time at which `open` became 1, in ticks.
     since: u64,
+    /// Ticks of the periods that have ended.
     total: u64,
 }
 
@@ -66,6 +69,7 @@ impl Span {
     }
 }
 
+/// A pair of caller and callee in a thread, and the sums of its calls.
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     caller: Option<FunctionId>,
@@ -76,17 +80,17 @@ struct Edge {
     totals: Totals,
 }
 
-/// Number of cached entries, a power of two.
+/// Number of entries of [`Recent`]: a power of two.
 const RECENT: usize = 1024;
 /// 2^64 divided by the golden ratio, rounded to an odd number (Knuth, TAOCP 3, 6.4).
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A cache of recently found indices, by the hashes of their keys: most calls equal a recent call,
-/// and the cache is faster than a map. All threads share it, so the memory of a thread depends only
-/// on what it calls.
+/// A cache of the indices of edges, by the hashes of their keys. Most calls have the caller and
+/// callee of a recent call, and the cache is faster than a map. All threads share it, so the memory
+/// of a thread only grows with its distinct edges.
 #[derive(Debug)]
 struct Recent {
-    /// Key, thread and index.
+    /// Key of the edge, index of the thread, and index of the edge.
     found: Box<[Option<(u64, u32, u32)>; RECENT]>,
 }
 
@@ -96,18 +100,21 @@ impl Default for Recent {
     }
 }
 
-/// Sums of a thread that has made a call and has not ended.
+/// Sums of a thread that has made at least one call and has not ended.
 #[derive(Debug, Default)]
 struct Live {
-    /// Index of each edge. Keys are the index of the caller's function plus 1, or 0 for none, and
-    /// the callee.
+    /// Index of each edge in `edges`. The high 32 bits of a key are the index of the caller in
+    /// `functions` plus 1, or 0 without a tagged caller. The low 32 bits are the number of the
+    /// callee.
     places: FastMap<u64, u32>,
     edges: Vec<Edge>,
+    /// Functions that the thread has called, each with its time.
     functions: Vec<(FunctionId, Span)>,
+    /// Index of each function in `functions`.
     function_places: FastMap<FunctionId, u32>,
 }
 
-/// Indices of a call in its thread's edges and functions.
+/// The data of an open call: the indices of its edge and of its function in its thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Note {
     edge: u32,
@@ -122,9 +129,10 @@ pub type Edges = BTreeMap<(Option<FunctionId>, FunctionId), Totals>;
 /// Sums of all calls so far.
 #[derive(Debug, Default)]
 pub struct CallCounts {
-    /// Sums by the index of the thread; `None` for a thread that has made no call or has ended.
+    /// Sums of each thread, by its index. `None` for a thread that has made no call or has ended.
     live: Vec<Option<Box<Live>>>,
     recent: Recent,
+    /// Index of the thread whose calls are reported.
     selected: usize,
     /// Totals of each thread that has ended, by its index.
     pub threads: Vec<Functions>,
@@ -133,7 +141,8 @@ pub struct CallCounts {
 }
 
 impl Recent {
-    /// Finds the index of an edge in a thread's edges.
+    /// Returns the index of the edge from `caller` to `callee` in a thread's edges. Adds the edge
+    /// if it is new.
     #[inline]
     fn find(
         &mut self,
@@ -157,6 +166,7 @@ impl Recent {
 }
 
 impl Live {
+    /// Finds the edge with a key in the map, or adds it.
     #[cold]
     fn find_slowly(&mut self, key: u64, caller: Option<Note>, callee: FunctionId) -> u32 {
         if let Some(place) = self.places.get(&key) {
@@ -168,6 +178,7 @@ impl Live {
         place
     }
 
+    /// Adds an edge, and its callee if it is a new function. Returns the index of the edge.
     fn add(&mut self, caller: Option<FunctionId>, callee: FunctionId) -> u32 {
         let next = self.functions.len() as u32;
         let function = *self.function_places.entry(callee).or_insert(next);
@@ -179,7 +190,7 @@ impl Live {
         self.edges.len() as u32 - 1
     }
 
-    /// Counts the entry of a call whose edge has the index `place`.
+    /// Counts the entry of a call on the edge with index `place`.
     #[inline]
     fn enter(&mut self, place: u32, tsc: u64) -> Note {
         let edge = &mut self.edges[place as usize];

@@ -1,5 +1,5 @@
-//! Sums calls by their call paths, and writes the paths as folded stacks, the input of flame
-//! graphs.
+//! Sums calls by their call paths, and writes the paths as folded stacks, which programs turn into
+//! flame graphs.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -11,18 +11,22 @@ use super::hash::FastMap;
 use super::nanoseconds;
 use super::stack::{Call, Listener};
 
-/// Greatest depth of a path; deeper calls count for their callers, since so deep a flame graph is
+/// Greatest depth of a path. Deeper calls count for their callers, because a deeper flame graph is
 /// not readable.
 const DEPTH: u32 = 512;
-/// Most paths; calls on further paths count for their callers.
+/// Most paths. Calls on further paths count for their callers.
 const PATHS: usize = 1 << 20;
 
+/// A call path: a function, and the path of its caller.
 #[derive(Clone, Copy, Debug)]
 struct Path {
+    /// Index of the caller's path.
     caller: Option<u32>,
+    /// Number of the last function of the path.
     number: FunctionId,
     depth: u32,
     calls: u64,
+    /// Ticks in the last function itself.
     own: u64,
 }
 
@@ -30,18 +34,19 @@ struct Path {
 #[derive(Debug, Default)]
 pub struct CallTree {
     paths: Vec<Path>,
-    /// Index of each path, by the index of the caller's path plus 1, or 0 for none, and the callee.
+    /// Index of each path. The high 32 bits of a key are the index of the caller's path plus 1, or
+    /// 0 without a caller. The low 32 bits are the number of the callee.
     places: FastMap<u64, u32>,
-    /// Calls that are counted for their callers, because they are too deep or there are too many
-    /// paths.
+    /// Number of calls that were counted for their callers, because they were too deep or there
+    /// were too many paths.
     pub left_out: u64,
 }
 
 /// The quantity that gives a path its width in a flame graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
-    /// Time in the path's last function itself, in nanoseconds if the frequency of ticks is known,
-    /// else in ticks.
+    /// Time in the path's last function itself: in nanoseconds if `tsc_hz` is known, otherwise in
+    /// ticks.
     Time {
         /// Ticks per second, or 0 if not known.
         tsc_hz: u64,
@@ -51,7 +56,7 @@ pub enum Weight {
 }
 
 impl Listener for CallTree {
-    /// Index of the path.
+    /// Index of the path in `paths`.
     type Note = u32;
 
     fn enter(&mut self, caller: Option<u32>, number: FunctionId, _tsc: u64) -> u32 {
@@ -85,7 +90,7 @@ impl CallTree {
     /// first calls.
     ///
     /// # Errors
-    /// The errors of writing to `output`.
+    /// `output` returns an error.
     pub fn fold<'a>(
         &self,
         weight: Weight,

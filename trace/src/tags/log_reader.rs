@@ -1,4 +1,4 @@
-//! Reads the chunks of a tag log from a file, up to the place where the file was cut.
+//! Reads the chunks of a tag log, up to its end or the place where it was cut.
 
 use std::io::{self, Read};
 
@@ -6,7 +6,7 @@ use hmtt_format::tag_log::{
     CHUNK_HEADER_BYTES, Chunk, HEADER_BYTES, Header, LogError, MAX_PAYLOAD_BYTES,
 };
 
-/// Size of the read buffer in bytes; it holds the longest chunk.
+/// Size of the read buffer, in bytes. The longest chunk fits in it.
 const BUFFER_BYTES: usize = 2 * (MAX_PAYLOAD_BYTES + CHUNK_HEADER_BYTES);
 
 /// An error that ends the reading of a log.
@@ -17,7 +17,7 @@ pub enum TagLogError {
     Read {
         /// Offset in the file, in bytes.
         offset: u64,
-        /// Cause of the error.
+        /// The error of the input.
         #[source]
         source: io::Error,
     },
@@ -26,7 +26,7 @@ pub enum TagLogError {
     Log {
         /// Offset of the chunk in the file, in bytes.
         offset: u64,
-        /// Cause of the error.
+        /// What is wrong with the header or the chunk.
         #[source]
         source: LogError,
     },
@@ -62,7 +62,7 @@ impl<R: Read> LogReader<R> {
     /// Creates a reader and reads the log's header.
     ///
     /// # Errors
-    /// [`TagLogError`].
+    /// [`TagLogError`]: the file cannot be read, or does not begin with a valid header.
     pub fn new(source: R) -> Result<Self, TagLogError> {
         let mut reader = LogReader {
             source,
@@ -91,10 +91,11 @@ impl<R: Read> LogReader<R> {
         self.offset
     }
 
-    /// Reads the next chunk; `None` at the end, or where the file was cut.
+    /// Reads the next chunk. `None` at the end of the file, also if it ends within a chunk.
     ///
     /// # Errors
-    /// [`TagLogError`]; the following calls return the same error.
+    /// [`TagLogError`]: the file cannot be read, or the chunk is not valid. Later calls fail again,
+    /// because the reader does not skip a chunk that is not valid.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk<'_>>, TagLogError> {
         let offset = self.offset;
         let error = |source| TagLogError::Log { offset, source };
@@ -118,7 +119,8 @@ impl<R: Read> LogReader<R> {
         (self.is_at_end && !self.filled.is_empty()).then_some(self.offset)
     }
 
-    /// Reads more bytes into the buffer, after those that it holds.
+    /// Reads more bytes to the end of the filled part of the buffer, after moving this part to the
+    /// start.
     fn fill(&mut self) -> Result<(), TagLogError> {
         if self.filled.start != 0 {
             self.buffer.copy_within(self.filled.clone(), 0);

@@ -1,4 +1,6 @@
-//! Gives each event number of a tag map a unique name.
+//! Assigns a name for display to each event number of a tag map.
+//!
+//! Functions with the same name get their code addresses as suffixes: `init (401000)`.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -7,8 +9,8 @@ use std::sync::Arc;
 use hmtt_format::tag_log::FunctionId;
 use hmtt_format::tag_map::{TagMap, TaggedBlock, TaggedFunction, TaggedLoop};
 
-/// Longest name, in characters; longer names are cut. A name is printed with each call of its
-/// function.
+/// Longest name, in characters. Longer names are cut, because a name is printed with each call of
+/// its function.
 const MAX_NAME: usize = 4096;
 
 /// The names of event numbers.
@@ -16,14 +18,14 @@ const MAX_NAME: usize = 4096;
 pub struct Names {
     names: BTreeMap<FunctionId, Arc<str>>,
     functions: BTreeMap<FunctionId, TaggedFunction>,
-    /// Blocks by their numbers.
+    /// Tagged blocks, by their event numbers.
     pub blocks: BTreeMap<FunctionId, TaggedBlock>,
-    /// Loops by their numbers.
+    /// Loops with tagged heads, by their numbers.
     pub loops: BTreeMap<u32, TaggedLoop>,
 }
 
 impl Names {
-    /// Builds the names of a map.
+    /// Makes the names for the functions of a map.
     pub fn new(map: TagMap) -> Self {
         let TagMap { functions, blocks, loops, .. } = map;
         let mut named = HashMap::<&str, u32>::new();
@@ -41,7 +43,7 @@ impl Names {
         Names { names, functions, blocks, loops }
     }
 
-    /// Name of a function.
+    /// Name of a function; `event N` if the map does not have number N.
     pub fn get(&self, number: FunctionId) -> Cow<'_, str> {
         match self.names.get(&number) {
             Some(name) => (&**name).into(),
@@ -49,7 +51,8 @@ impl Names {
         }
     }
 
-    /// Name of a function as a shared string, for callers that store it many times.
+    /// The same name as [`get`](Self::get), as a shared string for callers that store it many
+    /// times.
     pub fn shared(&self, number: FunctionId) -> Arc<str> {
         self.names.get(&number).cloned().unwrap_or_else(|| self.get(number).into())
     }
@@ -59,12 +62,13 @@ impl Names {
         self.blocks.values().map(|block| (block.number, block.function_number))
     }
 
-    /// Entry of a function in the map.
+    /// The map's entry for a function.
     pub fn function(&self, number: FunctionId) -> Option<&TaggedFunction> {
         self.functions.get(&number)
     }
 }
 
+/// The first [`MAX_NAME`] characters of a name.
 fn shortened(name: &str) -> &str {
     name.char_indices().nth(MAX_NAME).map_or(name, |(end, _)| &name[..end])
 }

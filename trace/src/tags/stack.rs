@@ -1,11 +1,18 @@
 //! Reconstructs the calls of a thread from its events: caller, callee, times, and how each call
 //! ended.
 //!
-//! Stacks grow downwards, so a frame whose stack pointer is below that of an event is not running:
-//! it was left by a `longjmp`, by an exception or by an exit that could not be tagged, or the
-//! thread has switched to another context (of a signal handler or a coroutine). `contexts` decides
-//! which, `suspended` stores the frames that are not running, and the calls are reported to a
-//! [`Listener`].
+//! Stacks grow downwards. So an event shows that frames below its stack pointer are not running.
+//! There are two possible reasons: the frames were left by a `longjmp`, by an exception or by an
+//! exit that could not be tagged, or the thread has switched to another context (a signal handler
+//! or a coroutine). `contexts` decides between the two, `suspended` stores the frames that are not
+//! running, and the calls are reported to a [`Listener`].
+//!
+//! ```text
+//! event        stack pointer   open calls
+//! entry of f   0x1000          f
+//! entry of g   0x0fc0          f, g
+//! exit of f    0x1000          none: g was abandoned, f has returned
+//! ```
 
 mod contexts;
 mod suspended;
@@ -15,10 +22,11 @@ use hmtt_format::tag_log::{ClockPair, FunctionId};
 pub use contexts::Stacks;
 pub use suspended::GROUPS;
 
-/// A stack pointer farther than this from the last event's, in bytes, is on another stack.
+/// A stack pointer that is farther than this from the last event's stack pointer, in bytes, is on
+/// another stack.
 pub const REGION: u32 = 64 << 20;
-/// Most open frames of a stack: a return address and the alignment of the stack pointer take 16
-/// bytes.
+/// Most open frames of a stack. Each frame takes at least 16 bytes, for a return address and the
+/// alignment of the stack pointer.
 pub const DEPTH: usize = REGION as usize / 16;
 
 /// How a call ended.
@@ -45,17 +53,17 @@ pub struct Call<N> {
     pub entered: u64,
     /// Time at which it ended or was left, in ticks.
     pub left: u64,
-    /// Ticks during which it was the innermost call of the running context.
+    /// Ticks during which it was the innermost call of the thread's running context.
     pub own: u64,
     /// How the call ended.
     pub exit: Exit,
-    /// Whether its context was not running when the end was found; the pause was already reported
-    /// to the listener.
+    /// Whether its context was not running when the end was found. Then the listener already got
+    /// its pause.
     pub is_paused: bool,
 }
 
 impl<N> Call<N> {
-    /// The same call with another note.
+    /// This call with another note.
     #[inline]
     fn with<M>(&self, note: M) -> Call<M> {
         let Call { number, entered, left, own, exit, is_paused, .. } = *self;
@@ -63,33 +71,35 @@ impl<N> Call<N> {
     }
 }
 
-/// A receiver of calls, of one thread at a time.
+/// Receives the calls of threads, one thread at a time.
 pub trait Listener {
-    /// The listener's data for each open call.
+    /// Data that the listener returns for each entry, and gets back with each later report of this
+    /// call.
     type Note: Copy;
 
-    /// Selects the thread whose calls are reported from running on. A new thread has the next
-    /// index. `number`: the kernel's number of the thread.
+    /// Selects the thread whose calls are reported from now on. `thread`: index of the thread; a
+    /// new thread has the next index. `number`: the kernel's number of the thread.
     fn select(&mut self, _thread: usize, _number: u32) {}
     /// Reports a pair of times that two clocks showed at the same moment.
     fn clocks(&mut self, _clocks: &ClockPair) {}
-    /// Reports an entry; `caller` is the note of the innermost open call of the stack.
+    /// Reports an entry. `caller`: the note of the innermost open call of the same stack, if there
+    /// is one. `number`: the function. `tsc`: the time, in ticks.
     fn enter(&mut self, caller: Option<Self::Note>, number: FunctionId, tsc: u64) -> Self::Note;
-    /// Reports that a call stops to run, possibly for ever. The calls of a context pause from the
-    /// innermost outwards.
+    /// Reports that a call stops running, possibly for ever. The calls of a context pause from the
+    /// innermost to the outermost.
     fn pause(&mut self, _note: Self::Note, _number: FunctionId, _tsc: u64) {}
-    /// Reports that a paused call runs again. The calls of a context resume from the outermost
-    /// inwards.
+    /// Reports that a paused call runs again. The calls of a context resume from the outermost to
+    /// the innermost.
     fn resume(&mut self, _note: Self::Note, _number: FunctionId, _tsc: u64) {}
     /// Reports that the innermost running call begins a block of its function.
     fn block(&mut self, _note: Self::Note, _block: FunctionId, _tsc: u64) {}
-    /// Reports the end of a call. The calls of a context end from the innermost outwards.
+    /// Reports the end of a call. The calls of a context end from the innermost to the outermost.
     fn leave(&mut self, call: &Call<Self::Note>);
     /// Reports that the selected thread has ended.
     fn end(&mut self) {}
 }
 
-/// Reports to both listeners.
+/// Passes each report to both listeners.
 impl<A: Listener, B: Listener> Listener for (A, B) {
     type Note = (A::Note, B::Note);
 
@@ -136,7 +146,7 @@ impl<A: Listener, B: Listener> Listener for (A, B) {
     }
 }
 
-/// Reports to the listener if there is one.
+/// Passes each report to the listener if there is one.
 impl<L: Listener> Listener for Option<L> {
     type Note = Option<L::Note>;
 
@@ -187,19 +197,21 @@ impl<L: Listener> Listener for Option<L> {
 #[derive(Clone, Copy, Debug)]
 struct Frame<N> {
     number: FunctionId,
-    /// Stack pointer, without the distance by which its context's stack has moved since.
+    /// Stack pointer at the entry, less the `shift` of the frame's context at that time: its
+    /// current value is `sp + shift`.
     sp: u32,
+    /// Time of the entry, in ticks.
     entered: u64,
-    /// Time at which it was paused, in ticks.
+    /// Time of the entry or, later, of its last pause, in ticks.
     left: u64,
     /// Time at which it became the innermost running frame, in ticks.
     since: u64,
-    /// Ticks during which it was the innermost running frame, before that time.
+    /// Ticks during which it was the innermost running frame, before `since`.
     own: u64,
     note: N,
 }
 
-/// Distance of the first stack pointer above the second, in bytes; negative if it is below.
+/// How far `one` is above `other`, in bytes; negative if it is below.
 #[inline(always)]
 fn above(one: u32, other: u32) -> i32 {
     one.wrapping_sub(other) as i32

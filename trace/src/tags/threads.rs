@@ -1,5 +1,5 @@
-//! Distributes the chunks of a log to threads, whose calls it reconstructs, and counts what else
-//! the log states.
+//! Distributes the events of a log to the stacks of their threads, which reconstruct the calls.
+//! Counts lost events, marks, and the entries of blocks.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +13,27 @@ use super::stack::{Exit, Listener, Stacks};
 /// A thread of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {
-    /// The kernel's number of the thread; it can be used again after the thread has ended.
+    /// The kernel's number of the thread. The kernel can use it again after the thread has ended.
     pub number: u32,
     /// Name of the thread, if the log states it.
     pub name: Option<String>,
     /// Number of events that were read.
     pub events: u64,
-    /// Number of lost events, by reason.
+    /// Number of events that are missing in the log, by reason.
     pub lost: BTreeMap<LossReason, u64>,
     /// Exits of calls whose entries are not in the log.
     pub unmatched: u64,
-    /// Exits of calls through code that several functions share.
+    /// Exits through code that several functions share, which have the number of another function
+    /// than their call.
     pub shared: u64,
 }
 
-/// Entries of a block.
+/// The entries of a block, over all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockEntries {
     /// Number of the function that contains the block.
     pub function: FunctionId,
-    /// Number of the block's executions.
+    /// Number of entries.
     pub entries: u64,
 }
 
@@ -43,12 +44,13 @@ pub struct Threads<L: Listener> {
     pub listener: L,
     /// Threads, in the order in which they appear.
     pub threads: Vec<Thread>,
-    /// Index and stacks of each thread that has not ended, by the kernel's number.
+    /// Threads that have not ended, by the kernel's number: the index in `threads`, and the stacks.
     live: BTreeMap<u32, (usize, Stacks<L::Note>)>,
     is_timed: bool,
-    /// Entries of each block.
+    /// Entries of each block, by its event number.
     pub blocks: FastMap<FunctionId, BlockEntries>,
-    /// Times of the first and of the last event, in ticks.
+    /// Times of the first and of the last event, in ticks. `None` without events, and in logs
+    /// without times.
     pub span: Option<(u64, u64)>,
     /// Number of marks on the memory bus.
     pub marks: u64,
@@ -59,8 +61,8 @@ pub struct Threads<L: Listener> {
 }
 
 impl<L: Listener> Threads<L> {
-    /// Starts without threads. `is_timed`: as in the log's header. `blocks`: the event numbers that
-    /// belong to blocks and not to functions, each with the number of its function.
+    /// Starts without threads. `is_timed`: whether events have times. `blocks`: the event numbers
+    /// that belong to blocks and not to functions, each with the number of its function.
     pub fn new(
         is_timed: bool,
         blocks: impl IntoIterator<Item = (FunctionId, FunctionId)>,
@@ -83,7 +85,7 @@ impl<L: Listener> Threads<L> {
     /// Processes the next chunk.
     ///
     /// # Errors
-    /// [`LogError::Event`]; the events before the invalid one in the chunk are processed.
+    /// [`LogError::Event`]: an event in the chunk is not valid. The events before it are processed.
     pub fn chunk(&mut self, chunk: &Chunk<'_>) -> Result<(), LogError> {
         match chunk.content {
             Content::Events(events) => self.events(chunk.thread, &events)?,
@@ -107,7 +109,7 @@ impl<L: Listener> Threads<L> {
         Ok(())
     }
 
-    /// Processes an event that is not part of a chunk.
+    /// Processes an event that does not come from a chunk, such as a tag on the memory bus.
     pub fn event(&mut self, number: u32, event: TagEvent) {
         let place = self.place(number);
         let Some((_, stacks)) = self.live.get_mut(&number) else { return };
@@ -123,12 +125,13 @@ impl<L: Listener> Threads<L> {
         self.span = Some((first.min(event.tsc), last.max(event.tsc)));
     }
 
-    /// Ends the calls of a thread.
+    /// Ends a thread and all its calls.
     pub fn thread_ended(&mut self, number: u32, exit: Exit) {
         self.end(number, exit);
     }
 
-    /// Ends all calls that are open at the end of the input.
+    /// Ends all threads and their calls at the end of the input. If tagging was removed from the
+    /// running program, or the log does not state its end, these calls count as open.
     pub fn finish(&mut self) {
         let exit = match self.ending {
             Some(Ending::Detached) | None => Exit::Open,
@@ -149,7 +152,8 @@ impl<L: Listener> Threads<L> {
         sum
     }
 
-    /// Index of a thread; adds the thread if it is not known.
+    /// Selects a thread for the listener, and returns its index. Adds the thread if it is not
+    /// known.
     fn place(&mut self, number: u32) -> usize {
         let next = self.threads.len();
         let (place, _) = self.live.entry(number).or_insert((next, Stacks::default()));
@@ -169,6 +173,7 @@ impl<L: Listener> Threads<L> {
         (thread.unmatched, thread.shared) = (stacks.unmatched, stacks.shared);
     }
 
+    /// Processes the events of a chunk, up to the first one that is not valid.
     fn events(&mut self, number: u32, events: &Events<'_>) -> Result<(), LogError> {
         let place = self.place(number);
         let Some((_, stacks)) = self.live.get_mut(&number) else { return Ok(()) };
@@ -201,7 +206,8 @@ impl<L: Listener> Threads<L> {
 }
 
 impl<A: Listener, B: Listener> Threads<(A, B)> {
-    /// Separates the second listener, once all threads have ended.
+    /// Separates the second listener. All threads must have ended: threads that have not are
+    /// removed.
     pub fn take_second(self) -> (Threads<A>, B) {
         let Threads { listener, threads, is_timed, blocks, span, marks, unknown, ending, .. } =
             self;

@@ -1,4 +1,5 @@
-//! Writes calls as a timeline for ui.perfetto.dev, as they arrive.
+//! Writes calls as a timeline for ui.perfetto.dev, in Chrome's format of trace events. Each call is
+//! written when it is reported.
 
 use std::io::{self, Write};
 
@@ -17,12 +18,14 @@ pub struct Timeline<W> {
     names: Names,
     pid: u32,
     tsc_hz: u64,
-    /// Relation of the clocks; it stays unchanged once an event is written.
+    /// A pair of times that relates ticks to the monotonic clock. It stays the same after the first
+    /// event.
     clocks: Option<ClockPair>,
+    /// The kernel's number of the thread whose calls are reported.
     thread: u32,
     /// Number of calls that may still be written.
     left: u64,
-    /// Number of calls beyond the limit.
+    /// Number of calls that were not written, because the limit was reached.
     pub left_out: u64,
 }
 
@@ -44,7 +47,7 @@ impl<W: Write> Timeline<W> {
     /// Completes the timeline with the names of the process and its threads.
     ///
     /// # Errors
-    /// The first error of `output`.
+    /// The first error that `output` has returned.
     pub fn finish(self, program: &str, threads: &[Thread]) -> io::Result<()> {
         let pid = self.pid;
         let thread = |of: &'_ Thread| Some((pid, Some(of.number), of.name.clone()?));
@@ -53,7 +56,8 @@ impl<W: Write> Timeline<W> {
         self.events.finish(threads.chain([(pid, None, program)]))
     }
 
-    /// Converts ticks to ns of the monotonic clock, if the relation is known.
+    /// Converts ticks to nanoseconds of the monotonic clock. If the relation is not known, the
+    /// result has an unknown origin.
     fn time(&self, tsc: u64) -> u64 {
         match &self.clocks {
             Some(clocks) if tsc >= clocks.tsc => {
@@ -66,6 +70,7 @@ impl<W: Write> Timeline<W> {
         }
     }
 
+    /// Writes an event of the selected thread. `phase`: B for a begin, E for an end.
     fn write(&mut self, phase: char, tsc: u64, name: Option<FunctionId>) {
         let name = name.map_or(String::new(), |number| {
             format!(",\"name\":{}", serde_json::Value::from(self.names.get(number)))

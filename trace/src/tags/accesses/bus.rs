@@ -1,10 +1,19 @@
-//! Finds the calls of a trace that contains tags, and attributes its accesses to functions.
+//! Reconstructs calls from the tags in a trace, and attributes the accesses of the trace to
+//! functions.
 //!
-//! The bus shows neither threads nor stack pointers, so all calls are on one stack: an entry pushes
-//! a call, an exit closes all calls down to the innermost call of its function. The calls above
-//! that one were left without an exit tag; so were those above the innermost call of a function
-//! whose block is entered. At a gap of the trace the open calls are not known: all calls end there,
-//! so that no function gets accesses of another function.
+//! The bus shows neither threads nor stack pointers, so all calls are on one stack. An entry pushes
+//! a call. An exit closes the innermost call of its function, and the calls above it, which were
+//! left without an exit tag. An entry of a block closes the calls above the innermost call of the
+//! block's function. At a gap of the trace the open calls are not known: all calls end there, so
+//! that no function gets accesses of another function.
+//!
+//! ```text
+//! tag          open calls
+//! entry of f   f
+//! entry of g   f, g
+//! entry of h   f, g, h
+//! exit of g    f: h was abandoned, g has returned
+//! ```
 
 use hmtt_format::tag_log::{FunctionId, TagEvent};
 use hmtt_format::tag_map::Window;
@@ -22,22 +31,25 @@ use crate::tags::threads::{BlockEntries, Threads};
 
 /// Bytes between the window addresses of consecutive event numbers.
 const STRIDE: u64 = 64;
-/// Distance of the stack pointers that are assigned to calls: that of the smallest frames.
+/// Distance between the stack pointers that are assigned to consecutive calls, in bytes: the size
+/// of the smallest frame.
 const FRAME_BYTES: u32 = 16;
+/// Stack pointer that is assigned to a stack without calls.
 const STACK_TOP: u32 = 0x8000_0000;
 
-/// Attributes accesses to the calls that are open.
+/// A [`Listener`] that attributes accesses to the open calls.
 #[derive(Debug, Default)]
 pub struct Split {
     owners: Owners,
     current: CurrentBlocks,
     /// Accesses of each owner so far.
     pub ledger: Ledger,
-    /// Owners of the next access.
+    /// Functions that own the next access.
     pub now: CurrentOwners,
 }
 
 impl Split {
+    /// Counts an entry or exit of a function at a clock.
     fn call(&mut self, number: FunctionId, is_entry: bool, clock: u64) {
         let Split { owners, ledger, now, .. } = self;
         ledger.advance(clock);
@@ -47,6 +59,7 @@ impl Split {
         });
     }
 
+    /// Counts an entry of a block by the innermost call.
     fn begin(&mut self, block: FunctionId, clock: u64) {
         let Split { owners, ledger, .. } = self;
         ledger.advance(clock);
@@ -89,25 +102,29 @@ impl Listener for Split {
 
 /// Analyses a trace that contains tags.
 pub struct Bus<L: Listener> {
-    /// The calls of the trace, as those of one thread.
+    /// The calls of the trace, as calls of one thread with the number 0.
     pub threads: Threads<(L, Split)>,
-    /// Converter of the trace's items, with counts of what it found.
+    /// Converts the items of the trace, and counts them.
     pub steps: Steps,
     tags: Tags,
 }
 
-/// Converts offsets in the window to events of a stack.
+/// Converts offsets in the window to events with stack pointers, as [`Threads`] needs them.
 #[derive(Debug, Default)]
 struct Tags {
+    /// The window that the map states.
     window: Option<Window>,
     /// Number of writes to the card's window that are not tags of this map.
     others: u64,
+    /// Functions of the open calls, from the outermost to the innermost.
     open: Vec<FunctionId>,
+    /// Number of open calls of each function.
     depths: FastMap<FunctionId, u32>,
 }
 
 impl<L: Listener> Bus<L> {
-    /// Starts an analysis. `regions`: the blocks of the map.
+    /// Starts an analysis. `window`: the window that the map states. `regions`: the blocks and
+    /// loops of the map.
     pub fn new(window: Option<Window>, regions: Regions, listener: L) -> Self {
         let blocks: Vec<_> = regions.blocks().collect();
         let mut split = Split { owners: Owners::new(regions), ..Split::default() };
@@ -128,7 +145,7 @@ impl<L: Listener> Bus<L> {
         });
     }
 
-    /// Processes an item that follows the accesses.
+    /// Processes an item of the trace that is not in [`accesses`](Self::accesses).
     pub fn item(&mut self, item: &Item) {
         let Bus { threads, steps, tags } = self;
         let base = steps.window;
@@ -151,8 +168,8 @@ impl<L: Listener> Bus<L> {
         });
     }
 
-    /// Ends the trace. Returns the number of writes to the card's window that are not tags of the
-    /// map.
+    /// Ends the trace, and all calls. Returns the number of writes to the card's window that are
+    /// not tags of the map.
     pub fn finish(&mut self) -> u64 {
         self.threads.listener.1.ledger.advance(self.steps.last);
         self.threads.finish();
@@ -162,8 +179,8 @@ impl<L: Listener> Bus<L> {
 }
 
 impl Tags {
-    /// Finds the event at an offset of the card's window; the window's base is known if the card
-    /// has reported it.
+    /// Converts a write at an offset of the card's window to an event. `base`: address of the
+    /// card's window, if the card has reported it. `None` if the write is not a tag of the map.
     fn event(
         &mut self,
         tsc: u64,
@@ -175,8 +192,7 @@ impl Tags {
             (None, _) => (STRIDE, offset),
             (Some(window), base) => {
                 let stride = u64::from(window.stride_bytes).max(1);
-                // A map that does not state its window's address is taken to describe the card's
-                // window.
+                // A map without an address for its window must mean the card's window.
                 let known = base.filter(|_| window.address != 0).unwrap_or(window.address);
                 let within = known.saturating_add(offset).checked_sub(window.address);
                 match within.filter(|within| *within < window.bytes) {
@@ -198,14 +214,15 @@ impl Tags {
         Some(TagEvent { tsc, sp, number, is_exit })
     }
 
-    /// Closes all calls. The map is replaced, because clearing it would take time for its whole
+    /// Closes all calls. `depths` is replaced, because clearing it would take time for its whole
     /// capacity.
     fn forget(&mut self) {
         self.open.clear();
         self.depths = FastMap::default();
     }
 
-    /// The stack pointer to be assigned to an event, by the depth of the stack of calls.
+    /// Applies an entry or exit to the stack of calls. Returns the stack pointer that is assigned
+    /// to the event.
     fn step(&mut self, number: FunctionId, is_exit: bool) -> u32 {
         if !is_exit {
             if self.open.len() >= DEPTH {
@@ -224,8 +241,9 @@ impl Tags {
         sp(depth + 1)
     }
 
-    /// The stack pointer to be assigned to an event of a block. Calls above the innermost call of
-    /// its function have ended; if the function has no call, nothing is known about the others.
+    /// Applies an entry of a block of `function` to the stack of calls. Returns the stack pointer
+    /// that is assigned to the event. Calls above the innermost call of the function have ended. If
+    /// the function has no open call, no call is closed.
     fn block(&mut self, function: FunctionId) -> u32 {
         if self.depths.contains_key(&function) {
             self.close(self.innermost(function) + 1);
@@ -233,12 +251,12 @@ impl Tags {
         sp(self.open.len())
     }
 
-    /// Index of the innermost call of a function that has one.
+    /// Index in `open` of the innermost call of a function, which must have one.
     fn innermost(&self, number: FunctionId) -> usize {
         self.open.iter().rposition(|open| *open == number).unwrap_or_default()
     }
 
-    /// Closes all calls from an index on.
+    /// Closes all calls from the index `depth` on.
     fn close(&mut self, depth: usize) {
         for closed in self.open.drain(depth..) {
             if let Some(times) = self.depths.get_mut(&closed) {

@@ -1,19 +1,23 @@
-//! Stores the block that each open call of a function entered last.
+//! Stores for each open call the block that it has entered last.
 //!
-//! A call whose context is paused keeps its block, so that accesses belong to the same block when
-//! it is resumed.
+//! A call keeps its block while its context is paused. When the call is resumed, accesses belong to
+//! the same block.
 
 use hmtt_format::tag_log::FunctionId;
 
-/// Blocks of open calls; memory grows with the number of calls that are open at a time.
+/// The blocks of open calls. Memory grows with the highest number of calls that were open at the
+/// same time.
 #[derive(Debug, Default)]
 pub struct CurrentBlocks {
+    /// By the index of the call.
     blocks: Vec<Option<FunctionId>>,
+    /// Indices that no open call has.
     free: Vec<usize>,
 }
 
 impl CurrentBlocks {
-    /// Adds a call, which has entered no block; returns its index.
+    /// Adds a call that has entered no block. Returns its index, which stays valid until
+    /// [`leave`](Self::leave).
     pub fn enter(&mut self) -> usize {
         if let Some(call) = self.free.pop() {
             self.blocks[call] = None;
@@ -28,12 +32,12 @@ impl CurrentBlocks {
         self.blocks[call] = Some(block);
     }
 
-    /// The block that a call entered last.
+    /// The block that a call has entered last; `None` if it has entered none.
     pub fn get(&self, call: usize) -> Option<FunctionId> {
         self.blocks[call]
     }
 
-    /// Removes a call.
+    /// Removes a call. A later call may get its index.
     pub fn leave(&mut self, call: usize) {
         self.free.push(call);
     }

@@ -1,13 +1,15 @@
-//! Keeps which functions own accesses at the current time, from changes of ownership.
+//! Follows the changes of ownership, and states which functions own the next access.
 
 use std::collections::BTreeSet;
 
 use super::owners::{Change, Kind, Owner};
 
-/// Owners of the next access. Blocks and loops, which are parts of functions, are not among them.
+/// The owners of the next access: functions, but not their blocks and loops.
 #[derive(Clone, Debug)]
 pub struct CurrentOwners {
+    /// Owner of own accesses.
     own: Owner,
+    /// Owners of inclusive accesses.
     open: BTreeSet<Owner>,
 }
 
@@ -18,7 +20,7 @@ impl Default for CurrentOwners {
 }
 
 impl CurrentOwners {
-    /// Applies a change.
+    /// Applies a change. Changes of blocks and loops are ignored.
     pub fn change(&mut self, change: Change) {
         let Change { kind, owner, is_start } = change;
         if matches!(owner, Owner::Block(_) | Owner::OutsideBlocks(_) | Owner::Loop(_)) {
@@ -32,12 +34,13 @@ impl CurrentOwners {
         }
     }
 
-    /// The innermost function; or that there is none, or that several threads have open functions.
+    /// The innermost function; [`Owner::Outside`] if no function is open, and
+    /// [`Owner::SeveralThreads`] if several threads have open functions.
     pub fn own(&self) -> Owner {
         self.own
     }
 
-    /// All open functions, each once; or what [`CurrentOwners::own`] is, if that is no function.
+    /// All open functions, each once. If [`CurrentOwners::own`] is no function, this owner alone.
     pub fn inclusive(&self) -> impl Iterator<Item = Owner> {
         let is_function = matches!(self.own, Owner::Function(_));
         let open = self.open.iter().copied().filter(move |_| is_function);

@@ -1,11 +1,13 @@
-//! Sums the accesses of each owner, from accesses and changes of ownership in the order of time.
+//! Sums the accesses of each owner, from accesses and changes of ownership in order of time.
 //!
-//! The counts of an open function are differences of running totals, so the cost of an access does
-//! not depend on the depth of calls. There are totals of all accesses, and totals without the
-//! accesses made while functions of several threads were open (`overlaps`). A page is added to the
-//! set of every open function, once for consecutive accesses to it. That costs time in proportion
-//! to the depth, so the additions and the memory are limited in proportion to the input: beyond the
-//! limits the pages of open functions are not known.
+//! The counts of a function are differences of running totals: the total at the end of the time in
+//! which it owned accesses, less the total at the start. So the cost of an access does not depend
+//! on the depth of calls. There are totals of all accesses, and totals without the accesses made
+//! while functions of several threads were open (`overlaps`).
+//!
+//! A page is added to the sets of all open functions, once for consecutive accesses to it. This
+//! costs time in proportion to the depth of calls. So the additions and the memory are limited in
+//! proportion to the input. Beyond the limits the pages of open functions are not known.
 
 mod overlaps;
 
@@ -15,7 +17,8 @@ use super::traffic::Traffic;
 use crate::tags::hash::FastMap;
 use overlaps::Overlaps;
 
-/// Accesses of an owner, of one [`Kind`].
+/// The accesses of an owner, of one [`Kind`]. A *stretch* is a time in which the owner owns
+/// accesses without interruption.
 #[derive(Clone, Debug, Default)]
 pub struct Share {
     /// Counts of the accesses.
@@ -28,87 +31,100 @@ pub struct Share {
     pub least: u64,
     /// Upper bound: accesses that may be the owner's.
     pub most: u64,
-    /// Running totals at the start of the owner's current stretch; `None` outside of one.
+    /// Running totals at the start of the owner's current stretch; `None` outside of a stretch.
     since: Option<Traffic>,
-    /// Index in the list of open owners.
+    /// Index of the owner in [`Ledger::open`], if it is there.
     open_at: Option<usize>,
     bounds: Bounds,
 }
 
-/// State of an owner's stretches by the earliest and the latest times of their starts and ends.
+/// State of an owner's stretches whose starts and ends have an error.
+///
+/// With an error of 5 clocks, a stretch from clock 100 to clock 200 contains an access at 150
+/// certainly, accesses at 97 and at 203 possibly, and an access at 90 not at all.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bounds {
-    /// Number of stretches that may have begun and may not have ended.
+    /// Number of stretches whose earliest start has passed and whose latest end has not.
     possible: u64,
+    /// Running total of possible accesses when `possible` became 1.
     possible_since: u64,
+    /// Running total of certain accesses at the latest start of a stretch, until its earliest end.
     certain_since: Option<u64>,
-    /// Number of stretches whose earliest end came before their latest start.
+    /// Number of stretches whose earliest end came before their latest start, which is still to
+    /// come. They have no certain access.
     too_short: u64,
 }
 
-/// The three times of a change whose time has an error.
+/// One of the three times of a change whose time has an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// The first time at which the change may have happened.
     Earliest,
-    /// The time that is assumed.
+    /// The most probable time, at which accesses change their owner.
     Likeliest,
     /// The last time at which the change may have happened.
     Latest,
 }
 
-/// Running totals; an owner's accesses are their differences.
+/// Running totals. The accesses of an owner are differences of them.
 #[derive(Clone, Copy, Debug)]
 struct Totals {
     traffic: Traffic,
-    /// Accesses made while the owner could certainly own accesses.
+    /// Accesses that the owner certainly owns if it is open.
     certain: u64,
-    /// Accesses made while the owner could possibly own accesses.
+    /// Accesses that the owner possibly owns if it is open.
     possible: u64,
 }
 
-/// Accesses of all owners.
+/// Sums the accesses of all owners.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// Index of each owner that is a function or a part of one, by [`Owner::key`].
+    /// Index in `shares` of each function, block and loop, by [`Owner::key`].
     places: FastMap<u64, usize>,
-    /// Own and inclusive shares: of no function, of several threads, then of functions and their
-    /// parts in the order in which they appear.
+    /// Own and inclusive share of each owner: first [`Owner::Outside`], then
+    /// [`Owner::SeveralThreads`], then functions, blocks and loops in the order in which they
+    /// appear.
     shares: Vec<(Owner, [Share; 2])>,
+    /// Owners to whose sets of pages the next page is added: index in `shares`, and kind.
     open: Vec<(usize, Kind)>,
     /// Counts of all accesses so far.
     pub total: Traffic,
-    /// Page that the sets of all open owners contain.
+    /// Number of the page that the sets of all open owners contain.
     page: Option<u64>,
     several: Overlaps,
-    /// Number of accesses and starts so far; the limits grow with it.
+    /// Number of calls of [`access`](Self::access) and of starts of owners so far. The limits grow
+    /// with it.
     steps: u64,
     /// Number of additions of pages to the sets of open functions.
     page_additions: u64,
-    /// Blocks of pages for which these sets have memory.
+    /// Number of blocks of pages for which the sets of open functions have memory.
     blocks: u64,
+    /// Whether [`advance`](Self::advance) was called.
     has_begun: bool,
 }
 
-/// Limit of additions of pages to open functions: a constant, and a number for each step.
+/// Limit of the additions of pages to open functions: this constant, plus
+/// [`PAGE_ADDITIONS_PER_STEP`] for each step.
 const MAX_PAGE_ADDITIONS: u64 = 10_000_000;
 const PAGE_ADDITIONS_PER_STEP: u64 = 64;
-/// Limit of blocks of pages of open functions, 84 bytes each: a constant, and one block for a
-/// number of steps.
+/// Limit of the blocks of pages of open functions, which have 84 bytes each: this constant, plus
+/// one block for every [`STEPS_PER_BLOCK`] steps.
 const MAX_BLOCKS: u64 = 1 << 19;
 const STEPS_PER_BLOCK: u64 = 4;
 
-/// Whether many owners of this kind can own one access: functions and their parts, inclusively.
+/// Whether many owners of this kind can own the same access. This holds for the inclusive accesses
+/// of functions, blocks and loops.
 fn is_of_function(place: usize, kind: Kind) -> bool {
     place > SEVERAL && kind == Kind::Inclusive
 }
 
-/// Indices of the owners that are not functions.
+/// Index in `shares` of [`Owner::Outside`].
 const OUTSIDE: usize = 0;
+/// Index in `shares` of [`Owner::SeveralThreads`].
 const SEVERAL: usize = 1;
 
 impl Ledger {
-    /// Advances to a clock. Time before the first call is not counted.
+    /// Advances to a clock. The time before the first call of this function is not counted.
     pub fn advance(&mut self, clock: u64) {
         if !self.has_begun {
             self.has_begun = true;
@@ -118,7 +134,7 @@ impl Ledger {
         self.total.clocks = self.total.clocks.max(clock);
     }
 
-    /// Counts accesses to an address for the current owners.
+    /// Counts accesses to a page, line or burst at `address` for the current owners.
     #[inline]
     pub fn access(&mut self, address: u64, accesses: Traffic) {
         self.total += accesses;
@@ -154,7 +170,7 @@ impl Ledger {
         }
     }
 
-    /// Stops to record pages of the functions that are open, and marks them as unknown.
+    /// Stops recording the pages of all open functions, and marks them as unknown.
     fn drop_pages(&mut self) {
         for (place, kind) in std::mem::take(&mut self.open) {
             let share = &mut self.shares[place].1[kind as usize];
@@ -184,8 +200,8 @@ impl Ledger {
         if is_of_several && moment != Moment::Likeliest {
             self.step(is_start, moment);
         }
-        // A function that stops while several threads have open functions has not been the owner
-        // since their start.
+        // If a function stops in an overlap, it has owned no accesses since the start of the
+        // overlap.
         let stops_before =
             !is_start && kind == Kind::Inclusive && place > SEVERAL && self.several.is_on(moment);
         let totals = self.totals(place, kind);
@@ -203,10 +219,11 @@ impl Ledger {
         }
     }
 
+    /// Applies a change at its likeliest time: starts or ends a stretch.
     fn likeliest(&mut self, place: usize, kind: Kind, is_start: bool, totals: Totals) {
         let share = &mut self.shares[place].1[kind as usize];
-        // The page is not in the set of an owner that starts, nor in those that continue after an
-        // overlap.
+        // The page is not in the set of an owner that starts, nor in the sets of owners that
+        // continue after an overlap.
         self.page = None;
         if is_start {
             share.since = Some(totals.traffic);
@@ -226,7 +243,7 @@ impl Ledger {
         }
     }
 
-    /// Starts or ends an overlap: a stretch in which several threads have open functions.
+    /// Starts or ends an overlap: a time in which several threads have open functions.
     fn step(&mut self, is_start: bool, moment: Moment) {
         let totals = self.totals(SEVERAL + 1, Kind::Inclusive);
         for place in self.several.step(is_start, moment) {
@@ -234,7 +251,8 @@ impl Ledger {
         }
     }
 
-    /// The running totals that apply to an owner.
+    /// The running totals for an owner. For the inclusive accesses of functions, blocks and loops,
+    /// they do not count overlaps.
     fn totals(&self, place: usize, kind: Kind) -> Totals {
         let (traffic, count) = (self.total, self.total.accesses());
         if kind == Kind::Own || place <= SEVERAL {
@@ -268,12 +286,13 @@ impl Ledger {
         self.open.clear();
     }
 
-    /// Own and inclusive accesses of each owner that started, in the order of owners.
+    /// Own and inclusive accesses of each owner: [`Owner::Outside`], [`Owner::SeveralThreads`],
+    /// then the others in the order in which they appeared.
     pub fn shares(&self) -> impl Iterator<Item = &(Owner, [Share; 2])> {
         self.shares.iter()
     }
 
-    /// Own and inclusive accesses of one owner; `None` if it never started.
+    /// Own and inclusive accesses of one owner. `None` if it has not appeared.
     pub fn share_of(&self, owner: Owner) -> Option<&[Share; 2]> {
         let place = match owner {
             Owner::Outside if !self.shares.is_empty() => OUTSIDE,
@@ -283,6 +302,7 @@ impl Ledger {
         Some(&self.shares[place].1)
     }
 
+    /// Index of an owner in `shares`. Adds the owner if it is new.
     fn place(&mut self, owner: Owner) -> usize {
         if self.shares.is_empty() {
             self.shares.push((Owner::Outside, Default::default()));
@@ -304,6 +324,7 @@ impl Ledger {
 }
 
 impl Share {
+    /// Counts the earliest time of a start or end.
     fn earliest(&mut self, is_start: bool, totals: Totals) {
         let bounds = &mut self.bounds;
         if is_start {
@@ -318,6 +339,7 @@ impl Share {
         }
     }
 
+    /// Counts the latest time of a start or end.
     fn latest(&mut self, is_start: bool, totals: Totals) {
         let bounds = &mut self.bounds;
         if !is_start {
@@ -329,7 +351,7 @@ impl Share {
         }
     }
 
-    /// Ends a stretch at the last possible time.
+    /// Ends a stretch at its latest end.
     fn no_longer_possible(&mut self, totals: Totals) {
         let bounds = &mut self.bounds;
         bounds.possible = bounds.possible.saturating_sub(1);
@@ -338,12 +360,14 @@ impl Share {
         }
     }
 
+    /// Ends a stretch at its likeliest end.
     fn stop(&mut self, totals: Totals) {
         if let Some(since) = self.since.take() {
             self.traffic += totals.traffic - since;
         }
     }
 
+    /// Ends all stretches for both bounds.
     fn close(&mut self, totals: Totals) {
         let bounds = std::mem::take(&mut self.bounds);
         if bounds.possible != 0 {
@@ -354,7 +378,7 @@ impl Share {
         }
     }
 
-    /// Accesses of the owner up to now.
+    /// The owner's accesses up to now, including its current stretch.
     fn until(&self, totals: Totals) -> Totals {
         let mut until = Totals { traffic: self.traffic, certain: self.least, possible: self.most };
         if let Some(since) = self.since {

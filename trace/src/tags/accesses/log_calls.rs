@@ -1,8 +1,8 @@
-//! Reads a log and merges the calls of all threads into the order of time. Chunks of a log are in
-//! order within each thread only.
+//! Reads the calls of all threads from a log, and returns them in order of time. The log itself is
+//! in order within each thread only.
 //!
-//! A first pass records the offsets of the chunks, 16 bytes each. In the second pass every live
-//! thread has one chunk in memory, and the earliest event of all threads is the next one.
+//! A first pass records the offset and time of each chunk, which takes 16 bytes. In the second pass
+//! every thread has one chunk in memory, and the earliest event of all threads is the next one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -19,14 +19,14 @@ use crate::tags::hash::FastMap;
 use crate::tags::log_reader::TagLogError;
 use crate::tags::stack::{Call, Exit, Listener, Stacks};
 
-/// What an event is.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEventKind {
-    /// A function was entered.
+    /// A function was entered, or its call is running again.
     Entry,
-    /// A function was left.
+    /// A function was left, or its call was paused.
     Exit,
-    /// The innermost call entered a block of its function.
+    /// The innermost call has entered a block of its function.
     Block,
 }
 
@@ -43,7 +43,7 @@ pub struct CallEvent {
     pub kind: CallEventKind,
 }
 
-/// Location of a chunk of a thread.
+/// Place of a chunk in the file, and its time.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     offset: u64,
@@ -51,20 +51,23 @@ struct Place {
     tsc: u64,
 }
 
-/// Offsets of a log's chunks, and the log's marks.
+/// The index of a log, from the first pass: places of chunks, and marks.
 #[derive(Debug, Default)]
 pub struct LogIndex {
-    /// For each thread, in the order in which threads appear: whether it has ended, and its chunks.
+    /// For each thread, in the order in which threads appear: whether the log states its end, and
+    /// its chunks.
     threads: Vec<(bool, VecDeque<Place>)>,
+    /// Index of each thread that has not ended, by the kernel's number.
     live: BTreeMap<u32, usize>,
     /// Marks, in the order of the log.
     pub marks: Vec<Mark>,
-    /// Time of the last event that was returned, in ticks.
+    /// Latest time of a chunk or a pair of clocks, in ticks.
     last: u64,
 }
 
 impl LogIndex {
-    /// Records a chunk at an offset of the file.
+    /// Adds a chunk of the log, which is at `offset` in the file. Chunks must come in the order of
+    /// the file.
     pub fn note(&mut self, chunk: &Chunk<'_>, offset: u64) {
         match &chunk.content {
             Content::Events(events) => {
@@ -89,21 +92,25 @@ impl LogIndex {
     }
 }
 
-/// Position of the reader in one thread.
+/// Position of the second pass in one thread.
 #[derive(Debug, Default)]
 struct Cursor {
+    /// Chunks that are not in memory yet.
     chunks: VecDeque<Place>,
     has_ended: bool,
+    /// Events of the current chunk that are not processed yet.
     events: VecDeque<TagEvent>,
     stacks: Stacks<usize>,
+    /// Time of the last processed event, in ticks.
     now: u64,
 }
 
-/// A reader of entries, exits and blocks in the order of time.
+/// A reader of entries, exits and blocks in order of time: the second pass.
 #[derive(Debug)]
 pub struct LogCalls {
     file: File,
     cursors: Vec<Cursor>,
+    /// For each thread that has more events: the time of its next event or chunk, and its index.
     next: BinaryHeap<Reverse<(u64, usize)>>,
     /// Function of each block.
     blocks: FastMap<FunctionId, FunctionId>,
@@ -111,7 +118,7 @@ pub struct LogCalls {
     last: u64,
 }
 
-/// Collects the events of a thread.
+/// A [`Listener`] that collects the calls of a thread as events.
 #[derive(Debug, Default)]
 struct CallEventCollector {
     thread: usize,
@@ -183,10 +190,10 @@ impl LogCalls {
         }
     }
 
-    /// Reads the next event. Calls that are open at the end of the log end there.
+    /// The next event; `None` at the end. Calls that are open at the end of the log end there.
     ///
     /// # Errors
-    /// [`TagLogError`]
+    /// [`TagLogError`]: the log cannot be read, or a chunk is not valid.
     pub fn next_call(&mut self) -> Result<Option<CallEvent>, TagLogError> {
         while self.found.waiting.is_empty() {
             let Some(Reverse((_, thread))) = self.next.pop() else {
@@ -198,7 +205,8 @@ impl LogCalls {
         Ok(self.found.waiting.pop_front())
     }
 
-    /// Processes the events of a thread that are earlier than those of all other threads.
+    /// Processes events of a thread, as long as no other thread has an earlier event and no call
+    /// was found.
     fn process_thread(&mut self, thread: usize) -> Result<(), TagLogError> {
         let LogCalls { file, cursors, next, blocks, found, .. } = self;
         let cursor = &mut cursors[thread];
@@ -208,7 +216,7 @@ impl LogCalls {
         }
         let others = next.peek().map_or(u64::MAX, |Reverse((time, _))| *time);
         while let Some(event) = cursor.events.front().copied() {
-            // Times can decrease at events of signal handlers in logs of earlier versions.
+            // In logs of earlier versions, times can decrease at events of signal handlers.
             let now = cursor.now.max(event.tsc);
             if now > others || !found.waiting.is_empty() {
                 next.push(Reverse((now, thread)));
@@ -229,6 +237,7 @@ impl LogCalls {
         Ok(())
     }
 
+    /// Ends the calls of all threads at the end of the log.
     fn end_all(&mut self) {
         let LogCalls { cursors, found, last, .. } = self;
         for (thread, cursor) in cursors.iter_mut().enumerate() {
@@ -242,7 +251,7 @@ impl LogCalls {
 }
 
 impl Cursor {
-    /// Reads the next chunk.
+    /// Reads the events of the thread's next chunk.
     fn load(&mut self, file: &File) -> Result<(), TagLogError> {
         let Some(Place { offset, .. }) = self.chunks.pop_front() else { return Ok(()) };
         let failed = |source: LogError| TagLogError::Log { offset, source };

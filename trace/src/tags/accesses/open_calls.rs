@@ -1,26 +1,27 @@
-//! Stores the open calls of all threads. Calls can end in any order.
+//! Stores the open calls of all threads, which can end in any order.
 //!
-//! The calls of a thread are a linked list from the innermost to the outermost, and the calls of
-//! one function are a list within it. An entry and an exit take constant time at any depth, and a
-//! call takes memory only while open.
+//! The calls of a thread are a linked list from the innermost to the outermost call. Within it, the
+//! calls of one function are another linked list. So an entry and an exit take constant time at any
+//! depth. A call takes memory only while it is open.
 
 use crate::tags::hash::FastMap;
 use hmtt_format::tag_log::FunctionId;
 
-/// Index that stands for no call.
+/// The index of no call.
 const NONE: usize = usize::MAX;
 
-/// An open call, or a free element.
+/// An element of [`OpenCalls::calls`]: an open call, or free.
 #[derive(Clone, Copy, Debug)]
 struct OpenCall {
     number: FunctionId,
-    /// Index of the call that was entered before it in its thread; or of the next free element.
+    /// Index of the call that its thread entered before it. In a free element, index of the next
+    /// free element.
     outer: usize,
-    /// Index of the call that was entered after it in its thread.
+    /// Index of the call that its thread entered after it.
     inner: usize,
-    /// Index of the previous open call of the same function in its thread.
+    /// Index of the previous open call of the same function by the same thread.
     same: usize,
-    /// Block that the call entered last.
+    /// Block that the call has entered last.
     block: Option<FunctionId>,
 }
 
@@ -28,6 +29,7 @@ struct OpenCall {
 #[derive(Clone, Debug)]
 pub struct OpenCalls {
     calls: Vec<OpenCall>,
+    /// Index of the first free element.
     free: usize,
     /// Index of the innermost call of each thread.
     innermost: Vec<usize>,
@@ -42,19 +44,20 @@ impl Default for OpenCalls {
     }
 }
 
-/// Key of a function in a thread. No file can hold a log of more than 2^32 threads.
+/// Key of a function in a thread. It is unique, because no file is large enough for a log of 2^32
+/// threads.
 const fn key(thread: usize, number: FunctionId) -> u64 {
     (thread as u64) << 32 | number.0 as u64
 }
 
 impl OpenCalls {
-    /// The open function that a thread entered last, and the block that this call entered last.
+    /// The function of a thread's innermost call, and the block that this call has entered last.
     pub fn innermost(&self, thread: usize) -> Option<(FunctionId, Option<FunctionId>)> {
         let place = *self.innermost.get(thread)?;
         self.calls.get(place).map(|call| (call.number, call.block))
     }
 
-    /// Sets the block of a thread's innermost call.
+    /// Sets the block of a thread's innermost call. Does nothing if the thread has no open call.
     pub fn begin_block(&mut self, thread: usize, block: FunctionId) {
         let place = self.innermost.get(thread).copied().unwrap_or(NONE);
         if let Some(call) = self.calls.get_mut(place) {
@@ -87,8 +90,8 @@ impl OpenCalls {
         self.latest.insert(key(thread, number), place);
     }
 
-    /// Removes a thread's innermost call of a function, and returns it with the block that it
-    /// entered last.
+    /// Removes a thread's innermost call of a function. Returns the function, and the block that
+    /// the call has entered last. `None` if the thread has no such call.
     pub fn leave(
         &mut self,
         thread: usize,

@@ -1,7 +1,8 @@
-//! Determines the owner of accesses at each time, from the calls of threads in the order of time.
+//! Determines the owners of accesses at each time, from the calls of threads in order of time.
 //!
 //! The bus does not show which thread makes an access. If only one thread has open functions, the
-//! access is attributed to that thread; if several threads have, it cannot be attributed.
+//! access is attributed to the functions of this thread. If several threads have, it is attributed
+//! to [`Owner::SeveralThreads`].
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use super::regions::Regions;
 use crate::tags::hash::FastMap;
 use hmtt_format::tag_log::FunctionId;
 
-/// What accesses are attributed to.
+/// An owner of accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// Accesses while no function is open.
@@ -19,8 +20,7 @@ pub enum Owner {
     SeveralThreads,
     /// Accesses of the function with this number.
     Function(FunctionId),
-    /// Own accesses of a function with tagged blocks, before one of them was entered in the same
-    /// call.
+    /// Own accesses of a function with tagged blocks, before its call has entered one of them.
     OutsideBlocks(FunctionId),
     /// Accesses after the entry of the block with this number, until its call enters another tagged
     /// block.
@@ -30,7 +30,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// A number that no other owner has.
+    /// A number that is different for each owner.
     pub const fn key(self) -> u64 {
         match self {
             Owner::Outside => 0,
@@ -43,19 +43,19 @@ impl Owner {
     }
 }
 
-/// Whether a function's accesses include those of the functions that it called.
+/// Whether a function's accesses include the accesses of the functions that it has called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Accesses while the function is the innermost one.
+    /// Accesses while the function is the innermost open one.
     Own,
-    /// Accesses while the function is open.
+    /// Accesses while the function is open, including accesses of the functions that it has called.
     Inclusive,
 }
 
 /// A start or an end of ownership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Kind of accesses that change their owner.
+    /// Kind of the accesses whose owner changes.
     pub kind: Kind,
     /// Owner that starts or stops.
     pub owner: Owner,
@@ -63,41 +63,52 @@ pub struct Change {
     pub is_start: bool,
 }
 
-/// Open functions of all threads. The function that a thread entered last counts as its innermost
-/// one, on whatever stack it runs. Changes come in pairs: an owner that starts does not own yet, an
-/// owner that stops does.
+/// Tracks the open functions, blocks and loops of all threads, and reports changes of ownership.
+/// The function that a thread entered last counts as its innermost function, on whatever stack it
+/// runs. Starts and stops of an owner alternate.
 ///
-/// A function is inclusively the owner from its first entry to its last exit, over all threads.
-/// Accesses while several threads have open functions are only those of [`Owner::SeveralThreads`],
-/// which starts and stops in between: the change from one thread to two costs the same for any
-/// number of open functions. A function starts only while [`Owner::SeveralThreads`] does not own; a
-/// function that is entered in that time starts at its end, if it is still open. (While one thread
-/// has open functions, no other thread can be the only one with open functions. So all accesses
-/// between a function's start and stop are the function's, except those of
-/// [`Owner::SeveralThreads`].)
+/// A function inclusively owns accesses from its first entry to its last exit, over all threads.
+/// While several threads have open functions, accesses belong to [`Owner::SeveralThreads`] alone.
+/// This owner starts and stops while the functions stay started, so the change from one thread to
+/// two costs the same for any number of open functions. A function that is entered in this time
+/// starts at the end of it, if it is still open:
 ///
-/// The same holds for blocks: a block is open from its entry until the same call enters another
-/// block or ends. A function's own accesses are those of its blocks and those outside of its
-/// blocks. A loop is open while a call is in one of its blocks; own accesses of a loop are those of
-/// its blocks without the blocks of the loops that it contains.
+/// ```text
+/// event                 changes of inclusive owners
+/// thread 1 enters f     Outside stops, f starts
+/// thread 2 enters g     SeveralThreads starts
+/// thread 1 leaves f     f stops, SeveralThreads stops, g starts
+/// ```
+///
+/// While a thread has open functions, no other thread can be the only one with open functions. So
+/// all accesses between the start and the stop of a function belong to the function, except the
+/// accesses of [`Owner::SeveralThreads`].
+///
+/// Blocks and loops start and stop by the same rules. A block is open from its entry until the same
+/// call enters another block or ends. A function's own accesses are the own accesses of its blocks,
+/// and the accesses outside of its blocks. A loop is open while a call is in one of its blocks. The
+/// own accesses of a loop are the accesses of its blocks, without the blocks of the loops that it
+/// contains.
 #[derive(Clone, Debug, Default)]
 pub struct Owners {
     regions: Regions,
     calls: OpenCalls,
     /// Number of open calls of each function, block and loop, over all threads, by [`Owner::key`].
     times: FastMap<u64, u64>,
+    /// Threads with open functions.
     running: BTreeSet<usize>,
-    /// Functions, blocks and loops that were entered while several threads had open functions, and
-    /// have not started.
+    /// Open functions, blocks and loops that were entered while several threads had open functions,
+    /// and so have not started.
     entered: BTreeSet<Owner>,
 }
 
-/// Owners of own accesses: a function or one of the owners that are not functions, and the parts of
-/// the function.
+/// The owners of own accesses: a function with its current block and loop, or [`Owner::Outside`],
+/// or [`Owner::SeveralThreads`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct OwnOwners {
     owner: Owner,
-    /// Block of the function, or [`Owner::OutsideBlocks`] if the function has blocks.
+    /// Current block of the function. If the call has entered none, [`Owner::OutsideBlocks`], or
+    /// `None` for a function without tagged blocks.
     part: Option<Owner>,
     /// Innermost loop that contains the block.
     innermost_loop: Option<Owner>,
@@ -113,14 +124,15 @@ impl Owners {
         Owners { regions, ..Owners::default() }
     }
 
-    /// Reports the owner before the first call.
+    /// Reports the owner before the first call: [`Owner::Outside`].
     pub fn begin(&self, to: &mut impl FnMut(Change)) {
         [Kind::Own, Kind::Inclusive]
             .into_iter()
             .for_each(|kind| report(kind, Owner::Outside, true, to));
     }
 
-    /// Processes an entry, or an exit of an open function, and reports the changes of ownership.
+    /// Processes an entry or exit of a function, and reports the changes of ownership to `to`. An
+    /// exit of a function that the thread has not open is ignored.
     pub fn call(
         &mut self,
         thread: usize,
@@ -153,8 +165,8 @@ impl Owners {
         }
     }
 
-    /// Processes an entry of a block by a thread's innermost call. It is ignored if the call is
-    /// none of the block's function.
+    /// Processes an entry of a block by a thread's innermost call. It is ignored if this is not a
+    /// call of the block's function.
     pub fn block(&mut self, thread: usize, block: FunctionId, to: &mut impl FnMut(Change)) {
         let Some((number, previous)) = self.calls.innermost(thread) else { return };
         if self.regions.function_of(block) != Some(number) || previous == Some(block) {
@@ -177,7 +189,8 @@ impl Owners {
         }
     }
 
-    /// Counts an exit of a loop and of those that contain it, up to the loop `kept`.
+    /// Counts an exit of the loop `next` and of each loop around it, up to but without the loop
+    /// `kept`.
     fn close_loops(
         &mut self,
         mut next: Option<u32>,
@@ -190,7 +203,7 @@ impl Owners {
         }
     }
 
-    /// The owners of own accesses.
+    /// The current owners of own accesses.
     fn own(&self) -> OwnOwners {
         let mut running = self.running.iter();
         let none = |owner| OwnOwners { owner, part: None, innermost_loop: None };
@@ -224,7 +237,8 @@ impl Owners {
         }
     }
 
-    /// Reports the inclusive changes of the owners that are not functions.
+    /// Reports the inclusive changes of [`Owner::Outside`] and [`Owner::SeveralThreads`]. When the
+    /// latter stops, the functions, blocks and loops start that were entered in the meantime.
     fn step(&mut self, before: Owner, now: Owner, to: &mut impl FnMut(Change)) {
         if !matches!(before, Owner::Function(_)) {
             report(Kind::Inclusive, before, false, to);
@@ -239,7 +253,8 @@ impl Owners {
         }
     }
 
-    /// Counts an entry of a function, block or loop. `own`: the owner of own accesses after it.
+    /// Counts an entry of a function, block or loop. `own`: the owner of own accesses after the
+    /// entry.
     fn open(&mut self, owner: Owner, own: Owner, to: &mut impl FnMut(Change)) {
         let times = self.times.entry(owner.key()).or_default();
         *times += 1;

@@ -1,7 +1,7 @@
 //! Counts the distinct pages of a set of addresses.
 //!
-//! A set holds one bit for each page, in blocks of 2 MiB. It takes at most 1/12,000 of the size of
-//! the blocks that were accessed, for any number of pages in them.
+//! A set has one bit for each page of 4 KiB, in blocks for 2 MiB. It takes at most 1/12,000 of the
+//! size of the accessed blocks, for any number of pages in them.
 
 use crate::tags::hash::FastMap;
 
@@ -9,17 +9,19 @@ use crate::tags::hash::FastMap;
 pub const PAGE_LOG2: u32 = 12;
 /// log2 of the pages of a block.
 const BLOCK_LOG2: u32 = 9;
+/// Words of 64 bits for a block.
 const WORDS: usize = (1 << BLOCK_LOG2) / u64::BITS as usize;
 
 /// A set of pages.
 #[derive(Clone, Debug, Default)]
 pub struct PageSet {
+    /// Bits of the pages of each block, by the block's number.
     blocks: FastMap<u64, [u64; WORDS]>,
     count: u64,
 }
 
 impl PageSet {
-    /// Adds the page of an address.
+    /// Adds the page that contains an address.
     pub fn insert(&mut self, address: u64) {
         let page = address >> PAGE_LOG2;
         let block = self.blocks.entry(page >> BLOCK_LOG2).or_default();

@@ -1,8 +1,9 @@
-//! Holds the parts of functions that accesses are attributed to: tagged blocks, and the natural
+//! Stores the parts of functions to which accesses are attributed: tagged blocks, and the natural
 //! loops that contain them.
 //!
-//! Blocks and loops are those of a map, which is not trusted: a loop is ignored unless the loop
-//! around it belongs to the same function and has a lower number, and so is one that is too deep.
+//! Blocks and loops come from a tag map, which is not trusted. The loop around a block or loop is
+//! ignored if it belongs to another function. An outer loop is also ignored if its number is not
+//! lower than the number of the inner one. A loop that is too deep counts as the loop around it.
 
 use hmtt_format::tag_log::FunctionId;
 use hmtt_format::tag_map::{TaggedBlock, TaggedLoop};
@@ -10,8 +11,8 @@ use hmtt_format::tag_map::{TaggedBlock, TaggedLoop};
 use crate::tags::hash::FastMap;
 use crate::tags::names::Names;
 
-/// Most loops within each other, so that the cost of a block's entry is limited. A block in more
-/// loops counts for the outermost ones only.
+/// Most loops within each other. The limit bounds the cost of an entry of a block. A block in more
+/// loops counts for the outermost of them only.
 const MAX_DEPTH: usize = 64;
 
 /// The tagged blocks and the loops of all functions.
@@ -23,6 +24,7 @@ pub struct Regions {
     functions: FastMap<FunctionId, ()>,
 }
 
+/// A tagged block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     function: FunctionId,
@@ -30,23 +32,25 @@ struct Block {
     innermost: Option<u32>,
 }
 
+/// A loop with a tagged head.
 #[derive(Clone, Copy, Debug)]
 struct Loop {
     function: FunctionId,
-    /// Number of the loop itself or, if it is too deep, of the one whose part it is.
+    /// Number of the loop itself. If the loop is too deep, number of the loop that it counts as.
     number: u32,
+    /// Number of the innermost loop that contains it.
     outer: Option<u32>,
     /// Number of loops within each other, from the outermost to this one.
     depth: usize,
 }
 
 impl Regions {
-    /// Takes the blocks and loops of a map.
+    /// Uses the blocks and loops of a map.
     pub fn new(names: &Names) -> Self {
         Regions::of(names.blocks.values(), names.loops.values())
     }
 
-    /// Takes blocks, and loops by ascending number.
+    /// Uses these blocks and loops. Loops must come in ascending order of their numbers.
     pub fn of<'a>(
         blocks: impl IntoIterator<Item = &'a TaggedBlock>,
         loops: impl IntoIterator<Item = &'a TaggedLoop>,
@@ -62,6 +66,7 @@ impl Regions {
         regions
     }
 
+    /// Adds a loop. The loop around it, if it is valid, was added before.
     fn add_loop(&mut self, one: &TaggedLoop) {
         let function = one.function_number;
         let outer = self.number_of(one.outer_number, function);
@@ -73,7 +78,8 @@ impl Regions {
         self.loops.insert(one.number, added);
     }
 
-    /// The number of the loop of a function that a map names, if there is such a loop.
+    /// The number of the loop that a map calls `named`. `None` if it is not known or belongs to
+    /// another function.
     fn number_of(&self, named: Option<u32>, function: FunctionId) -> Option<u32> {
         let found = self.loops.get(&named?)?;
         (found.function == function).then_some(found.number)
@@ -99,12 +105,13 @@ impl Regions {
         self.blocks.get(&block)?.innermost
     }
 
-    /// The innermost loop that contains another one.
+    /// The innermost loop that contains loop `number`.
     pub fn outer(&self, number: u32) -> Option<u32> {
         self.loops.get(&number)?.outer
     }
 
-    /// The innermost loop that contains both of two loops.
+    /// The innermost loop that contains both loops, or is one of them. `None` if there is no such
+    /// loop.
     pub fn common(&self, mut one: Option<u32>, mut other: Option<u32>) -> Option<u32> {
         while one != other {
             let deeper = if self.depth(one) >= self.depth(other) { &mut one } else { &mut other };
@@ -113,6 +120,7 @@ impl Regions {
         one
     }
 
+    /// Number of loops from the outermost to this one; 0 without a loop.
     fn depth(&self, number: Option<u32>) -> usize {
         number.and_then(|number| self.loops.get(&number)).map_or(0, |one| one.depth)
     }

@@ -1,9 +1,8 @@
-//! Converts the items of a card's trace to the steps that are joined with tags: accesses, tags,
-//! marks, gaps.
+//! Converts the items of a card's trace to [`Step`]s: accesses, tags, marks, gaps and restarts.
 //!
-//! Accesses to the configuration registers are made by software that controls the card, and are
-//! left out. Clocks continue to increase across restarts of the card; the time between two sessions
-//! is not known and counts as 0.
+//! Accesses to the configuration registers are left out, because the software that controls the
+//! card makes them. Clocks continue to increase across restarts of the card. The time between two
+//! sessions is not known and counts as 0.
 
 use hmtt_format::config::{Granularity, REGISTERS_LOG2};
 use hmtt_format::{Direction, Event, Report};
@@ -22,17 +21,18 @@ pub enum Step {
         /// Counts of the accesses.
         traffic: Traffic,
     },
-    /// A write to the card's window, at this offset from its base in bytes.
+    /// A write to the card's window, which may be a tag. Holds the offset from the window's base,
+    /// in bytes.
     Tag(u64),
-    /// A mark, with the number of its register.
+    /// A mark. Holds the number of its register.
     Mark(u32),
     /// A loss of accesses and possibly of tags.
     Gap,
-    /// A restart of the card.
+    /// A restart of the card: a new session begins.
     Restart,
 }
 
-/// Counts of what a trace holds besides accesses and tags.
+/// Counts of the contents of a trace other than accesses and tags.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TraceContents {
     /// Clock period in picoseconds, if the card reported it.
@@ -43,37 +43,39 @@ pub struct TraceContents {
     pub window_reads: u64,
     /// Accesses to the configuration registers.
     pub configuration_accesses: u64,
-    /// Accesses that the card only counted: their addresses are not known.
+    /// Accesses that the card has only counted, so that their addresses are not known.
     pub counted_only: u64,
     /// Number of gaps.
     #[serde(rename = "gap_count")]
     pub gaps: u64,
-    /// Accesses and tags lost in the gaps, as far as their number is known.
+    /// Accesses and tags that were lost in the gaps. Gaps whose loss is not known count as 0.
     pub lost_accesses: u64,
     /// Number of restarts of the card.
     pub restarts: u64,
 }
 
-/// A converter of the trace of one card.
+/// Converts the trace of one card.
 #[derive(Debug)]
 pub struct Steps {
-    /// Counts of what was found besides accesses and tags.
+    /// Counts of the contents other than accesses and tags.
     pub found: TraceContents,
     /// Base address of the card's window, if the card reported it.
     pub window: Option<u64>,
     /// Size of the card's window in bytes, if the card reported it.
     pub window_bytes: Option<u64>,
-    /// Reports of the card.
+    /// Number of reports of the card.
     pub reports: u64,
-    /// Writes to the card's window.
+    /// Number of writes to the card's window.
     pub tags: u64,
+    /// Bytes of an access that the card records: of a line or of a burst.
     unit_bytes: u64,
+    /// Bytes of a burst.
     burst_bytes: u64,
     /// First address after the configuration registers.
     registers: u64,
-    /// Clocks of all sessions before the last restart.
+    /// Clock at the last restart, which is added to the clocks of the current session.
     before: u64,
-    /// Last clock, continued across restarts.
+    /// Highest clock so far. It continues to increase across restarts.
     pub last: u64,
 }
 
@@ -98,7 +100,7 @@ impl Default for Steps {
 }
 
 impl Steps {
-    /// Converts accesses, and calls `to` with the clock of each step.
+    /// Converts accesses. Calls `to` with the clock and the step of each.
     pub fn accesses(&mut self, accesses: &Accesses<'_>, to: &mut impl FnMut(u64, Step)) {
         for access in accesses.iter() {
             let (reads, writes) = match access.direction {
@@ -115,7 +117,7 @@ impl Steps {
         }
     }
 
-    /// Converts an item that is not an access.
+    /// Converts an item. Calls `to` with the clock and the step, if the item is one.
     pub fn item(&mut self, item: &Item, to: &mut impl FnMut(u64, Step)) {
         match item {
             Item::Event(event) => self.event(event, to),
@@ -167,6 +169,7 @@ impl Steps {
         }
     }
 
+    /// Passes on accesses to an address, or counts them if they are to the configuration registers.
     fn some(&mut self, clock: u64, address: u64, traffic: Traffic, to: &mut impl FnMut(u64, Step)) {
         let clock = self.clock(clock);
         if address < self.registers {
@@ -176,6 +179,7 @@ impl Steps {
         to(clock, Step::Accesses { address, traffic });
     }
 
+    /// Stores the settings of the card that a report states.
     fn report(&mut self, report: &Report) {
         let memory = &report.memory;
         self.reports += 1;
@@ -193,7 +197,7 @@ impl Steps {
             1 << (u32::from(REGISTERS_LOG2) + u32::from(memory.config_stride_log2)).min(62);
     }
 
-    /// Converts a clock of the card to one that continues across restarts.
+    /// Converts a clock of the card to a clock that continues across restarts.
     fn clock(&mut self, clock: u64) -> u64 {
         self.last = self.last.max(self.before.saturating_add(clock));
         self.before.saturating_add(clock)

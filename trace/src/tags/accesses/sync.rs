@@ -1,5 +1,5 @@
-//! Relates the clock of a log to the clock of a card, by the marks that the log and the trace
-//! share. The result has an error bound.
+//! Relates the clock of a log to the clock of a card, by the marks that are in both the log and the
+//! trace. States a bound of the error.
 
 use std::cmp::Reverse;
 
@@ -8,26 +8,27 @@ use hmtt_format::tag_log::Mark;
 use crate::identity::CardId;
 use crate::merge::{CardSession, MarkIndex, Offset, TimeBase, first_offset, follow_marks};
 
-/// Marks that took longer than the median times this factor were interrupted, and are too
-/// imprecise.
+/// A mark that took longer than the median duration times this factor was interrupted. Its time is
+/// too imprecise.
 const INTERRUPTED: u64 = 4;
-/// Most sessions that are compared with a whole log: those whose first marks agree best with the
-/// log's first marks.
+/// Most sessions whose marks are all compared with the log's. The sessions are chosen whose first
+/// marks agree best with the log's first marks.
 const CANDIDATES: usize = 16;
 
 /// The relation of a log's clock to a card's clock.
 #[derive(Clone, Debug)]
 pub struct LogSync {
+    /// Maps ticks since `origin` to clocks of the card.
     base: TimeBase,
-    /// Time of the log that is the origin of the relation, in ticks.
+    /// Time in the log that counts as 0 in `base`, in ticks.
     origin: u64,
     /// Bound of the error of a converted time, in clocks.
     pub error: f64,
-    /// Marks that the log and the trace share.
+    /// Number of marks that are in both the log and the trace.
     pub shared: usize,
-    /// Marks of the log that the trace does not have, or that were interrupted.
+    /// Number of other marks of the log: the trace does not have them, or they were interrupted.
     pub only_log: u64,
-    /// Marks of the trace that the log does not have.
+    /// Number of marks of the trace that the log does not have.
     pub only_trace: u64,
     /// Clocks of the first and of the last shared mark.
     pub marks: (f64, f64),
@@ -38,8 +39,9 @@ pub struct LogSync {
 }
 
 impl LogSync {
-    /// Relates a log to the session of a capture that has most of its marks; `None` if none has any
-    /// that fits one place only. `span`: ticks of its first event and of its last.
+    /// Relates a log to the session of a capture that has most of its marks. `None` if no session
+    /// has marks that fit at one place only. `marks`: the marks of the log. `span`: the times of
+    /// the log's first and last event, in ticks.
     pub fn find(
         sessions: &[CardSession],
         marks: &[Mark],
@@ -63,7 +65,7 @@ impl LogSync {
         candidates.iter().filter_map(sync).max_by_key(|sync| sync.shared)
     }
 
-    /// Converts a time of the log to the card's clock.
+    /// Converts a time of the log, in ticks, to a clock of the card's session.
     pub fn clock(&self, tsc: u64) -> f64 {
         self.base.map(tsc.saturating_sub(self.origin))
     }
@@ -78,7 +80,7 @@ struct LogMarks {
     origin: u64,
     /// Duration of the longest mark, in ticks.
     widest: u64,
-    /// Duration of a tick, in nanoseconds.
+    /// Duration of a tick, in nanoseconds. Infinite if the frequency of ticks is 0.
     tick: f64,
     /// Times of the first and of the last event, in ticks from the origin.
     range: (u64, u64),
@@ -104,7 +106,8 @@ impl LogMarks {
         Some(LogMarks { timed, all: marks.len(), origin, widest, tick, range })
     }
 
-    /// Relates the log to a session.
+    /// Relates the log to a session. `offset`: the distance between the two clocks that the first
+    /// marks show. `None` if fewer marks agree than a time base needs.
     fn relate(&self, session: &CardSession, offset: Offset) -> Option<LogSync> {
         let LogMarks { timed, all, origin, widest, tick, range } = self;
         let period = session.period();
@@ -112,8 +115,8 @@ impl LogMarks {
         let knots: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (b / tick, a / period)).collect();
         let marks = (knots.first()?.1, knots.last()?.1);
         let nominal = tick / period;
-        // Half the duration of the longest mark, and one clock, which is the resolution of the
-        // card.
+        // Bound of the error of a mark: half the duration of the longest mark, plus one clock,
+        // which is the resolution of the card.
         let seen_within = *widest as f64 / 2.0 * nominal + 1.0;
         let base = TimeBase::through(knots, nominal, *range, seen_within)?;
         Some(LogSync {

@@ -1,8 +1,9 @@
-//! Attributes accesses, timed by the card's clock, to the calls of a log, timed by the log's clock.
+//! Attributes accesses, which have times of the card's clock, to the calls of a log, which have
+//! times of the log's clock.
 //!
-//! The start or end of a call has a time with the error of the clocks' relation. An access nearer
-//! to it than the error is counted for the more probable owner, and counts as possible, but not as
-//! certain, for both.
+//! The converted time of an entry or exit has an error. An access that is nearer to it than the
+//! error is counted for the more probable owner. For both owners, it counts as a possible access
+//! and not as a certain one.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,7 @@ use super::steps::Step;
 use super::sync::LogSync;
 use crate::tags::log_reader::TagLogError;
 
-/// Changes that may have happened but need not have, with a clock.
+/// Changes of which one of the three times is still to come. Each has its likeliest clock.
 type Waiting = VecDeque<(f64, Change)>;
 
 /// Attributes the accesses of a trace to the calls of a log.
@@ -23,24 +24,28 @@ pub struct TimedSplit {
     calls: LogCalls,
     sync: LogSync,
     owners: Owners,
-    /// Next entry or exit, which cannot have happened yet, with its clock.
+    /// Next event of the log, and its likeliest clock. Its earliest time is still to come.
     next: Option<(f64, CallEvent)>,
+    /// Changes whose likeliest time is still to come.
     likely: Waiting,
+    /// Changes whose latest time is still to come.
     late: Waiting,
-    /// Clocks of the sessions before the session of the log.
+    /// Clock at which the current session began.
     before: u64,
+    /// Index of the current session.
     session: usize,
     /// Accesses of each owner so far.
     pub ledger: Ledger,
-    /// Accesses before the first or after the last shared mark.
+    /// Number of accesses before the first or after the last shared mark.
     pub beyond_marks: u64,
-    /// Accesses nearer to the start or end of a call than the error.
+    /// Number of accesses that are nearer to an entry or exit of a function than the error.
     pub uncertain: u64,
-    /// Accesses nearer to the start or end of a call or to the entry of a block than the error.
+    /// Number of accesses that are nearer to an entry or exit of a function, or to an entry of a
+    /// block, than the error.
     pub uncertain_blocks: u64,
-    /// Number of changes in `likely` and `late` that are of calls, not of blocks.
+    /// Number of changes in `likely` and `late` that are no changes of blocks or loops.
     near_calls: u64,
-    /// Accesses of other sessions of the card, to which no time of the log belongs.
+    /// Number of accesses in other sessions of the card, whose clocks are not related to the log.
     pub other_sessions: u64,
     /// Error that ended the reading of calls.
     failed: Option<TagLogError>,
@@ -50,7 +55,7 @@ impl TimedSplit {
     /// Starts with the first call of the log.
     ///
     /// # Errors
-    /// [`TagLogError`]
+    /// [`TagLogError`]: the log cannot be read up to its first call.
     pub fn new(mut calls: LogCalls, sync: LogSync, regions: Regions) -> Result<Self, TagLogError> {
         let (owners, mut ledger) = (Owners::new(regions), Ledger::default());
         owners.begin(&mut |change| ledger.change(change));
@@ -74,14 +79,15 @@ impl TimedSplit {
         })
     }
 
-    /// Processes the next step of the trace.
+    /// Processes the next step of the trace, at a clock that continues across restarts.
     pub fn step(&mut self, clock: u64, step: Step) {
         match step {
             Step::Restart => (self.session, self.before) = (self.session + 1, clock),
             Step::Accesses { address, traffic } if self.session == self.sync.session => {
                 let clock = clock.saturating_sub(self.before);
                 if self.ledger.total.accesses() == 0 {
-                    // Calls that ended before the trace take no time of it.
+                    // The time of the trace begins here, so calls that ended before it take none of
+                    // it.
                     self.ledger.advance(clock);
                 }
                 self.reach(clock as f64);
@@ -132,7 +138,7 @@ impl TimedSplit {
         }
     }
 
-    /// Ends the trace at a clock.
+    /// Ends the trace at a clock that continues across restarts.
     ///
     /// # Errors
     /// The error that ended the reading of the log.
@@ -147,7 +153,8 @@ impl TimedSplit {
     }
 }
 
-/// 1 if a change is the start or end of a call.
+/// 1 if a change is of a function, or of an owner that is no function; 0 if it is of a block or
+/// loop.
 fn is_of_call(change: Change) -> u64 {
     let Change { owner, .. } = change;
     !matches!(owner, Owner::Block(_) | Owner::OutsideBlocks(_) | Owner::Loop(_)) as u64

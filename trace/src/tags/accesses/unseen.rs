@@ -1,5 +1,5 @@
-//! Finds the functions of a map whose tags a card cannot have seen, because its window is smaller
-//! than the map, or off.
+//! Finds the functions and blocks of a map whose tags a card cannot have recorded, because they are
+//! outside of its window, or its window was off.
 
 use std::fmt;
 
@@ -8,20 +8,20 @@ use hmtt_format::tag_map::{TagMap, Window};
 
 use super::steps::Steps;
 
-/// Functions and blocks of which a trace has no tag, whether they were called or not.
+/// Functions and blocks that cannot have a tag in a trace, even if they were executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnseenFunctions {
     /// Their tags are outside of the window.
     Outside {
-        /// Their number.
+        /// Number of these functions and blocks.
         count: usize,
-        /// Bytes of the card's window.
+        /// Size of the card's window, in bytes.
         window_bytes: u64,
-        /// Bytes that the window needs for all functions.
+        /// Size that the window needs for the tags of all functions and blocks, in bytes.
         needed_bytes: u64,
     },
-    /// The card's window was off as long as its reports are in the trace. Holds the number of all
-    /// functions.
+    /// The card's window was off in all of its reports in the trace. Holds the number of all
+    /// functions and blocks.
     WindowOff(usize),
 }
 
@@ -32,15 +32,15 @@ pub fn numbers(map: &TagMap) -> Vec<FunctionId> {
 }
 
 impl UnseenFunctions {
-    /// Compares the window of a map with that of the card, as its reports state it; `None` if all
-    /// tags are within it, or if either of them is not known.
+    /// Compares the window of a map with the window that the card has reported. `None` if all tags
+    /// are within the card's window, or if one of the two windows is not known.
     pub fn find(numbers: &[FunctionId], window: Option<&Window>, steps: &Steps) -> Option<Self> {
         let window = window?;
         let Some(bytes) = steps.window_bytes else {
             let is_off = steps.reports > 0 && steps.tags == 0 && !numbers.is_empty();
             return is_off.then_some(UnseenFunctions::WindowOff(numbers.len()));
         };
-        // A map that does not state its window's address is taken to describe the card's window.
+        // A map without an address for its window must mean the card's window.
         let base = steps.window.filter(|_| window.address != 0).unwrap_or(window.address);
         let before = window.address.saturating_sub(base);
         let end = |number: &FunctionId| {

@@ -1,17 +1,18 @@
-//! Assigns a thread's events to calls of its contexts: the thread's first stack, coroutines and
-//! signal handlers.
+//! Assigns a thread's events to the calls of its contexts. A context is the thread's first stack, a
+//! coroutine or a signal handler.
 //!
 //! Events do not state their stack. Two facts are certain: an exit belongs to the open call with
-//! its stack pointer, and an entry belongs to no open call. Therefore frames that an event shows
-//! not to be running are kept ([`suspended`]), and an exit of one of them resumes its context. The
-//! caller of an entry is the nearest frame above it in the running context, or the innermost frame
-//! of another context: the one whose distance fits the known frame sizes of its function. An entry
-//! near to a frame of the running context is assigned to that context.
+//! its stack pointer, and an entry begins a new call. So frames that an event shows not to be
+//! running are kept ([`suspended`]), and an exit of such a frame resumes its context. The caller of
+//! an entry has two candidates: the nearest frame above it in the running context, and the nearest
+//! frame above it in another context. An entry within [`NEAR`] bytes of a frame of the running
+//! context belongs to this context. Otherwise the candidate is chosen whose distance fits the known
+//! frame sizes of its function.
 //!
 //! Invariants: every event belongs to one context. Each tick counts as own time of at most one
-//! call, the innermost of the running context, so the own times of a thread never add up to more
-//! than its running time. The cost of an event grows at most with the logarithm of the depth of
-//! stacks.
+//! call, the innermost call of the running context. So the own times of a thread never add up to
+//! more than its running time. The cost of an event grows at most with the logarithm of the depth
+//! of stacks.
 
 mod running;
 mod switching;
@@ -24,23 +25,25 @@ use super::suspended::{Id, SuspendedGroups};
 use super::{Call, DEPTH, Exit, Frame, Listener, REGION, above};
 use crate::tags::hash::FastMap;
 
-/// A frame nearer to an entry than this, in bytes, can be its caller's for any function.
+/// A frame at most this far above an entry, in bytes, may be the caller's frame, whatever its
+/// function.
 const NEAR: u32 = 1024;
-/// Largest frame size that is learnt, in bytes, so that a distance to another stack is not taken
-/// for a frame.
+/// Largest frame size that is learnt, in bytes. A larger distance may lead to another stack.
 const LARGEST: u32 = 32 << 10;
-/// Frames that are resumed at once with their context; outer frames follow when these have
+/// Frames that are resumed together with their context. The outer frames follow when these have
 /// returned.
 const AT_ONCE: usize = 64;
-/// Least distance by which a stack moves, in bytes: the size of the smallest stack of a goroutine.
+/// Smallest distance by which a stack can move, in bytes: the size of the smallest stack of a
+/// goroutine.
 const SMALLEST: u32 = 2048;
 
-/// Location of the caller of an entry.
+/// The place of the frame that is the caller of an entry.
 enum Caller {
-    /// In the running context: number of its frames above the entry, and whether this caller is
-    /// likely.
+    /// In the running context. Holds the number of frames above the entry, the last of which is the
+    /// caller, and whether this caller is likely. With 0 frames, the entry is the outermost of its
+    /// stack.
     Running(usize, bool),
-    /// In a suspended group, at this index.
+    /// In a suspended group. Holds the group, and the index of the frame in it.
     Suspended(Id, usize),
     /// No caller: the entry is on a stack without frames, far from the others.
     Unknown,
@@ -51,16 +54,17 @@ enum Caller {
 pub struct Stacks<N> {
     running: RunningContext<N>,
     suspended: SuspendedGroups<N>,
-    /// Greatest distance of a callee's frame below the frame of each function, in bytes, for large
-    /// frames.
+    /// For each function with large frames, the greatest distance of a callee's frame below its
+    /// own, in bytes.
     reach: FastMap<FunctionId, u32>,
     /// Stack pointer of the last event.
     sp: u32,
+    /// Time of the last event, in ticks. It never decreases.
     now: u64,
     /// Number of exits without an open frame.
     pub unmatched: u64,
     /// Number of exits in code that several functions share: the frame is known, but the exit has
-    /// another number.
+    /// the number of another function.
     pub shared: u64,
 }
 
@@ -72,10 +76,10 @@ impl<N> Default for Stacks<N> {
 }
 
 impl<N: Copy> Stacks<N> {
-    /// Processes an event of a function.
+    /// Processes an entry or exit of a function.
     #[inline]
     pub fn event(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) {
-        // The counters of processors may differ; times must not decrease.
+        // The time stamp counters of processors may differ, but times must not decrease.
         self.now = self.now.max(event.tsc);
         match event.is_exit {
             true => self.exit(event, listener),
@@ -83,9 +87,9 @@ impl<N: Copy> Stacks<N> {
         }
     }
 
-    /// Processes an event of a block of `function`: all calls made by the function have ended. The
-    /// block is reported only if the innermost call is one of the function: its entry may have come
-    /// before the log or in a gap.
+    /// Processes an event of a block of `function`, which shows that all calls made by the function
+    /// have ended. The block is reported only if the innermost call is a call of the function. It
+    /// is not if the entry of the function was before the log or in a gap.
     pub fn block(
         &mut self,
         event: TagEvent,
@@ -133,8 +137,8 @@ impl<N: Copy> Stacks<N> {
         });
     }
 
-    /// Makes the context of an entry the running one, with the entry's caller as its innermost
-    /// frame.
+    /// Switches to the context of an entry, and leaves the frames inside of the entry's caller.
+    /// Then the caller is the innermost running frame.
     #[cold]
     fn find_caller(&mut self, sp: u32, listener: &mut impl Listener<Note = N>) {
         match self.caller(sp) {
@@ -176,6 +180,7 @@ impl<N: Copy> Stacks<N> {
         }
     }
 
+    /// Chooses the caller of an entry with stack pointer `sp`.
     fn caller(&self, sp: u32) -> Caller {
         let known = |number: FunctionId| self.reach.get(&number).copied().unwrap_or_default();
         let frames = self.running.above(sp);
@@ -232,7 +237,7 @@ impl<N: Copy> Stacks<N> {
         }
     }
 
-    /// Makes the call of an exit the innermost one; false if there is no such call.
+    /// Makes the call of an exit the innermost running one. Returns false if there is no such call.
     #[cold]
     fn find_exit(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) -> bool {
         let TagEvent { number, sp, .. } = event;
@@ -265,8 +270,8 @@ impl<N: Copy> Stacks<N> {
         false
     }
 
-    /// The distance by which the stack of the running context has moved, if an exit shows that it
-    /// has. Stacks of goroutines move when they grow.
+    /// The distance by which the stack of the running context has moved, modulo 2^32. `None` if the
+    /// exit does not show that it has moved. Stacks of goroutines move when they grow.
     fn moved(&self, number: FunctionId, sp: u32) -> Option<u32> {
         let (function, was) = match self.running.frames.last() {
             Some(top) => (top.number, top.sp.wrapping_add(self.running.shift)),
@@ -277,7 +282,7 @@ impl<N: Copy> Stacks<N> {
         (function == number && is_far).then_some(by)
     }
 
-    /// Closes the innermost frame.
+    /// Ends the innermost running call.
     #[inline]
     fn close(&mut self, exit: Exit, listener: &mut impl Listener<Note = N>) {
         let now = self.now;
@@ -289,7 +294,8 @@ impl<N: Copy> Stacks<N> {
         listener.leave(&Call { number, note, entered, left: now, own, exit, is_paused: false });
     }
 
-    /// Ends all calls.
+    /// Ends all calls: the running context's, then the contexts that wait for it, then all other
+    /// groups. Groups that never ran again count as abandoned.
     pub fn close_all(&mut self, exit: Exit, listener: &mut impl Listener<Note = N>) {
         while !self.running.frames.is_empty() {
             self.close(exit, listener);

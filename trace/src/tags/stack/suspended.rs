@@ -1,11 +1,13 @@
-//! Stores the open calls of a thread that are not in the running context: groups of frames, indexed
-//! by the stack pointers of their innermost frames.
+//! Stores the open calls of a thread that are not in the running context. They are groups of
+//! frames, indexed by the stack pointers of their innermost frames.
 //!
-//! A group holds frames that were left together: a context that was replaced by another one, or
-//! frames that ended without an exit. Which of both is known only when one of its calls returns, or
-//! when a function is entered at the place of its frames. Invariants: groups are never empty, no
-//! two have the same innermost stack pointer, and there are at most [`GROUPS`] groups with
-//! [`FRAMES`] frames in all; groups beyond these limits are ended, the oldest first.
+//! The frames of a group were left together. Either their context was replaced by another one, or
+//! their calls ended without an exit. The first case shows when one of its calls returns, and the
+//! second when a function is entered at the place of its frames.
+//!
+//! Invariants: groups are never empty, no two groups have the same innermost stack pointer, and
+//! there are at most [`GROUPS`] groups with [`FRAMES`] frames in all. If there are more, the oldest
+//! groups are ended.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,23 +16,23 @@ use hmtt_format::tag_log::FunctionId;
 
 /// Most suspended groups of a thread.
 pub const GROUPS: usize = 4096;
-/// Most groups that are searched for one frame.
+/// Most groups that are searched for a frame.
 const LOOKED_AT: usize = 16;
 /// Most frames in the groups of a thread.
 const FRAMES: usize = super::DEPTH;
 
-/// Identifier of a group, unique in its thread.
+/// Identifier of a group. It is unique in its thread, and increases with the time at which groups
+/// were left.
 pub(super) type Id = u64;
 
-/// Frames that were left together.
+/// Frames of one stack that were left together.
 #[derive(Debug)]
 pub(super) struct Group<N> {
     /// Frames, from the outermost to the innermost.
     pub frames: VecDeque<Frame<N>>,
-    /// Distance to be added to the stack pointers of all frames, modulo 2^32.
+    /// Distance that must be added to the stack pointers of all frames, modulo 2^32.
     pub shift: u32,
-    /// Whether calls of the group ran again after it was left: it is another context and was not
-    /// abandoned.
+    /// Whether the group is known or likely to be another context, whose calls were not abandoned.
     pub is_context: bool,
     /// The context that ran before this one began on another stack; a signal handler returns to it.
     pub origin: Option<Id>,
@@ -39,11 +41,12 @@ pub(super) struct Group<N> {
 }
 
 impl<N: Copy> Group<N> {
+    /// Current stack pointer of the innermost frame.
     fn innermost(&self) -> u32 {
         self.frames.back().map_or(0, |frame| frame.sp.wrapping_add(self.shift))
     }
 
-    /// Finds the index of the frame with a stack pointer.
+    /// Index of the frame with the stack pointer `sp`.
     fn find(&self, sp: u32) -> Option<usize> {
         let stored = sp.wrapping_sub(self.shift);
         let place = self.frames.partition_point(|frame| above(frame.sp, stored) > 0);
@@ -55,9 +58,11 @@ impl<N: Copy> Group<N> {
 #[derive(Debug)]
 pub(super) struct SuspendedGroups<N> {
     groups: BTreeMap<Id, Group<N>>,
-    /// Groups by the stack pointers of their innermost frames.
+    /// Identifiers of groups, by the current stack pointers of their innermost frames.
     places: BTreeMap<u32, Id>,
+    /// Identifier of the next group.
     next: Id,
+    /// Number of frames in all groups.
     frames: usize,
 }
 
@@ -72,8 +77,8 @@ impl<N: Copy> SuspendedGroups<N> {
         self.groups.is_empty()
     }
 
-    /// Adds a group; returns its identifier and the groups that were removed to stay within the
-    /// limits.
+    /// Adds a group. Returns its identifier, and the groups that were removed: a group with the
+    /// same innermost stack pointer, and the oldest groups beyond the limits.
     pub fn add(&mut self, group: Group<N>) -> (Id, Vec<Group<N>>) {
         self.frames += group.frames.len();
         let id = self.next;
@@ -91,7 +96,7 @@ impl<N: Copy> SuspendedGroups<N> {
         (id, removed)
     }
 
-    /// Removes and returns a group.
+    /// Removes a group and returns it; `None` if there is no such group.
     pub fn take(&mut self, id: Id) -> Option<Group<N>> {
         let group = self.groups.remove(&id)?;
         self.places.remove(&group.innermost());
@@ -109,8 +114,8 @@ impl<N: Copy> SuspendedGroups<N> {
         self.groups.get(&id).is_some_and(|group| group.is_context)
     }
 
-    /// Finds the group whose innermost frame is the nearest one above a stack pointer; returns the
-    /// group, and the index, function and stack pointer of that frame.
+    /// Finds the group whose innermost frame is nearest above the stack pointer `sp`. Returns the
+    /// group, and the frame's index, function and stack pointer.
     pub fn above(&self, sp: u32) -> Option<(Id, usize, FunctionId, u32)> {
         let behind = self.places.range(sp.wrapping_add(1)..).next();
         let (_, id) = behind.or_else(|| self.places.iter().next())?;
@@ -118,16 +123,17 @@ impl<N: Copy> SuspendedGroups<N> {
         Some((*id, self.groups.get(id)?.frames.len() - 1, number, top))
     }
 
-    /// Groups whose innermost frames are not above a stack pointer, the nearest first, and only a
-    /// few: stacks do not overlap, so only the first can have frames there, unless a new stack was
-    /// taken for a part of another one.
+    /// Groups whose innermost frames are not above a stack pointer, the nearest first, and at most
+    /// [`LOOKED_AT`] of them. Stacks do not overlap, so normally only the first group can have
+    /// frames above the stack pointer. Others can if a new stack was mistaken for a part of another
+    /// stack.
     fn below(&self, sp: u32) -> impl Iterator<Item = (Id, &Group<N>)> {
         let places = self.places.range(..=sp).rev().chain(self.places.iter().rev());
         places.take(LOOKED_AT).filter_map(|(_, id)| Some((*id, self.groups.get(id)?)))
     }
 
-    /// The same as [`Self::above`], for the nearest frame that is not the innermost one of its
-    /// group.
+    /// Finds the nearest frame above the stack pointer `sp` that is not the innermost frame of its
+    /// group. Returns the same values as [`Self::above`].
     pub fn around(&self, sp: u32) -> Option<(Id, usize, FunctionId, u32)> {
         let frame = |(id, group): (Id, &Group<N>)| {
             let stored = sp.wrapping_sub(group.shift);
@@ -139,7 +145,8 @@ impl<N: Copy> SuspendedGroups<N> {
         self.below(sp).filter_map(frame).min_by_key(|(_, _, _, top)| top.wrapping_sub(sp))
     }
 
-    /// Finds a call by its function and stack pointer: its group, and its index in the group.
+    /// Finds a call by its function and stack pointer. Returns its group, and its index in the
+    /// group.
     pub fn find(&self, number: FunctionId, sp: u32) -> Option<(Id, usize)> {
         self.below(sp).find_map(|(id, group)| {
             let place = group.find(sp)?;
@@ -147,18 +154,19 @@ impl<N: Copy> SuspendedGroups<N> {
         })
     }
 
-    /// Removes a group whose innermost frame is within a range of addresses, unless it is known to
-    /// be a context.
+    /// Removes the group with the lowest innermost frame in the `bytes` bytes from `first` on. A
+    /// group that is a context stays, unless its innermost frame is at `first` itself.
     pub fn take_within(&mut self, first: u32, bytes: u32) -> Option<Group<N>> {
         let behind = first.wrapping_add(bytes);
         let (low, high) = if behind < first { (first, u32::MAX) } else { (first, behind) };
         let found = self.places.range(low..high).map(|(sp, id)| (*sp, *id));
-        // Only the lowest group is checked, so that a context is not passed again in every search.
+        // Only the lowest group is checked. Otherwise each search would skip the same contexts
+        // again.
         let (sp, id) = { found }.next()?;
         (sp == first || !self.is_context(id)).then(|| self.take(id))?
     }
 
-    /// Moves all frames of a group by a distance.
+    /// Adds `by` to the stack pointers of all frames of a group, modulo 2^32.
     pub fn shift(&mut self, id: Id, by: u32) {
         if let Some(mut group) = self.take(id) {
             group.shift = group.shift.wrapping_add(by);
@@ -166,7 +174,8 @@ impl<N: Copy> SuspendedGroups<N> {
         }
     }
 
-    /// Puts a group back under its identifier.
+    /// Adds a group that was taken under its identifier again. Returns the group that had the same
+    /// innermost stack pointer, which is removed.
     pub fn put(&mut self, id: Id, group: Group<N>) -> Option<Group<N>> {
         let other = self.places.get(&group.innermost()).copied();
         let removed = other.and_then(|other| self.take(other));
@@ -176,7 +185,7 @@ impl<N: Copy> SuspendedGroups<N> {
         removed
     }
 
-    /// Removes all groups, the latest first.
+    /// Removes all groups and returns them, the latest first.
     pub fn drain(&mut self) -> impl Iterator<Item = Group<N>> + use<N> {
         self.places.clear();
         self.frames = 0;

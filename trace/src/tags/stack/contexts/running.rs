@@ -6,13 +6,18 @@ use crate::tags::stack::{Frame, above};
 /// The running context.
 #[derive(Debug)]
 pub(super) struct RunningContext<N> {
+    /// Frames, from the outermost to the innermost.
     pub frames: Vec<Frame<N>>,
+    /// Distance that must be added to the stack pointers of all frames, modulo 2^32.
     pub shift: u32,
+    /// Whether the frames were resumed, so that they are a context of their own.
     pub is_context: bool,
+    /// The group with the outer frames of the same stack.
     pub outer: Option<Id>,
+    /// The context that ran before this one began on another stack.
     pub origin: Option<Id>,
-    /// The group that was left at an entry above all frames. If the stack has moved, this group
-    /// holds the entry's caller.
+    /// The group that was left when an entry came above all frames. If the stack had moved, this
+    /// group contains the entry's caller.
     pub before: Option<Id>,
 }
 
@@ -30,7 +35,7 @@ impl<N: Copy> RunningContext<N> {
         self.frames.partition_point(|frame| above(frame.sp, stored) > 0)
     }
 
-    /// Distance of a frame above a stack pointer, in bytes.
+    /// How far the frame with index `place` is above a stack pointer, in bytes.
     pub fn distance(&self, place: usize, sp: u32) -> u32 {
         self.frames[place].sp.wrapping_add(self.shift).wrapping_sub(sp)
     }

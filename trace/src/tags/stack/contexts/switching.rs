@@ -1,4 +1,4 @@
-//! Suspends and resumes contexts when events show which of them runs.
+//! Suspends and resumes contexts when an event shows which context is running.
 
 use super::running::RunningContext;
 use super::{AT_ONCE, NEAR, Stacks};
@@ -6,8 +6,8 @@ use crate::tags::stack::suspended::{Group, Id};
 use crate::tags::stack::{Call, Exit, Frame, Listener, above};
 
 impl<N: Copy> Stacks<N> {
-    /// If all calls of the context have returned, resumes the frames that called it or the context
-    /// that it interrupted.
+    /// Resumes other frames if all calls of the running context have returned: the outer frames of
+    /// its stack, or the context that ran before it began.
     #[cold]
     pub(super) fn resume_caller(&mut self, listener: &mut impl Listener<Note = N>) {
         while self.running.frames.is_empty() {
@@ -21,9 +21,10 @@ impl<N: Copy> Stacks<N> {
         }
     }
 
-    /// Removes all but the `kept` outermost frames of the running context. An event shows that the
-    /// others do not run. Frames near to the outer frames or to the event have ended; other frames
-    /// may belong to another context.
+    /// Removes all but the `kept` outermost frames of the running context, because an event with
+    /// the stack pointer `sp` shows that they do not run. Frames near to the kept frames, or to the
+    /// event if none is kept, have ended. Other frames may belong to another context and are
+    /// suspended: returns their group.
     pub(super) fn leave(
         &mut self,
         kept: usize,
@@ -42,8 +43,9 @@ impl<N: Copy> Stacks<N> {
         None
     }
 
-    /// Suspends all but the `kept` outermost frames of the running context; if `kept` is 0, its
-    /// outer frames too. `is_context`: whether the frames are likely to run again.
+    /// Suspends all but the `kept` outermost frames of the running context. If `kept` is 0, the
+    /// group also gets the links to the outer frames and to the origin. `is_context`: whether the
+    /// frames are likely to run again. Returns the group; `None` if there is no frame to suspend.
     pub(super) fn suspend(
         &mut self,
         kept: usize,
@@ -75,16 +77,18 @@ impl<N: Copy> Stacks<N> {
         Some(id)
     }
 
-    /// Switches to another context.
+    /// Suspends the running context, and resumes a group up to the frame with index `place`.
     pub(super) fn switch(&mut self, id: Id, place: usize, listener: &mut impl Listener<Note = N>) {
-        // This precedes the suspension of other frames, which can drop the oldest group.
+        // The group is taken first, because the suspension of other frames can remove the oldest
+        // group.
         let group = self.suspended.take(id);
         self.suspend(0, self.running.is_context, listener);
         self.resume_group(id, group, Some(place), listener);
     }
 
-    /// Makes a group the running context; frames further in than the index `place` stay suspended.
-    /// False if the group does not exist.
+    /// Makes a group the running context. Frames inside of the frame with index `place` stay
+    /// suspended. Of the others, [`AT_ONCE`] run, and the outer ones stay suspended until these
+    /// have returned. Returns false if there is no group.
     pub(super) fn resume_group(
         &mut self,
         id: Id,
@@ -95,7 +99,7 @@ impl<N: Copy> Stacks<N> {
         let Some(mut group) = group else { return false };
         let kept = place.map_or(group.frames.len(), |place| place + 1);
         if kept < group.frames.len() {
-            // The smaller part is moved, so that many such events take no more time than a sort.
+            // The smaller part is moved. So many such events take no more time than a sort.
             let inner = if kept <= group.frames.len() / 2 {
                 let outer = group.frames.drain(..kept).collect();
                 std::mem::replace(&mut group.frames, outer)
@@ -125,7 +129,8 @@ impl<N: Copy> Stacks<N> {
         true
     }
 
-    /// Ends the calls of groups whose frames lie where other frames are now.
+    /// Ends the calls of groups whose innermost frames are in the `bytes` bytes from `sp` on,
+    /// because a new frame has overwritten them.
     pub(super) fn end_overwritten(
         &mut self,
         sp: u32,
@@ -138,7 +143,8 @@ impl<N: Copy> Stacks<N> {
     }
 }
 
-/// Ends the calls of a group, at the times when they were left.
+/// Ends the calls of a group, from the innermost to the outermost, at the times at which they were
+/// left.
 pub(super) fn end_calls<N: Copy>(
     group: Group<N>,
     exit: Exit,
