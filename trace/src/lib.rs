@@ -23,7 +23,7 @@
 //! | read a capture or several | [`Trace`] |
 //! | state how the clocks of several cards are related, and the error | [`merge::Merge`] |
 //! | see the packets of a capture beside what they decode to | [`capture_reader::CaptureReader`] |
-//! | decode frames that come from elsewhere | [`decode`]: a decoder, and a [`decode::Sink`] for the items |
+//! | decode frames that are in no capture file | [`decode`]: a decoder, and a [`decode::Sink`] for the items |
 //! | read or write pcapng without decoding | [`pcapng`] |
 //! | decompress a file of any kind, and see how it begins | [`compression`] |
 //! | read or write tables | `table` |
@@ -55,7 +55,7 @@
 //! wire, causes a panic. A loss is data (a gap), not an error.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-// Some items that are always compiled are used by optional modules only.
+// Some items are always compiled, but only optional modules use them.
 #![cfg_attr(
     not(all(feature = "parquet", feature = "reports", feature = "tags")),
     allow(dead_code, unused_imports)

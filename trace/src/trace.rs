@@ -1,14 +1,14 @@
-//! Reads a capture, or several merged, as one trace: accesses one by one, items of any kind, or
-//! batches of columns.
+//! Reads one capture, or several merged captures, as a trace: accesses one by one, items of any
+//! kind, or batches of columns.
 //!
 //! ```text
 //! file, pipe, reader -> capture_reader -> decode -> runs (runs.rs) -> Trace -> accesses(), items(), next_batch()
 //! several files      -> merge          ---------'
 //! ```
 //!
-//! A [`Trace`] reads as it is asked: memory does not grow with the capture. Invariant: what could
-//! be read is returned before the error that ended the reading, and what is missing is a
-//! [`Gap`](crate::decode::Gap) among the items and a number in [`Trace::counts`].
+//! A [`Trace`] reads only as much as the caller asks for, so memory does not grow with the capture.
+//! Invariant: everything that could be read is returned before the error that ended the reading. A
+//! loss is a [`Gap`](crate::decode::Gap) among the items, and is counted in [`Trace::counts`].
 
 mod input;
 mod runs;
@@ -28,7 +28,7 @@ use crate::pcapng::{Interface, ReadError};
 use input::{Input, Merged};
 use runs::Runs;
 
-/// Accesses of one card in the order of time, and the item that follows them.
+/// Accesses of one card in order of time, and the item that follows them.
 ///
 /// ```
 /// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
@@ -48,19 +48,20 @@ pub struct Batch<'a> {
     pub card: CardId,
     /// The interface on which the card's frames arrived, as the capture describes it.
     pub interface: Option<&'a Interface>,
-    /// Clocks, addresses and directions, in columns of one length; possibly none.
+    /// Clocks, addresses and directions, in columns of the same length, which can be 0.
     pub accesses: Accesses<'a>,
-    /// What happened after these accesses, if it is no access: a gap, a report, a mark...
+    /// The item after these accesses: a gap, a report, a mark or the like. `None` if another access
+    /// follows, or nothing.
     pub item: Option<Item>,
-    /// Whether the item is of a frame of frequency mode: then no other record has the accesses of a
-    /// slice. Not known of a merged trace, for which it is `false`.
+    /// Whether the item comes from a frame in frequency mode, so that the accesses of a slice are
+    /// in no other record. Always `false` for a merged trace, where the mode is not known.
     pub has_slices_only: bool,
 }
 
-/// A capture, or several, read as a trace.
+/// One capture, or several merged captures, read as a trace.
 ///
-/// `R` is what [`Trace::from_reader`] reads from; a trace of files, which [`Trace::open`] and
-/// [`Trace::merged`] return, is a plain `Trace`. The capture below is that of the worked example in
+/// `R` is the type of the reader in [`Trace::from_reader`]. Traces of files, which [`Trace::open`]
+/// and [`Trace::merged`] return, have the type `Trace`. The capture below is the worked example in
 /// `docs/format.md`.
 ///
 /// ```
@@ -72,7 +73,7 @@ pub struct Batch<'a> {
 ///     lines.push(access?.to_string());
 /// }
 /// assert_eq!(lines, ["22 R 12348140", "28 W 12348180", "148 R 12348fc0", "154 R 12348fc0"]);
-/// // Nothing is missing; `Trace::items` would place the gaps.
+/// // Nothing is missing. If something were, `Trace::items` would return the gaps at their places.
 /// assert!(!trace.counts()?.sum().has_loss());
 /// # Ok(())
 /// # }
@@ -80,11 +81,11 @@ pub struct Batch<'a> {
 pub struct Trace<R: Read = File> {
     input: Input<R>,
     runs: Runs,
-    /// The only card whose accesses and items are returned.
+    /// The only card whose accesses and items are returned; `None` for all cards.
     only: Option<CardId>,
-    /// Counts of all cards, once the input has been read to its end.
+    /// Counts of all cards; `None` until the input has been read to its end.
     counts: Option<LinkCounts>,
-    /// Why reading ended early, until it has been returned.
+    /// The error that ended the reading, until it is returned.
     failure: Option<ReadError>,
 }
 
@@ -100,26 +101,26 @@ impl Trace {
     /// Reads a capture from an open file or pipe, such as standard input.
     ///
     /// # Errors
-    /// [`ReadError`]: it cannot be read, is a terminal, or has no pcapng file.
+    /// [`ReadError`]: the file cannot be read, is a terminal, or is no capture.
     pub fn from_file(file: File) -> Result<Trace, ReadError> {
         Ok(Trace::new(Input::Capture(Box::new(CaptureReader::stream(file)?))))
     }
 
-    /// Reads a capture from a file that is open already, and of which these bytes were read.
+    /// Reads a capture from an open file whose first bytes, `begin`, were read already.
     ///
     /// # Errors
-    /// [`ReadError`]: it cannot be read, or has no capture.
+    /// [`ReadError`]: the file cannot be read, or is no capture.
     pub fn from_file_after(begin: Vec<u8>, file: File) -> Result<Trace, ReadError> {
         Ok(Trace::new(Input::Capture(Box::new(CaptureReader::stream_after(begin, file)?))))
     }
 
-    /// Opens the captures of several cards and merges them: the clocks of all cards are converted
-    /// to that of the first one, and accesses and items follow in the order of time. Cards are
+    /// Opens the captures of several cards and merges them. The clocks of all cards are converted
+    /// to the clock of the first card, and accesses and items come in order of time. Cards are
     /// numbered over all captures.
     ///
-    /// Each file is read twice: to relate the clocks, then for its items. The clocks are related
-    /// with the default [`Options`]; [`Trace::from_merge`] takes others, and [`Merge::sessions`]
-    /// states the error of the times.
+    /// Each file is read twice: first to relate the clocks, then for its items. The clocks are
+    /// related with the default [`Options`]. For other options, use [`Merge::survey`] and
+    /// [`Trace::from_merge`]. [`Merge::sessions`] states the error of the times.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -133,13 +134,14 @@ impl Trace {
     /// ```
     ///
     /// # Errors
-    /// [`MergeError`]: a capture cannot be read, has no card, or its clock cannot be related to the first one's.
+    /// [`MergeError`]: a capture cannot be read, has no card, or its clock cannot be related to the
+    /// first one's.
     pub fn merged<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Trace, MergeError> {
         let paths: Vec<_> = paths.into_iter().map(|path| path.as_ref().to_path_buf()).collect();
         Trace::from_merge(&Merge::survey(&paths, &Options::default())?)
     }
 
-    /// Reads captures whose clocks have been related.
+    /// Reads captures whose clocks [`Merge::survey`] has related.
     ///
     /// # Errors
     /// [`MergeError::Read`]: a capture cannot be opened again.
@@ -153,7 +155,7 @@ impl<R: Read> Trace<R> {
     /// The reader may be borrowed; it is buffered.
     ///
     /// # Errors
-    /// [`ReadError`]: the reader fails, or what it has is no capture.
+    /// [`ReadError`]: the reader fails, or its content is no capture.
     pub fn from_reader(reader: R) -> Result<Self, ReadError> {
         Ok(Trace::new(Input::Capture(Box::new(CaptureReader::from_reader(reader)?))))
     }
@@ -162,17 +164,17 @@ impl<R: Read> Trace<R> {
         Trace { input, runs: Runs::default(), only: None, counts: None, failure: None }
     }
 
-    /// Returns the accesses and items of this card only. All cards are read and counted
-    /// nevertheless.
+    /// Restricts the accesses and items that are returned to one card. The other cards are still
+    /// read and counted.
     pub fn only(self, card: CardId) -> Self {
         Trace { only: Some(card), ..self }
     }
 
-    /// Returns the accesses from here on, one by one, of all cards in the order in which their
-    /// frames arrived; of a merged trace in the order of time.
+    /// Returns the remaining accesses of all cards, one by one. They come in the order in which
+    /// their frames arrived, or in order of time for a merged trace.
     ///
-    /// Everything else is left out: read [`Trace::counts`] to know whether something is missing.
-    /// The iterator's items are errors where reading fails; it ends then.
+    /// Gaps and all other items are left out: [`Trace::counts`] states whether accesses are
+    /// missing. If reading fails, the last item of the iterator is the error.
     pub fn accesses(&mut self) -> impl Iterator<Item = Result<Access, ReadError>> {
         std::iter::from_fn(move || {
             loop {
@@ -188,8 +190,8 @@ impl<R: Read> Trace<R> {
         })
     }
 
-    /// Returns the items from here on, one by one, with the card of each: accesses
-    /// ([`Event::Access`]), tags, faults, gaps, reports and all else that a trace has.
+    /// Returns the remaining items of all cards, one by one, with their cards: accesses
+    /// ([`Event::Access`]), tags, faults, gaps, reports and all other items of a trace.
     pub fn items(&mut self) -> impl Iterator<Item = Result<(CardId, Item), ReadError>> {
         std::iter::from_fn(move || {
             loop {
@@ -210,8 +212,8 @@ impl<R: Read> Trace<R> {
     }
 
     /// Returns the next accesses as columns, with the item that follows them; `None` at the end.
-    /// This is the fast way to read: nothing is copied, and a batch fits into a processor's
-    /// second-level cache. A batch of a merged trace ends where an access of another card follows.
+    /// This is the fastest way to read: nothing is copied, and a batch fits into a processor's
+    /// second-level cache. In a merged trace, a batch ends before an access of another card.
     ///
     /// # Errors
     /// [`ReadError`], after everything that could be read was returned.
@@ -227,35 +229,35 @@ impl<R: Read> Trace<R> {
         Ok(Some(Batch { card, interface, accesses, item, has_slices_only }))
     }
 
-    /// Reads what is left, without returning it, and returns the counts of each card: frames,
-    /// accesses, and everything that was lost.
+    /// Reads the rest of the trace, without returning its items. Returns the counts of each card:
+    /// frames, accesses and all losses.
     ///
     /// # Errors
-    /// [`ReadError`]
+    /// [`ReadError`]: the rest of the trace cannot be read.
     pub fn counts(&mut self) -> Result<&LinkCounts, ReadError> {
         while self.next_run()? {}
         Ok(self.counts.get_or_insert_default())
     }
 
-    /// The interfaces of the capture, as far as it has been read; of a merged trace those of all
-    /// captures.
+    /// The interfaces that the capture describes, as far as it has been read. For a merged trace,
+    /// the interfaces of all captures.
     pub fn interfaces(&self) -> &[Interface] {
         self.input.interfaces()
     }
 
-    /// The byte offset at which an incomplete last block begins, if the file ends within a block;
-    /// of a merged trace that of the first such file.
+    /// The byte offset at which an incomplete last block begins; `None` if the file ends with a
+    /// whole block. For a merged trace, the offset in the first capture that has such a block.
     pub fn truncated_at(&self) -> Option<u64> {
         self.input.truncated_at()
     }
 
-    /// What the capture has that is not read, as far as it has been read. Not known of a merged
-    /// trace.
+    /// Counts of the blocks and packets of unknown types that were skipped, as far as the capture
+    /// has been read. All 0 for a merged trace, where they are not known.
     pub fn unread(&self) -> crate::capture_reader::Unread {
         self.input.unread()
     }
 
-    /// Goes to the next run of a card that is wanted; `false` at the end.
+    /// Advances to the next run of a wanted card. Returns `false` at the end.
     fn next_run(&mut self) -> Result<bool, ReadError> {
         loop {
             if self.runs.advance(self.only) {
@@ -268,7 +270,7 @@ impl<R: Read> Trace<R> {
         }
     }
 
-    /// Reads until there are runs, or nothing follows.
+    /// Reads until there are runs, or the input has ended.
     fn read(&mut self) {
         self.runs.clear();
         match self.input.fill(&mut self.runs) {

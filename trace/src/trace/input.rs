@@ -1,4 +1,4 @@
-//! Reads decoded items from one capture, or from several that are merged.
+//! Reads decoded items from one capture, or from several merged captures.
 
 use std::io::Read;
 
@@ -9,7 +9,7 @@ use crate::identity::{CardId, LinkId};
 use crate::merge::{Merge, MergeError, MergedItems};
 use crate::pcapng::{Interface, ReadError};
 
-/// What a trace is read from.
+/// The input of a trace.
 pub(super) enum Input<R: Read> {
     Capture(Box<CaptureReader<R>>),
     Merged(Merged),
@@ -18,7 +18,7 @@ pub(super) enum Input<R: Read> {
 /// Captures that are read merged.
 pub(super) struct Merged {
     items: MergedItems,
-    /// The card of each session.
+    /// The card of each session, by the number of the session.
     cards: Vec<CardId>,
     counts: LinkCounts,
     interfaces: Vec<Interface>,
@@ -40,10 +40,11 @@ impl Merged {
 }
 
 impl<R: Read> Input<R> {
-    /// Reads and decodes until there are runs. Returns the counts of all cards at the end.
+    /// Reads and decodes until enough runs are there. Returns the counts of all cards if the input
+    /// has ended, and `None` otherwise.
     ///
     /// # Errors
-    /// [`ReadError`]; with it, the end of the input.
+    /// [`ReadError`] and the counts of all cards: the input ends at an error.
     pub fn fill(&mut self, runs: &mut Runs) -> Result<Option<LinkCounts>, (ReadError, LinkCounts)> {
         while !runs.is_due() {
             match self {
@@ -79,7 +80,8 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// What is not read of the capture; of merged captures it is not known.
+    /// Counts of the blocks and packets of unknown types that were skipped; all 0 for merged
+    /// captures, where they are not known.
     pub fn unread(&self) -> Unread {
         match self {
             Input::Capture(reader) => reader.unread(),
@@ -95,6 +97,7 @@ impl<R: Read> Input<R> {
     }
 }
 
+/// Converts an error of a merged trace.
 fn read_error(error: MergeError) -> ReadError {
     match error {
         MergeError::Read { path, source } => ReadError::Capture { path, source: Box::new(source) },

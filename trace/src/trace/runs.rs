@@ -1,8 +1,8 @@
-//! Collects what frames decode to as runs: accesses of one card in columns, and the item that
-//! follows them.
+//! Collects decoded items as runs. A run is some accesses of one card, in columns, and the item
+//! that follows them.
 //!
-//! Runs are filled some packets at a time and taken in order. Invariant: the runs' rows are
-//! consecutive and cover the columns; only the current run can have been taken in part.
+//! Runs are filled from some packets at a time, and then taken in order. Invariant: the rows of the
+//! runs are consecutive and cover the columns, and only the current run can be taken in part.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,24 +13,27 @@ use hmtt_format::{Access, Event};
 use crate::decode::{Accesses, Columns, Item, Sink};
 use crate::identity::CardId;
 
-/// Accesses that are worth returning, and few enough for a processor's second-level cache.
+/// Number of accesses after which runs are returned. The accesses still fit into a processor's
+/// second-level cache.
 const ENOUGH: usize = 4096;
 
-/// Decoded runs, and the current one.
+/// Decoded runs, and the current run.
 #[derive(Debug)]
 pub(super) struct Runs {
     columns: Columns,
+    /// Runs that are complete and not yet taken, in order.
     waiting: VecDeque<Run>,
+    /// The run that is being taken.
     current: Run,
     /// The card whose accesses are being appended.
     card: CardId,
-    /// Rows before this one belong to runs.
+    /// Rows before this one belong to complete runs.
     closed: usize,
-    /// Whether the card records neither accesses nor pages in the current frame.
+    /// Whether the card records neither accesses nor pages in the frame that is being decoded.
     has_slices_only: bool,
 }
 
-/// Rows of accesses of a card, and the item after them.
+/// Rows of accesses of one card, and the item after them.
 #[derive(Debug)]
 struct Run {
     card: CardId,
@@ -73,7 +76,7 @@ impl Sink for Runs {
 }
 
 impl Runs {
-    /// Ends the run of another card.
+    /// Ends the run that is being filled if it belongs to another card.
     fn turn_to(&mut self, card: CardId) {
         if card != self.card {
             self.close();
@@ -81,7 +84,7 @@ impl Runs {
         }
     }
 
-    /// Appends an item of a merged trace, accesses as rows.
+    /// Appends an item of a merged trace. An access becomes a row.
     pub fn merged(&mut self, card: CardId, item: Item) {
         match (item, self.columns(card)) {
             (Item::Event(Event::Access(access)), Some(columns)) => columns.push(access),
@@ -89,6 +92,7 @@ impl Runs {
         }
     }
 
+    /// Ends the run that is being filled, with this item.
     fn push(&mut self, item: Option<Item>) {
         let end = self.columns.len();
         let rows = self.closed..end;
@@ -97,19 +101,19 @@ impl Runs {
         self.closed = end;
     }
 
-    /// Ends the run that is being appended to, if it has accesses.
+    /// Ends the run that is being filled, if it has accesses.
     pub fn close(&mut self) {
         if self.closed != self.columns.len() {
             self.push(None);
         }
     }
 
-    /// Whether there is enough to be taken, or something that should not wait.
+    /// Whether reading should stop, because a run is complete or enough accesses were read.
     pub fn is_due(&self) -> bool {
         !self.waiting.is_empty() || self.columns.len() >= ENOUGH
     }
 
-    /// Forgets all runs; the columns keep their memory.
+    /// Removes all runs. The columns keep their memory.
     pub fn clear(&mut self) {
         self.columns.clear();
         self.waiting.clear();
@@ -117,8 +121,8 @@ impl Runs {
         self.closed = 0;
     }
 
-    /// Makes the next run the current one, skipping those of other cards than `only`; whether there
-    /// is one.
+    /// Makes the next run the current one. Skips runs of other cards than `only`, if that is a
+    /// card. Returns whether there is such a run.
     pub fn advance(&mut self, only: Option<CardId>) -> bool {
         let wanted = |run: &Run| only.is_none_or(|only| only == run.card);
         while let Some(run) = self.waiting.pop_front() {
@@ -131,7 +135,7 @@ impl Runs {
         false
     }
 
-    /// Whether everything of the current run has been taken.
+    /// Whether the accesses and the item of the current run have been taken.
     pub fn is_empty(&self) -> bool {
         self.current.rows.is_empty() && self.current.item.is_none()
     }
@@ -141,24 +145,24 @@ impl Runs {
         self.current.card
     }
 
-    /// Takes the next access of the current run.
+    /// Takes the next access of the current run; `None` after the last one.
     pub fn next_access(&mut self) -> Option<Access> {
         let row = self.current.rows.next()?;
         self.columns.get(row)
     }
 
-    /// Takes the item that follows the accesses of the current run.
+    /// Takes the item of the current run; `None` if it has none or it was taken.
     pub fn take_item(&mut self) -> Option<Item> {
         self.current.item.take()
     }
 
-    /// Whether the item of the current run is of a frame in which the card records neither accesses
-    /// nor pages.
+    /// Whether the item of the current run comes from a frame in which the card records neither
+    /// accesses nor pages.
     pub fn has_slices_only(&self) -> bool {
         self.current.has_slices_only
     }
 
-    /// Takes what is left of the current run.
+    /// Takes the rest of the current run: its card, its remaining accesses, and its item.
     pub fn take_batch(&mut self) -> (CardId, Accesses<'_>, Option<Item>) {
         let Run { card, rows, item, .. } = std::mem::replace(&mut self.current, Run::NONE);
         let accesses = Accesses {
