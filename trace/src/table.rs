@@ -6,10 +6,10 @@
 //! HMTT's 6-byte records ------'              '-> HMTT's 6-byte records
 //! ```
 //!
-//! A [`Row`] is complete in itself: it also holds what can be computed only with the card's last
-//! report (the address of a tag, the length of a slice). Each format is one submodule that holds
-//! its writer and its reader. Invariant: a format holds every row, or its writer counts what it
-//! left out ([`LeftOut`]).
+//! A [`Row`] is complete in itself: it includes the values that can be computed only with the
+//! card's last report (the address of a tag, the length of a slice). Each format is one submodule,
+//! with its writer and its reader. Invariant: the file contains every row, or the writer counts the
+//! rows and values that it left out ([`LeftOut`]).
 
 mod access_line;
 mod card;
@@ -67,10 +67,10 @@ pub enum TableError {
         /// The problem found, and what was expected instead.
         problem: String,
     },
-    /// A clock that the format cannot hold.
+    /// A clock that the format cannot represent.
     #[error("clock {0} is beyond 2^63: Parquet tables have signed clocks")]
     Clock(u64),
-    /// A file that is not a table of a trace.
+    /// A file that is not a table of a trace. Holds the reason.
     #[error("{0}")]
     Schema(String),
     /// An error of the Parquet library.
@@ -81,8 +81,8 @@ pub enum TableError {
 
 /// A writer of a table in one format.
 ///
-/// Rows are pushed one by one or, accesses, in columns; [`Writer::finish`] completes the file and
-/// counts what the format could not hold.
+/// Rows are written one by one, and accesses also in columns. [`Writer::finish`] completes the file
+/// and returns counts of the rows and values that the format cannot represent.
 ///
 /// ```
 /// # fn main() -> Result<(), hmtt::table::TableError> {
@@ -104,11 +104,10 @@ pub trait Writer {
     /// Writes one row.
     ///
     /// # Errors
-    /// [`TableError`]: the file cannot be written, or the format cannot hold the row's clock.
+    /// [`TableError`]: the file cannot be written, or the format cannot represent the row's clock.
     fn row(&mut self, row: &Row) -> Result<(), TableError>;
 
-    /// Writes accesses of one card. Formats may have a faster implementation than one row at a
-    /// time.
+    /// Writes accesses of one card. Some formats do this faster than row by row.
     ///
     /// # Errors
     /// As [`Writer::row`].
@@ -116,16 +115,18 @@ pub trait Writer {
         accesses.iter().try_for_each(|access| self.row(&Row { card, entry: access.into() }))
     }
 
-    /// Stores the description of a card, in formats that have a place for it.
+    /// Stores the description of a card. Formats without a place for it ignore it.
     fn card(&mut self, _card: CardId, _description: Card) {}
 
-    /// Stores the interface of a card. To be called before the card's rows are written.
+    /// Stores the name of a card's interface. Must be called before the card's rows are written.
+    /// Formats without a place for it ignore it.
     fn interface(&mut self, _card: CardId, _name: &str) {}
 
-    /// Declares that all rows are of this card, so that the file need not name it.
+    /// States that all rows are of this card, so that the file need not name it.
     fn only(&mut self, _card: CardId) {}
 
-    /// Completes the file and returns counts of what the format could not hold.
+    /// Completes the file, and returns counts of the rows and values that the format could not
+    /// represent.
     ///
     /// # Errors
     /// [`TableError`]: the file cannot be written.
@@ -146,30 +147,31 @@ pub trait Writer {
 /// # }
 /// ```
 pub trait Reader {
-    /// Reads the next row; `None` at the end. After an error nothing more can be read.
+    /// Reads the next row; `None` at the end. After an error, nothing more can be read.
     ///
     /// # Errors
-    /// [`TableError`]: the file cannot be read, or what follows is not a valid row; it states the line, row or offset.
+    /// [`TableError`]: the file cannot be read, or what follows is not a valid row; it states the
+    /// line, row or offset.
     fn next_row(&mut self) -> Result<Option<Row>, TableError>;
 
-    /// The interface of a card, if the part of the file read so far names it.
+    /// The name of a card's interface, if the part of the file that was read names it.
     fn interface(&self, _card: CardId) -> Option<&str> {
         None
     }
 }
 
-/// Counts of what a format could not hold, each with its description.
+/// Counts of the rows and values that a format could not represent, each with a description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut(pub Vec<(&'static str, u64)>);
 
 impl LeftOut {
-    /// Whether nothing was left out.
+    /// Whether all counts are 0.
     pub fn is_nothing(&self) -> bool {
         self.0.iter().all(|(_, count)| *count == 0)
     }
 }
 
-/// Prints `3 marks, 1 gaps`.
+/// Prints the counts that are not 0, as in `3 marks, 1 gaps`.
 impl fmt::Display for LeftOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let present = self.0.iter().filter(|(_, count)| *count != 0);

@@ -1,11 +1,12 @@
-//! Formats an access as its line in any of the text formats, several times faster than `fmt` and
-//! serde do: a trace has tens of millions of accesses for each second of a memory bus.
+//! Formats an access as a line of one of the text formats. This is several times faster than `fmt`
+//! and serde, because a trace has tens of millions of accesses for each second of a memory bus.
 
 use std::io::{self, Write};
 
 use hmtt_format::Access;
 
-/// The texts around the three values of an access, which have the same order in every format.
+/// The texts around the three values of an access: clock, direction, address. The values have the
+/// same order in every format.
 pub struct AccessLine {
     pub before_clock: &'static str,
     pub before_direction: &'static str,
@@ -33,7 +34,7 @@ impl AccessLine {
     }
 }
 
-/// A line that is built from its end, since the lowest digit of a number is computed first.
+/// A line that is built from its end, because the lowest digit of a number is computed first.
 struct Line {
     bytes: [u8; MAX_LINE_BYTES],
     start: usize,

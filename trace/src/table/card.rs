@@ -1,4 +1,4 @@
-//! Reduces a card's report to the description that a table's file keeps.
+//! Reduces a card's report to the description that is stored with a table.
 
 use hmtt_format::Report;
 use hmtt_format::config::Granularity;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Card {
     /// Clock period in picoseconds: a clock multiplied by it is a time.
     pub tck_ps: u32,
-    /// Bytes at the address of a row: those of a page, line or burst.
+    /// Number of bytes that the address of a row stands for: of a page, a line or a burst.
     pub unit_bytes: u32,
     /// Version of the wire format that the card sends.
     pub format_version: u8,

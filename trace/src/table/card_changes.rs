@@ -1,5 +1,5 @@
-//! Finds the places where rows of another card begin. Formats without a column for the card name it
-//! there.
+//! Finds the places at which rows of another card begin. Formats without a column for the card name
+//! the card there.
 //!
 //! Rows before the first such place are of card 1, so a file with only one card does not name it.
 
@@ -18,7 +18,7 @@ pub(super) struct CardChanges {
 /// card, so the input must not choose its length. Linux allows 15 characters.
 const MAX_NAME: usize = 256;
 
-/// A change to another card: its number as printed, and its interface if the capture names it.
+/// A change to another card: its number and, if the capture states it, the name of its interface.
 pub struct CardChange<'a> {
     /// Number of the card, from 1.
     pub number: u64,
@@ -40,12 +40,13 @@ impl CardChanges {
         self.interfaces.get(&card).map(String::as_str)
     }
 
-    /// Makes this card the current one without a statement in the file.
+    /// Makes this card the current one. The file will not name it.
     pub fn only(&mut self, card: CardId) {
         self.last = card;
     }
 
-    /// Makes this card the current one; returns what must be stated before its rows, if anything.
+    /// Makes this card the current one. Returns the change that the file must state before the
+    /// card's rows; `None` if it is the current card already.
     #[inline]
     pub fn change_to(&mut self, card: CardId) -> Option<CardChange<'_>> {
         if card == self.last {
@@ -60,7 +61,8 @@ impl CardChanges {
         self.last
     }
 
-    /// Applies a statement that was read from a file: a card's number, from 1, and its interface.
+    /// Applies a change that was read from a file: a card's number, from 1, and the name of its
+    /// interface.
     pub fn apply(&mut self, number: u64, interface: Option<&str>) -> Result<(), String> {
         self.last =
             CardId::from_number(number).ok_or_else(|| format!("no card has number {number}"))?;

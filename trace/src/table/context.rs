@@ -1,4 +1,5 @@
-//! Interprets records by the card's last report: addresses of tags and lengths of slices.
+//! Adds the values to records that follow from the card's last report: addresses of tags and
+//! lengths of slices.
 
 use hmtt_format::Event;
 
@@ -12,7 +13,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// Stores what a report states; a restart of the card discards it.
+    /// Stores the settings of a report. A restart of the card discards them.
     pub fn observe(&mut self, item: &Item) {
         match item {
             Item::Report { report, .. } => {

@@ -1,11 +1,11 @@
 //! Writes and reads rows as comma-separated values (RFC 4180), the form of `hmtt decode --format
 //! csv`.
 //!
-//! Where a capture has several cards, a line `card` names the card of the rows that follow; rows
-//! before the first such line are of card 1. A tag-window access is two lines, `tag` and, once the
-//! window's base is known, `access`; the reader joins them into one row. Two kinds of rows lose
-//! detail in this format: a gap loses the counter of its first frame, and a loss of the DDR clock
-//! keeps only microseconds and one loss.
+//! If a capture has several cards, a line `card` names the card of the rows that follow it. Rows
+//! before the first such line are of card 1. An access to the tag window is a line `tag` and, once
+//! the window's base is known, a line `access`. The reader joins the two into one row. Two kinds of
+//! rows lose detail in this format: a gap loses the counter of its first frame, and a loss of the
+//! DDR clock is stored in microseconds and as one loss.
 
 mod detail;
 mod fields;
@@ -70,7 +70,7 @@ impl Notation for CsvNotation {
     }
 }
 
-/// Writes the line of an event, and the access of a tag as a line of its own.
+/// Writes the line of an event. The access of a tag with a known address becomes a second line.
 fn write_event(event: &Event, output: &mut impl Write) -> Result<(), TableError> {
     let Values { clock, direction, address, counts, duration } = event.values();
     let access = event.access();
@@ -94,7 +94,7 @@ fn write_event(event: &Event, output: &mut impl Write) -> Result<(), TableError>
     }
 }
 
-/// A field, empty where the row lacks the value.
+/// A field. It is empty if the row lacks the value.
 struct Field<T>(Option<T>);
 
 impl<T: Display> Display for Field<T> {
@@ -106,7 +106,8 @@ impl<T: Display> Display for Field<T> {
     }
 }
 
-/// An address with the prefix without which other readers take it for a decimal number.
+/// An address with the prefix 0x. Without the prefix, other readers would take it for a decimal
+/// number.
 struct Prefixed(PhysAddr);
 
 impl Display for Prefixed {

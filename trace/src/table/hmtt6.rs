@@ -5,9 +5,9 @@
 //! | Seq_num | Duration | R/W | Phy_addr: number of a 64-byte line |   little-endian
 //! ```
 //!
-//! The layout and the meaning of its fields are those of the published traces of SPEC CPU 2017 and
-//! of their readers (`docs/convert.md` names them and states the assumptions made here). The format
-//! holds accesses only, and clocks only as differences.
+//! The layout and the meaning of its fields follow the published traces of SPEC CPU 2017 and their
+//! readers (`docs/convert.md` names them and states the assumptions made here). The format has
+//! accesses only, and their clocks only as differences.
 
 mod reader;
 mod writer;
@@ -21,7 +21,7 @@ pub const RECORD_BYTES: usize = 6;
 const LINE_LOG2: u32 = 6;
 /// Width of a line number, in bits: addresses below 128 GiB.
 const LINE_BITS: u32 = 31;
-/// Clocks that an empty record stands for: a record of which only the sequence number is not 0.
+/// Clocks that an empty record stands for. Only the sequence number of an empty record is not 0.
 const EMPTY_CLOCKS: u64 = 256;
 
 /// The fields of one record.
@@ -38,7 +38,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Packs the record; bits of the line number beyond the field's width are dropped.
+    /// Packs the record. Bits of the line number beyond the width of its field are dropped.
     pub const fn encode(self) -> [u8; RECORD_BYTES] {
         let [a, b, c, d] =
             (self.line & !(1 << LINE_BITS) | (self.read as u32) << LINE_BITS).to_le_bytes();
@@ -53,8 +53,8 @@ impl Record {
         Record { sequence, duration, read, line }
     }
 
-    /// Whether the record is not an access but stands for [`EMPTY_CLOCKS`] clocks. The published
-    /// readers ignore the direction in this test.
+    /// Whether the record is no access but stands for [`EMPTY_CLOCKS`] clocks. The direction does
+    /// not matter: the published readers ignore it too.
     const fn is_empty(self) -> bool {
         self.duration == 0 && self.line == 0
     }
@@ -70,7 +70,7 @@ pub struct MmioHole {
 }
 
 impl MmioHole {
-    /// Converts an address of the card to the machine's.
+    /// Converts an offset in memory, as the card records it, to an address of the machine.
     fn to_machine(self, address: u64) -> u64 {
         if self.base != 0 && address >= self.base {
             address.saturating_add(self.base)
@@ -79,7 +79,8 @@ impl MmioHole {
         }
     }
 
-    /// Converts an address of the machine to the card's; `None` within the hole.
+    /// Converts an address of the machine to an offset in memory; `None` for an address in the
+    /// hole.
     fn to_card(self, address: u64) -> Option<u64> {
         if self.base == 0 || address < self.base {
             return Some(address);

@@ -1,4 +1,4 @@
-//! Converts the items of a trace to rows and passes them to a writer.
+//! Converts the items of a trace to rows, and passes the rows to a writer.
 
 use std::collections::HashMap;
 
@@ -7,8 +7,9 @@ use super::{Entry, LeftOut, Row, TableError, Writer};
 use crate::decode::{Accesses, Item};
 use crate::identity::CardId;
 
-/// A writer of the items of a trace. Reports are not rows: a writer whose format has a place for
-/// them stores them apart. Malformed frames are not rows either; the gaps that they cause are.
+/// A writer of the items of a trace. Reports do not become rows: a writer whose format has a place
+/// for them stores them separately. Malformed frames do not become rows either, but the gaps that
+/// they cause do.
 ///
 /// ```
 /// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
@@ -39,12 +40,12 @@ impl<'a> Items<'a> {
         Items { writer, contexts: HashMap::new() }
     }
 
-    /// Stores the interface of a card. To be called before the card's items are written.
+    /// Stores the name of a card's interface. Must be called before the card's items are written.
     pub fn interface(&mut self, card: CardId, name: &str) {
         self.writer.interface(card, name);
     }
 
-    /// Declares that all items are of this card, so that the file need not name it.
+    /// States that all items are of this card, so that the file need not name it.
     pub fn only(&mut self, card: CardId) {
         self.writer.only(card);
     }
@@ -65,7 +66,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// Writes accesses of a card without the cost of an item for each.
+    /// Writes accesses of a card in columns, which is faster than one item for each.
     ///
     /// # Errors
     /// As [`Writer::row`].
@@ -76,7 +77,8 @@ impl<'a> Items<'a> {
         self.writer.accesses(card, accesses)
     }
 
-    /// Completes the table and returns counts of what the format could not hold.
+    /// Completes the table, and returns counts of the rows and values that the format could not
+    /// represent.
     ///
     /// # Errors
     /// As [`Writer::finish`].
@@ -85,7 +87,7 @@ impl<'a> Items<'a> {
     }
 }
 
-/// The entry of an item; `None` for items that are not rows.
+/// The content of the row for an item; `None` for items that do not become rows.
 fn entry(item: &Item, context: &Context) -> Option<Entry> {
     Some(match item {
         Item::Event(event) => Entry::Event(context.complete(*event)),

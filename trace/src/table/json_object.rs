@@ -1,7 +1,6 @@
 //! Converts entries to JSON objects, and JSON objects to entries.
 //!
-//! The object of an event is the one that `hmtt_format` defines; the other objects are defined
-//! here.
+//! `hmtt_format` defines the objects of events. The other objects are defined here.
 
 use std::fmt;
 
@@ -13,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::decode::{DdrClock, Gap};
 use crate::table::Entry;
 
-/// The objects that are no events. Their members have the order in which they are written.
+/// The objects that are no events. Members are written in the order of the fields.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Other {
@@ -24,7 +23,8 @@ enum Other {
     Card(CardObject),
 }
 
-/// States the card of the objects that follow; objects before the first such object are of card 1.
+/// An object that names the card of the objects behind it. Objects before the first such object are
+/// of card 1.
 #[derive(Serialize, Deserialize)]
 pub(super) struct CardObject {
     /// Number of the card, from 1.
@@ -50,7 +50,7 @@ const KINDS: [&str; Event::KINDS.len() + OTHERS.len()] = {
     kinds
 };
 
-/// The member of an object that determines its type.
+/// The only member that is needed to determine the type of an object.
 #[derive(Deserialize)]
 struct Head {
     kind: Kind,
@@ -90,7 +90,7 @@ impl Visitor<'_> for KindVisitor {
 pub(super) enum Object {
     /// A row.
     Entry(Entry),
-    /// A statement of the card of the rows that follow.
+    /// The name of the card of the rows that follow.
     Card(CardObject),
 }
 
@@ -104,11 +104,11 @@ pub fn object(entry: &Entry) -> String {
         Entry::DdrClock(ddr_clock) => other(Other::DdrClock(ddr_clock)),
         Entry::NoEnd => other(Other::NoEnd),
     };
-    // Objects of strings and numbers always serialise.
+    // Objects of strings and numbers can always be serialised.
     object.unwrap_or_default()
 }
 
-/// Formats a statement of the card as a JSON object on one line.
+/// Formats the name of a card as a JSON object on one line.
 pub(super) fn card_object(card: CardObject) -> String {
     serde_json::to_string(&Other::Card(card)).unwrap_or_default()
 }
@@ -144,7 +144,8 @@ fn parse(object: &[u8]) -> serde_json::Result<Object> {
     }))
 }
 
-/// The kind of an object that begins with it, as written objects do. Saves a pass over the object.
+/// The kind of an object whose first member is `kind`, as in all written objects. This saves a pass
+/// over the object. `None` for other objects.
 fn first_kind(object: &[u8]) -> Option<&[u8]> {
     object.strip_prefix(br#"{"kind":""#)?.split(|byte| *byte == b'"').next()
 }

@@ -1,6 +1,6 @@
 //! Writes and reads rows as JSON objects, one per line, the form of `hmtt decode --format jsonl`.
 //!
-//! This format holds every row completely. Formats that have no columns for the rarer kinds store
+//! This format represents every row completely. Formats without columns for the rarer kinds store
 //! the same objects (see `json_object`).
 
 use std::io::{BufRead, Write};
@@ -87,8 +87,8 @@ fn row(line: &[u8], cards: &mut CardChanges) -> Result<Option<Entry>, String> {
     }
 }
 
-/// Parses an access in exactly the form in which [`ACCESS`] writes it, without the slower general
-/// parser.
+/// Parses an access in exactly the form in which [`JsonlNotation::ACCESS`](Notation::ACCESS) writes
+/// it, without the slower general parser. `None` for a line of another form.
 fn written_access(line: &[u8]) -> Option<Access> {
     let line = std::str::from_utf8(line).ok()?.strip_prefix(JsonlNotation::ACCESS.before_clock)?;
     let (clock, line) = line.split_once(JsonlNotation::ACCESS.before_direction)?;

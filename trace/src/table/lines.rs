@@ -1,10 +1,10 @@
-//! Splits a file into numbered lines without their line ends.
+//! Splits a file into numbered lines, without their line ends.
 
 use std::io::BufRead;
 
 use super::TableError;
 
-/// Longest line accepted, in bytes; no line of a trace is longer.
+/// Longest accepted line, in bytes. No line of a trace is longer.
 const MAX_LINE_BYTES: usize = 1 << 16;
 
 /// A reader of lines that skips blank lines.
@@ -19,7 +19,7 @@ impl<R: BufRead> Lines<R> {
         Lines { input, buffer: Vec::new(), number: 0 }
     }
 
-    /// Advances to the next line; false at the end.
+    /// Advances to the next line that is not blank. Returns false at the end.
     pub fn advance(&mut self) -> Result<bool, TableError> {
         loop {
             self.buffer.clear();
@@ -39,7 +39,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// The current line.
+    /// The current line, without white space at its end.
     pub fn line(&self) -> &[u8] {
         &self.buffer
     }

@@ -1,8 +1,7 @@
 //! Writes rows as lines of text, in one of several notations.
 //!
-//! A [`Notation`] defines the lines of a row, of a change of card and of an access. The rest is
-//! common to all notations: accesses are formatted by [`AccessLine`], and a card is named where its
-//! rows begin.
+//! A [`Notation`] defines the lines of a row, of a change of card and of an access. All notations
+//! share the rest: [`AccessLine`] formats accesses, and a card is named where its rows begin.
 
 use std::io::Write;
 use std::marker::PhantomData;
@@ -44,6 +43,7 @@ impl<W: Write, N: Notation> NotationWriter<W, N> {
         Ok(NotationWriter { output, cards: CardChanges::default(), notation: PhantomData })
     }
 
+    /// Names a card in the file if its rows begin here.
     #[inline]
     fn change_card(&mut self, card: CardId) -> Result<(), TableError> {
         match self.cards.change_to(card) {

@@ -2,20 +2,20 @@
 //!
 //! | column | type | rows |
 //! |---|---|---|
-//! | session | uint32 | all; each card and each session has its own number |
+//! | session | uint32 | all; a number for each session of each card |
 //! | clock | int64 | all; DDR clocks, ascending within a session |
 //! | kind | string | all |
 //! | is_write | boolean | access, tag |
 //! | address | uint64 | access, page, hot page; tag while the window's base is known |
 //! | reads, writes | uint32 | page, slice |
 //! | duration_clocks | uint64 | page, slice of known length; DDR clocks |
-//! | start_clock | int64 | interval, slice, and any whose own clock is before `clock` |
-//! | detail | string | those that the columns do not hold: the object of [`super::jsonl`] |
+//! | start_clock | int64 | interval, slice, and any row whose own clock is before `clock` |
+//! | detail | string | rows that the other columns do not represent: the object of [`super::jsonl`] |
 //!
-//! A row group holds one session, in the order of the trace. The row of a slice follows the end of
-//! the slice, so its first clock, `start_clock`, is not in that order; `clock` is the latest clock
-//! so far. Rows without a clock have that of the row before. Invariant: rows are in the order that
-//! `sorting_columns` states.
+//! A row group has the rows of one session, in the order of the trace. The row of a slice comes at
+//! the end of the slice, so its first clock, `start_clock`, is out of order. The column `clock` has
+//! the latest clock so far; a row without a clock has the clock of the row before it. Invariant:
+//! rows are in the order that `sorting_columns` states.
 
 mod catch_panic;
 pub mod column_chunk;
@@ -54,16 +54,16 @@ pub use reader::ParquetReader;
 pub use values::{Values, open};
 pub use writer::ParquetWriter;
 
-/// Version of the columns and keys, stated in the file.
+/// Version of the columns and keys. The file states it.
 const TABLE_VERSION: &str = "2";
 const KEY_VERSION: &str = "hmtt.table_version";
 const KEY_UNIT: &str = "hmtt.clock_unit";
 const KEY_SESSIONS: &str = "hmtt.sessions";
-/// Version whose tables differ only in the names of [`Column::old_name`] and [`KEY_OLD_SESSIONS`],
-/// and in keys of details.
+/// Older version that is still read. Its tables differ only in the names of columns
+/// ([`Column::old_name`]), in [`KEY_OLD_SESSIONS`], and in keys of details.
 const OLD_VERSION: &str = "1";
 const KEY_OLD_SESSIONS: &str = "hmtt.captures";
-/// Rows of a page. A reader that searches for few rows decodes at least one page.
+/// Rows of a page. A reader that searches for a few rows decodes at least one page.
 const PAGE_ROWS: usize = 1 << 17;
 
 /// The columns, in their order in the file.
@@ -82,7 +82,7 @@ enum Column {
 }
 
 impl Column {
-    /// The name that the column has in tables of version 1, if it is another one.
+    /// The name of the column in tables of version 1, if it is different.
     fn old_name(self) -> Option<&'static str> {
         match self {
             Column::Session => Some("capture"),
@@ -94,8 +94,9 @@ impl Column {
     }
 }
 
-/// Name, type, annotation, whether every row has a value, and smallest encoding. Dictionaries cost
-/// more time than their smaller size saves, except for the kinds, of which a file has few.
+/// For each column: name, type, annotation, whether every row has a value, and the smallest
+/// encoding. Only the column `kind` has a dictionary, because a file has few kinds. For other
+/// columns, dictionaries cost more time than their smaller size saves.
 const COLUMNS: [(&str, Physical, Option<Annotation>, bool, Encoding); 10] = [
     (
         "session",
@@ -139,13 +140,14 @@ const COLUMNS: [(&str, Physical, Option<Annotation>, bool, Encoding); 10] = [
     ("detail", Physical::BYTE_ARRAY, Some(Annotation::Text), false, Encoding::PLAIN),
 ];
 
+/// The meaning of a column's type.
 #[derive(Clone, Copy)]
 enum Annotation {
     Unsigned(i8),
     Text,
 }
 
-/// Description of one number of the column `session`, in the file's metadata.
+/// Description of one number in the column `session`. The file's metadata has a list of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Session {
     /// Number of the card, from 1, as `hmtt decode` and `hmtt info` print it.
@@ -159,8 +161,8 @@ struct Session {
 }
 
 impl Session {
-    /// The card as rows have it. A number that no table has, in a forged file, becomes one of the
-    /// two ends of the range.
+    /// The card of the session's rows. In a forged file, a number outside of the valid range
+    /// becomes the nearest end of the range.
     fn card_id(&self) -> CardId {
         CardId::from_number(self.card.clamp(1, 1 << 32)).unwrap_or_default()
     }
@@ -194,7 +196,8 @@ static SCHEMA: LazyLock<SchemaDescPtr> = LazyLock::new(|| {
     Arc::new(SchemaDescriptor::new(Arc::new(schema.expect("the columns are a schema"))))
 });
 
-/// Encoding and compression of the columns.
+/// The library's settings for a file: encodings, compression, sizes of pages, and the order of
+/// rows.
 fn properties(encodings: Encodings) -> WriterPropertiesPtr {
     let ascending = |column: Column| SortingColumn {
         column_idx: column as i32,

@@ -12,8 +12,8 @@
 //! | DRAMSys, `player` | `CLOCK: read 0xADDRESS` or `CLOCK: write 0xADDRESS`, the clock in decimal |
 //! | libCacheSim, `oracleGeneral` | 24 bytes (`oracle.rs`) |
 //!
-//! These files hold nothing else. After a restart of the card its clocks continue after the last
-//! one, as simulators need it.
+//! These files contain nothing but requests. After a restart of the card, its clocks continue after
+//! the last clock, because simulators need ascending times.
 
 mod lines;
 mod oracle;
@@ -31,49 +31,50 @@ use crate::identity::CardId;
 pub use lines::LineRequests;
 pub use output::RequestOutput;
 
-/// Bytes of a cache line, of which there is a request for each.
+/// Bytes of a cache line. A request is for one line.
 pub const LINE_BYTES: u64 = 64;
 
-/// What reads requests.
+/// The simulator that will read the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Simulator {
     /// Ramulator 2. It reads addresses below 2^63, and no times.
     Ramulator,
     /// DRAMsim3.
     Dramsim3,
-    /// DRAMSys, traces with the extension `stl`.
+    /// DRAMSys, which reads the requests as a trace with the extension `stl`.
     Dramsys,
-    /// libCacheSim, its format `oracleGeneral`. It does not tell reads and writes apart.
+    /// libCacheSim, in its format `oracleGeneral`, which has no directions.
     LibCacheSim,
 }
 
-/// An access by a simulator of a memory.
+/// A request to a simulated memory or cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Clock of the memory at which it is made.
+    /// Clock of the memory at which the request is made.
     pub clock: u64,
     /// Whether it reads or writes.
     pub direction: Direction,
-    /// Its address, in bytes.
+    /// Address of its first byte.
     pub address: u64,
 }
 
-/// Sums of what was written for a simulator.
+/// Sums of the requests that were written for a simulator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestSums {
     /// Requests that read.
     pub reads: u64,
     /// Requests that write.
     pub writes: u64,
-    /// Executed instructions, of the trace of a program.
+    /// Executed instructions, if the requests come from the trace of a program.
     pub instructions: u64,
     /// Clock of the last request.
     pub last_clock: u64,
-    /// A clock at which a slow memory has answered all requests ([`SERVICE_CLOCKS`]).
+    /// A clock at which even a slow memory has answered all requests: each takes at most
+    /// [`SERVICE_CLOCKS`].
     pub drained_clock: u64,
-    /// Bursts that were merged into the request for another burst of their line.
+    /// Bursts that have no request of their own, because another burst of their line has.
     pub merged_bursts: u64,
-    /// Accesses of a number of bytes that is not known, each of which is a request.
+    /// Accesses of unknown size. Each became one request.
     pub unsized_accesses: u64,
     /// Period of the clock in picoseconds, if it is known.
     pub tck_ps: Option<u32>,
@@ -85,7 +86,7 @@ pub struct RequestSums {
 pub const SERVICE_CLOCKS: u64 = 100;
 
 impl RequestSums {
-    /// Counts an access without a clock.
+    /// Counts a request that has no clock.
     pub fn count(&mut self, direction: Direction) {
         let is_write = direction == Direction::Write;
         *(if is_write { &mut self.writes } else { &mut self.reads }) += 1;
@@ -105,18 +106,22 @@ pub struct RequestWriter<W: Write> {
     output: RequestOutput<W>,
     lines: LineRequests,
     has_times: bool,
-    /// Card of the last access, and the bytes of an access and the period of the clock of each
-    /// card, as far as they are known.
+    /// The card whose accesses are written: the card of the first access.
     card: Option<CardId>,
+    /// For each card that has sent a report, the bytes of an access and the clock period in
+    /// picoseconds.
     descriptions: HashMap<CardId, (u32, u32)>,
-    /// Bytes of an access of other cards.
+    /// Bytes of an access of cards without a report, if the user states it.
     unit_bytes: Option<u32>,
     unsized_accesses: u64,
-    /// What is added to clocks, and the clock of the last request.
+    /// Clock that is added to the card's clocks, and the clock of the last access.
     base: u64,
     last: u64,
+    /// Accesses with a lower clock than the access before.
     backward: u64,
+    /// Accesses of other cards, which are left out.
     cards: u64,
+    /// Rows of other kinds, by kind.
     others: Vec<(&'static str, u64)>,
     sums: Rc<Cell<RequestSums>>,
 }
@@ -141,16 +146,17 @@ impl<W: Write> RequestWriter<W> {
         }
     }
 
-    /// Takes accesses to have these bytes where no report of the card says otherwise.
+    /// Sets the bytes of an access, for accesses before the first report of their card.
     pub fn with_unit(self, unit_bytes: Option<u32>) -> Self {
         RequestWriter { unit_bytes, ..self }
     }
 
-    /// Where the sums are once the file is complete.
+    /// The place of the sums. They are stored there when the file is complete.
     pub fn sums(&self) -> Rc<Cell<RequestSums>> {
         self.sums.clone()
     }
 
+    /// Counts a row of another kind.
     fn leave_out(&mut self, kind: &'static str) {
         match self.others.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, count)) => *count += 1,

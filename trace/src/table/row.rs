@@ -9,17 +9,17 @@ use crate::identity::CardId;
 /// One row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The card that sent it.
+    /// The card that sent the record, or whose trace has the gap.
     pub card: CardId,
-    /// Content of the row.
+    /// The content of the row.
     pub entry: Entry,
 }
 
-/// Content of the row.
+/// The content of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A record. The address of a tag and the length of a slice are there if the card's last report
-    /// determines them.
+    /// A record. It includes the address of a tag and the length of a slice if the card's last
+    /// report determines them.
     Event(Event),
     /// A counted loss at this place.
     Gap(Gap),
@@ -32,7 +32,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// Name of the entry's kind, the same in every format.
+    /// Name of the entry's kind. It is the same in every format.
     pub const fn kind(&self) -> &'static str {
         match self {
             Entry::Event(event) => event.kind(),
@@ -43,8 +43,8 @@ impl Entry {
         }
     }
 
-    /// Values of the columns that several kinds have in common. The clock of a gap is that at which
-    /// the trace continues, or else the last clock before the gap.
+    /// Values of the columns that several kinds share. The clock of a gap is the first clock after
+    /// the gap or, if it is not known, the last clock before the gap.
     pub fn values(&self) -> Values {
         match self {
             Entry::Event(event) => event.values(),
@@ -53,12 +53,12 @@ impl Entry {
         }
     }
 
-    /// Clock of the entry, if it has one, see [`Entry::values`].
+    /// Clock of the entry, as in [`Entry::values`]; `None` if it has none.
     pub fn clock(&self) -> Option<Cycles> {
         self.values().clock
     }
 
-    /// The access, if the entry is one; tags with a known address are accesses.
+    /// The access, if the entry is an access or a tag with a known address.
     pub fn access(&self) -> Option<Access> {
         match self {
             Entry::Event(event) => event.access(),

@@ -1,9 +1,8 @@
-//! Writes rows as lines of text: one line for each access, in the format of truth files, and
-//! everything else as comments. This format cannot be read back, because comments have no fixed
-//! form.
+//! Writes rows as lines of text. An access is a line in the format of truth files, and most other
+//! rows are comments. This format cannot be read back, because comments have no fixed form.
 //!
 //! Page runs (`clock P address reads writes duration`) and time slices (`clock F length reads
-//! writes`) are lines and not comments, because in their modes they are the content of the trace.
+//! writes`) are lines too, because in their modes they are the content of the trace.
 
 use std::io::{self, Write};
 
@@ -24,7 +23,7 @@ pub struct TextNotation;
 /// A writer of text.
 pub type TextWriter<W> = NotationWriter<W, TextNotation>;
 
-/// Formats a whole trace as text, for tests and short captures.
+/// Formats a whole trace as text in memory, for tests and short captures.
 pub fn text_of(items: &[Item]) -> String {
     let mut output = Vec::new();
     // Writing to memory cannot fail.

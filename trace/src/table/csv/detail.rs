@@ -8,7 +8,7 @@ use hmtt_format::{Cycles, Event};
 
 use crate::decode::{DdrClock, Gap, parse_seconds};
 
-/// The detail of an event: what the other columns do not hold.
+/// The detail of an event: the values for which there are no columns.
 pub(super) struct Detail<'a>(pub &'a Event);
 
 impl fmt::Display for Detail<'_> {
@@ -32,7 +32,7 @@ impl fmt::Display for Detail<'_> {
     }
 }
 
-/// Parses an offset. Files that HMTT wrote before have it without `0x`.
+/// Parses an offset. Files of earlier versions have it without `0x`.
 pub(super) fn hexadecimal(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }
@@ -58,8 +58,9 @@ pub(super) fn hot_page(text: &str) -> Option<(u8, u32, u32)> {
 }
 
 /// Parses `gap [at start: ][CAUSES, ]N accesses[ lost][ between clocks A and B][, PLACE]`, as
-/// printed by [`Gap`]'s `Display` and [`crate::decode::LocatedGap`]. Tables of earlier versions
-/// name the place of the loss as well.
+/// printed by [`Gap`]'s `Display` and [`crate::decode::LocatedGap`]. Causes are accepted with and
+/// without the place of the loss (`7 records lost on the card`, `7 records`), because tables of
+/// different versions have either. PLACE names the packets around the gap.
 pub(super) fn gap(text: &str) -> Option<Gap> {
     let text = text.strip_prefix("gap ")?;
     let at = [", packet ", ", after packet ", ", before packet "]
@@ -122,12 +123,13 @@ fn side(text: &str) -> Option<(Option<u64>, Option<Duration>)> {
     Some((Some(packet.parse().ok()?), Some(time)))
 }
 
+/// Parses one cause of a gap, such as `2 frames missing`, and adds it to the gap.
 fn cause(text: &str, gap: &mut Gap) -> Option<()> {
     let (count, what) = text.split_once(' ')?;
     match what {
         "frames missing" | "frames" => gap.frames = count.parse().ok()?,
         "records lost on the card" | "records" => gap.records = count.parse().ok()?,
-        // The second name is that of tables of version 1.
+        // Tables of version 1 have the second name.
         "malformed frames" | "damaged frames" => gap.malformed_frames = count.parse().ok()?,
         _ => return None,
     }
@@ -135,8 +137,8 @@ fn cause(text: &str, gap: &mut Gap) -> Option<()> {
 }
 
 /// Parses `DDR clock lost at M ms of the transmit clock (losses since power-on: N)`, as printed by
-/// [`DdrClock`]'s `Display`. The text does not state how often the clock was lost since the
-/// heartbeat before: one loss is assumed.
+/// [`DdrClock`]'s `Display`. The text does not state how often the clock was lost since the last
+/// heartbeat, so one loss is assumed.
 pub(super) fn ddr_clock(text: &str) -> Option<DdrClock> {
     let (what, rest) = text.strip_prefix("DDR clock ")?.split_once(" at ")?;
     let (milliseconds, rest) = rest.split_once(" ms of the transmit clock ")?;

@@ -1,4 +1,5 @@
-//! Finds the fields of a record by the names of their columns, which the heading states.
+//! Finds the fields of a record by the names of their columns. The heading states the order of the
+//! columns.
 
 use super::records::Record;
 
@@ -15,6 +16,7 @@ pub(super) enum Column {
     Detail,
 }
 
+/// The names of the columns, in the order of [`Column`].
 const NAMES: [(&str, Column); 8] = [
     ("kind", Column::Kind),
     ("clock", Column::Clock),
@@ -29,7 +31,7 @@ const NAMES: [(&str, Column); 8] = [
 /// Name of the column of durations in tables of version 1.
 const OLD_DURATION: &str = "duration";
 
-/// Position of each column. Columns with other names are ignored.
+/// The position of each known column in a file. Other columns are ignored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heading {
     places: [Option<usize>; NAMES.len()],
@@ -88,12 +90,12 @@ pub(super) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// The text in a column; empty where the table lacks the column.
+    /// The text in a column; empty if the table does not have the column.
     pub fn get(&self, column: Column) -> &str {
         self.places[column as usize].map_or("", |place| self.fields[place].trim())
     }
 
-    /// Parses the decimal number in a column.
+    /// Parses the decimal number in a column. A sign is an error.
     pub fn number<T: std::str::FromStr>(&self, column: Column) -> Result<T, String> {
         let text = self.get(column);
         let number = text.parse().ok().filter(|_| !text.starts_with('+'));

@@ -12,9 +12,9 @@ use crate::identity::CardId;
 use crate::table::card_changes::CardChanges;
 use crate::table::{Entry, Reader, Row, TableError};
 
-/// A reader of CSV; quoted fields may span lines. The heading names the columns, in any order;
-/// `clock`, `direction` and `address` are required, and without a column `kind` every line is an
-/// access.
+/// A reader of CSV. The heading names the columns, in any order. `clock`, `direction` and `address`
+/// are required. Without a column `kind`, every line is an access. Quoted fields may span several
+/// lines.
 pub struct CsvReader<R> {
     records: Records<R>,
     heading: Heading,
@@ -74,7 +74,8 @@ impl<R: BufRead> Reader for CsvReader<R> {
     }
 }
 
-/// A tag with the address of its access, if the row after the tag is that access.
+/// The tag with the address of its access, if the row after the tag is this access; `None`
+/// otherwise.
 fn joined(tag: Event, next: Entry) -> Option<Event> {
     let Event::Tag { clock, direction, offset, address: None } = tag else { return None };
     let Entry::Event(Event::Access(access)) = next else { return None };
@@ -174,6 +175,7 @@ fn event(kind: &str, fields: &Fields<'_>) -> Result<Event, String> {
     })
 }
 
+/// The problem that a detail has another form than expected.
 fn unclear(kind: &str, detail: &str, expected: &str) -> String {
     format!("detail {detail:?} of a {kind}: expected {expected}")
 }

@@ -2,8 +2,9 @@
 //!
 //! The csv crate splits fields and quotes, and follows a quoted field over several lines. It has
 //! two limitations: it accepts a file that ends inside a quote, and it does not limit the length of
-//! a record. Therefore a last record is appended to the file, which is not found if a quote is
-//! still open; and the bytes of a record are limited where they are read.
+//! a record. So a last record is appended to the file: if a quote is open at the end, this record
+//! is part of the quoted field. And [`Bounded`], from which the csv crate reads, limits the bytes
+//! of a record.
 
 use std::io::{self, BufRead, Chain, Cursor, Read};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use csv::{ByteRecord, ErrorKind, ReaderBuilder, Terminator};
 
 use crate::table::TableError;
 
-/// Longest record accepted, in bytes; no row of a trace is longer.
+/// Longest accepted record, in bytes. No row of a trace is longer.
 const MAX_RECORD_BYTES: u64 = 1 << 16;
 /// Size of the read buffer, in bytes.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -33,7 +34,7 @@ pub(super) struct Records<R> {
     line: u64,
 }
 
-/// One record, not yet checked to be UTF-8.
+/// One record. Its fields may not be UTF-8.
 #[derive(Default)]
 pub(super) struct Record(ByteRecord);
 
@@ -51,6 +52,7 @@ impl Record {
         self.0.len() <= 1 && self.0.as_slice().trim_ascii().is_empty()
     }
 
+    /// Whether this is the record that was appended to the file.
     fn is_last(&self) -> bool {
         self.0.len() == 1 && self.0.as_slice() == LAST.trim_ascii()
     }
@@ -76,7 +78,7 @@ impl<R: BufRead> Records<R> {
         Records { reader, bound, record: Record::default(), line: 1 }
     }
 
-    /// Reads the next record; `None` at the end.
+    /// Reads the next record that is not blank; `None` at the end.
     pub fn advance(&mut self) -> Result<Option<&Record>, TableError> {
         loop {
             self.line = self.reader.position().line();
@@ -85,7 +87,8 @@ impl<R: BufRead> Records<R> {
                 Ok(is_read) => is_read,
                 Err(error) => return Err(self.failed(error)),
             };
-            // Blank lines before the record were skipped.
+            // The csv crate has skipped blank lines before the record, so the line is counted back
+            // from the end of the record.
             let is_open = self.record.0.as_slice().ends_with(LAST);
             let own = self.record.line_ends() + u64::from(!is_open);
             self.line = self.reader.position().line().saturating_sub(own).max(self.line);
@@ -123,20 +126,20 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-/// Offset up to which the file may be read for the current record. It is shared with the file's
-/// wrapper, because the csv reader owns the file.
+/// Offset up to which the file may be read for the current record. [`Records`] sets it and
+/// [`Bounded`] obeys it. They share it, because the csv reader owns the latter.
 #[derive(Clone, Debug, Default)]
 struct Bound(Arc<AtomicU64>);
 
 impl Bound {
-    /// Allows one record of the greatest length from this offset.
+    /// Allows one record of the greatest length, which begins at this offset.
     fn allow(&self, offset: u64) {
         let end = offset + MAX_RECORD_BYTES + BUFFER_BYTES as u64;
         self.0.store(end, Ordering::Relaxed);
     }
 }
 
-/// Error of a record that is longer than the limit.
+/// The error that a record is longer than the limit.
 #[derive(Debug, thiserror::Error)]
 #[error("a record is too long")]
 struct TooLong;
@@ -159,7 +162,7 @@ impl<R: Read> Read for Bounded<R> {
         let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let read = self.input.read(&mut buffer[..most])?;
         self.offset += read as u64;
-        // Empty lines are not part of a record; any number of them may precede one.
+        // Empty lines are not part of a record, so any number of them may precede it.
         let mut empty = 0;
         for byte in &buffer[..read] {
             empty += u64::from(self.is_after_line && *byte == b'\n');

@@ -1,4 +1,4 @@
-//! Reads rows from 6-byte records; a break in the sequence numbers becomes a gap.
+//! Reads rows from 6-byte records. A break in the sequence numbers becomes a gap.
 
 use std::io::Read;
 
@@ -15,8 +15,9 @@ pub struct Hmtt6Reader<R> {
     hole: MmioHole,
     offset: u64,
     clock: u64,
+    /// Sequence number that the next record should have; `None` before the first record.
     expected: Option<u8>,
-    /// An access that was read together with a gap and follows it.
+    /// The access after a gap that was returned. It is returned next.
     held: Option<Access>,
 }
 

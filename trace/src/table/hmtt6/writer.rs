@@ -1,4 +1,4 @@
-//! Writes rows as 6-byte records, and counts everything that the format cannot hold.
+//! Writes rows as 6-byte records, and counts the rows and values that the format cannot represent.
 
 use std::io::Write;
 
@@ -11,8 +11,8 @@ use crate::table::{Entry, LeftOut, Row, TableError, Writer};
 /// Most empty records for one pause: 43 s of DDR-200 in 100 MB. Longer pauses are shortened and
 /// counted.
 const MAX_EMPTY_RECORDS: u64 = 1 << 24;
-/// Added to the sequence number where something is missing; half the range cannot be mistaken for a
-/// few lost records.
+/// Added to the sequence number where accesses are missing. It is half the range, so that a reader
+/// cannot take it for a few lost records.
 const BREAK: u8 = 128;
 
 /// A writer of 6-byte records.
@@ -22,23 +22,32 @@ pub struct Hmtt6Writer<W> {
     sequence: u8,
     /// Clock of the last record; `None` before the first and after a restart.
     clock: Option<u64>,
-    /// Whether the last record was written one clock late.
+    /// Whether the last access was written one clock late, so that `clock` is one more than its
+    /// clock.
     is_ahead: bool,
-    /// Whether something is missing before the next record.
+    /// Whether accesses are missing before the next record.
     is_broken: bool,
     counts: Counts,
 }
 
-/// Counts of what the records do not hold.
+/// Counts of the rows and values that the records do not represent.
 #[derive(Default)]
 struct Counts {
+    /// Rows of other kinds, by kind.
     others: Vec<(&'static str, u64)>,
+    /// Accesses whose line number does not fit, or that are in the hole.
     out_of_range: u64,
+    /// Accesses whose offset within their line was dropped.
     within_line: u64,
+    /// Accesses that were written one clock late.
     moved: u64,
+    /// Pauses that were shortened.
     cut: u64,
+    /// Accesses with a lower clock than the access before.
     backward: u64,
+    /// Gaps and restarts, which are stored as breaks only.
     breaks: u64,
+    /// Rows of other cards than the first, whose card is not stored.
     captures: u64,
 }
 
@@ -77,7 +86,8 @@ impl<W: Write> Hmtt6Writer<W> {
         }
         let duration = self.pause(access.clock.0)?;
         let is_read = access.direction == Direction::Read;
-        // Line 0 without a pause would be read as an empty record; the next difference is one less.
+        // An access to line 0 without a pause would be read as an empty record. So it is written
+        // one clock late, and the next difference is one less.
         if line == 0 && duration == 0 {
             self.counts.moved += 1;
             (self.clock, self.is_ahead) = (Some(access.clock.0.saturating_add(1)), true);
@@ -103,6 +113,7 @@ impl<W: Write> Hmtt6Writer<W> {
         Ok((pause % EMPTY_CLOCKS) as u8)
     }
 
+    /// Counts a row of another kind.
     fn leave_out(&mut self, kind: &'static str) {
         let others = &mut self.counts.others;
         match others.iter_mut().find(|(known, _)| *known == kind) {

@@ -1,5 +1,5 @@
-//! Encodes columns that hold one value in every row. The bytes are kept and used again for the next
-//! row groups: nearly every group of a trace has only one session and one kind.
+//! Encodes columns with the same value in every row. The encoded bytes are kept and reused for the
+//! next row groups, because nearly every group of a trace has only one session and one kind.
 
 use ::parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
 use ::parquet::errors::Result;
@@ -9,23 +9,23 @@ use ::parquet::schema::types::ColumnDescPtr;
 use bytes::Bytes;
 use std::io::Write;
 
-/// The last encoded chunk, with its value and its number of rows.
+/// Encodes chunks of one column, and keeps the last one with its value and number of rows.
 pub struct ConstantChunk<V> {
     descriptor: ColumnDescPtr,
     made: Option<(V, usize, Bytes, ColumnCloseResult)>,
 }
 
 impl<V: PartialEq + Clone> ConstantChunk<V> {
-    /// Creates it without a chunk.
+    /// Starts without a chunk. `descriptor`: name and type of the column.
     pub fn new(descriptor: ColumnDescPtr) -> Self {
         ConstantChunk { descriptor, made: None }
     }
 
-    /// Adds a column of `rows` times `value` to the group; `write` encodes it where the kept chunk
-    /// does not fit.
+    /// Adds the column to a row group, with `value` in all of its `rows` rows. If the kept chunk
+    /// has another value or number of rows, `write` encodes the column.
     ///
     /// # Errors
-    /// If the values cannot be encoded, or the group cannot be written.
+    /// The values cannot be encoded, or the group cannot be written.
     pub fn append<W: Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,

@@ -17,11 +17,11 @@ use super::{COLUMNS, Column, Encodings, SCHEMA};
 /// Compression level of a row group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effort {
-    /// As fast as level 1, and 4 % smaller on recorded traces; level 3 and above take at least 1.5
-    /// times as long.
+    /// As fast as level 1, and 4 % smaller on recorded traces. Level 3 and higher levels take at
+    /// least 1.5 times as long.
     Quick = 2,
-    /// A quarter smaller. At 2 MB/s too slow for a long trace; a quarter of a second for a short
-    /// one.
+    /// A quarter smaller. At 2 MB/s it is too slow for a long trace, but takes only a quarter of a
+    /// second for a short one.
     Hard = 19,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Creates a writer. `properties`: those of these encodings.
+    /// Creates a writer. `properties`: the library's settings for these encodings.
     pub fn new(properties: WriterPropertiesPtr, encodings: Encodings) -> Result<Self> {
         let packed = |column: Column| PackedColumn {
             descriptor: SCHEMA.column(column as usize),
@@ -73,13 +73,13 @@ impl Columns {
         })
     }
 
-    /// Chooses how hard a group of `rows` rows is compressed. If the first group is short, it is
-    /// the whole of a short trace.
+    /// Chooses the compression level of a group of `rows` rows. A short first group is taken for a
+    /// whole short trace.
     fn start_group(&mut self, rows: usize) -> Result<()> {
         let is_short = self.groups == 0 && rows <= SHORT_ROWS;
         self.groups += 1;
         let effort = if is_short { Effort::Hard } else { Effort::Quick };
-        // Split bytes compress faster; whole addresses compress smaller at a high level.
+        // Split bytes compress faster. At a high level, whole addresses compress smaller.
         self.addresses.encoding = match effort {
             Effort::Quick => self.encodings.of_column(COLUMNS[Column::Address as usize].4),
             Effort::Hard => Encoding::PLAIN,
@@ -115,7 +115,7 @@ impl Columns {
         self.others(output, group)
     }
 
-    /// Writes the columns that accesses do not have.
+    /// Writes the columns for which accesses have no value.
     fn others<W: Write + Send>(
         &mut self,
         output: &mut SerializedRowGroupWriter<'_, W>,
@@ -140,10 +140,12 @@ impl Columns {
     }
 }
 
+/// Writes a column without a value in any row.
 fn empty<T: DataType>(column: &mut ColumnWriter<'_>, rows: usize) -> Result<()> {
     write::<T>(column, &[], Some(&vec![ABSENT; rows]))
 }
 
+/// Writes an optional column.
 fn sparse<T: DataType, W: Write + Send>(
     output: &mut SerializedRowGroupWriter<'_, W>,
     column_of: &Sparse<T>,
@@ -151,6 +153,7 @@ fn sparse<T: DataType, W: Write + Send>(
     column::<T, W>(output, &column_of.values, Some(&column_of.levels))
 }
 
+/// Writes the next column of the group. `levels`: its definition levels, if it is optional.
 fn column<T: DataType, W: Write + Send>(
     output: &mut SerializedRowGroupWriter<'_, W>,
     values: &[T::T],

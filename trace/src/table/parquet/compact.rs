@@ -1,10 +1,13 @@
-//! Decodes Thrift's compact protocol, the encoding of a Parquet file's footer and page headers.
+//! Decodes Thrift's compact protocol, in which the footer and the page headers of a Parquet file
+//! are encoded.
 //!
 //! Source: the Thrift specification "Thrift Compact protocol encoding". Invariant: time is linear
-//! in the bytes that are decoded. The Parquet library takes no bytes for the elements of a list of
-//! booleans, so that a few bytes state 2^31 elements; such lists, which neither a footer nor a page
-//! header has, are rejected here. So are fields whose type is not the one that the library reads:
-//! after these the library takes other bytes for lists than the decoder here.
+//! in the number of decoded bytes. Two kinds of input are rejected here:
+//!
+//! - Lists of booleans, which neither a footer nor a page header has. The Parquet library reads no
+//!   bytes for their elements, so a few bytes could state 2^31 elements.
+//! - Fields whose type differs from the type that the library expects. Behind such a field, the
+//!   library would interpret other bytes as lists than the decoder here.
 
 use std::fmt;
 
@@ -26,18 +29,18 @@ const LIST: u8 = 9;
 const SET: u8 = 10;
 const MAP: u8 = 11;
 
-/// Deepest nesting accepted. A footer has 7 levels: file, row group, column chunk, metadata,
+/// Deepest accepted nesting. A footer has 7 levels: file, row group, column chunk, metadata,
 /// statistics and the like.
 const MAX_DEPTH: u32 = 32;
 /// Longest encoding of a number, in bytes.
 const MAX_NUMBER_BYTES: usize = 10;
 
-/// Why bytes are not a structure.
+/// The reason why bytes are no valid structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// The structure continues after the last byte.
     Ended,
-    /// A type that does not exist, or one that has no place in a Parquet file.
+    /// A value of a type that does not exist, or that a Parquet file does not use.
     Type(u8),
     /// A known field of another type than the format states.
     Field { number: i16, kind: u8 },
@@ -45,7 +48,7 @@ pub(super) enum Flaw {
     Elements(u8),
     /// A number of more bytes than the protocol allows.
     Number,
-    /// Structures or lists within each other, deeper than any Parquet file has them.
+    /// Structures or lists are nested more deeply than in any Parquet file.
     Depth,
 }
 
@@ -66,21 +69,21 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// A decoder.
+/// A decoder of bytes in Thrift's compact protocol.
 pub(super) struct Compact<'a> {
     /// The bytes that remain.
     rest: &'a [u8],
     schema: SchemaSize,
 }
 
-/// What is known of a schema that was skipped.
+/// The size of a schema that was skipped.
 #[derive(Clone, Copy, Default)]
 pub(super) struct SchemaSize {
-    /// Names of columns and groups.
+    /// Number of names of columns and groups.
     pub names: u64,
     /// Bytes of the longest name.
     pub longest_name: u64,
-    /// Elements that have children.
+    /// Number of elements that have children.
     pub groups: u64,
 }
 
@@ -94,35 +97,38 @@ impl<'a> Compact<'a> {
         self.schema
     }
 
-    /// Takes the next byte.
+    /// Takes the next byte; `None` at the end.
     pub fn byte(&mut self) -> Option<u8> {
         let (byte, rest) = self.rest.split_first()?;
         self.rest = rest;
         Some(*byte)
     }
 
-    /// Reads a number; `None` if it is negative.
+    /// Reads a number; `None` if it is negative, incomplete, or longer than 5 bytes.
     pub fn number(&mut self) -> Option<u64> {
         let mut number = 0u64;
         for place in 0..5 {
             let byte = self.byte()?;
             number |= u64::from(byte & 0x7f) << (7 * place);
             if byte & 0x80 == 0 {
-                // Zigzag encoding: even codes are numbers that are not negative.
+                // In zigzag encoding, even codes stand for numbers that are not negative.
                 return (number & 1 == 0).then_some(number >> 1);
             }
         }
         None
     }
 
-    /// Reads the number and the type of the next field. `before`: number of the field before it.
+    /// Reads the number and the type of the next field. `None` at the end of the structure, and if
+    /// the field's number does not follow from the last field's. `before`: number of the last
+    /// field.
     pub fn field(&mut self, before: u8) -> Option<(u8, u8)> {
         let byte = self.byte()?;
         let (distance, kind) = (byte >> 4, byte & 15);
         (distance != 0).then_some((before.checked_add(distance)?, kind))
     }
 
-    /// Reads the `i32` field with this number, in a structure whose fields up to it are all `i32`.
+    /// Reads the `i32` field with the number `wanted`. `None` if a field before it has another
+    /// type, or if there is no such field.
     pub fn i32_field(&mut self, wanted: u8) -> Option<u64> {
         let mut field = 0;
         loop {
@@ -135,8 +141,8 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// Reads the lengths of both kinds of levels, the fields 5 and 6 that follow field 4 in the
-    /// header of a page of version 2.
+    /// Reads the byte lengths of both kinds of levels and returns their sum. In the header of a
+    /// page of version 2, they are the fields 5 and 6, which follow field 4.
     pub fn level_bytes(&mut self) -> Option<u64> {
         let mut sum = 0;
         for wanted in [5, 6] {
@@ -151,11 +157,12 @@ impl<'a> Compact<'a> {
         self.rest.len()
     }
 
-    /// Skips a structure with all its fields, and checks the types of those in `fields`.
+    /// Skips a structure with all its fields, and checks the types of the fields that are listed in
+    /// `fields`.
     ///
     /// # Errors
-    /// If the bytes are not a structure of the protocol, or a field has another type than `fields`
-    /// states.
+    /// [`Flaw`]: the bytes are no structure of the protocol, or a field has another type than
+    /// `fields` states.
     pub fn skip_struct(&mut self, fields: &Fields) -> Result<(), Flaw> {
         self.skip_fields(fields, 0)
     }
@@ -172,7 +179,7 @@ impl<'a> Compact<'a> {
                 return Ok(());
             }
             number = match header >> 4 {
-                // The field's number follows.
+                // The number of the field follows.
                 0 => i16::try_from(zigzag(self.skip_number()?)).map_err(|_| Flaw::Number)?,
                 distance => number.checked_add(distance.into()).ok_or(Flaw::Number)?,
             };
@@ -181,14 +188,15 @@ impl<'a> Compact<'a> {
                 return Err(Flaw::Field { number, kind });
             }
             match kind {
-                // The type is the value.
+                // The type of a boolean field is also its value.
                 TRUE | FALSE => {}
                 kind => self.skip_value(kind, known, depth)?,
             }
         }
     }
 
-    /// Skips a value. `known`: its type, if the format states one; it agrees with `kind`.
+    /// Skips a value. `kind`: its type, as encoded. `known`: its type in the format, if the format
+    /// states one.
     fn skip_value(&mut self, kind: u8, known: Option<&Kind>, depth: u32) -> Result<(), Flaw> {
         match kind {
             BYTE => self.skip_bytes(1),
@@ -261,7 +269,7 @@ impl<'a> Compact<'a> {
         })
     }
 
-    /// Skips a number and returns it without zigzag decoding.
+    /// Reads a number, and returns it without decoding the zigzag encoding.
     fn skip_number(&mut self) -> Result<u64, Flaw> {
         let mut number = 0;
         for place in 0..MAX_NUMBER_BYTES {
@@ -298,7 +306,7 @@ impl Kind {
     }
 }
 
-/// Decodes a signed number.
+/// Decodes a signed number from the zigzag encoding.
 fn zigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }

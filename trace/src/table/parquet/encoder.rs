@@ -1,4 +1,4 @@
-//! Encodes row groups on a separate thread: encoding takes longer than decoding a capture, so the
+//! Encodes row groups on a separate thread. Encoding takes longer than decoding a capture, so the
 //! two run in parallel.
 
 use std::io::Write;
@@ -19,15 +19,15 @@ type Job = (u32, RowGroup);
 
 /// The thread that encodes, and the channels to and from it.
 pub(super) struct Encoder<W: Write + Send> {
-    /// Sender of row groups; `None` once the last group is sent.
+    /// Sender of row groups; `None` after the last group was sent.
     jobs: Option<SyncSender<Job>>,
-    /// Receiver of written groups, whose memory is used again.
+    /// Receiver of written groups. Their memory is reused.
     written: Receiver<RowGroup>,
     thread: Option<JoinHandle<Result<SerializedFileWriter<W>>>>,
 }
 
 impl<W: Write + Send + 'static> Encoder<W> {
-    /// Starts the thread.
+    /// Starts the thread. Fails if the system allows no more threads.
     pub fn start(file: SerializedFileWriter<W>, columns: Columns) -> Result<Self> {
         let (jobs, waiting) = sync_channel(WAITING);
         let (done, written) = channel();
@@ -36,16 +36,17 @@ impl<W: Write + Send + 'static> Encoder<W> {
         Ok(Encoder { jobs: Some(jobs), written, thread: Some(thread) })
     }
 
-    /// Sends the group to the encoder and replaces it by an empty group that continues it.
+    /// Sends the group to the encoder, and replaces it by an empty group of the same session. Waits
+    /// if [`WAITING`] groups wait already.
     pub fn write(&mut self, session: u32, group: &mut RowGroup) -> Result<()> {
         let next = self.written.try_recv().unwrap_or_default();
         let full = group.replace(next);
         let sent = self.jobs.as_ref().is_some_and(|jobs| jobs.send((session, full)).is_ok());
-        // The thread ends before its last job only after an error.
+        // The thread only ends before its last job if an error has occurred.
         if sent { Ok(()) } else { Err(self.finish().err().unwrap_or_else(stopped)) }
     }
 
-    /// Waits until all groups are written.
+    /// Waits until all groups are written, and returns the file.
     pub fn finish(&mut self) -> Result<SerializedFileWriter<W>> {
         self.jobs = None;
         let result = self.thread.take().map(JoinHandle::join);
@@ -53,10 +54,12 @@ impl<W: Write + Send + 'static> Encoder<W> {
     }
 }
 
+/// The error that the thread has ended without a result.
 fn stopped() -> ParquetError {
     ParquetError::General("the encoder has stopped".into())
 }
 
+/// The work of the thread: writes row groups to the file until the channel is closed.
 fn encode<W: Write + Send>(
     mut file: SerializedFileWriter<W>,
     mut columns: Columns,
@@ -68,7 +71,7 @@ fn encode<W: Write + Send>(
         columns.write(&mut output, session, &group)?;
         output.close()?;
         group.clear();
-        // The receiver no longer exists at the end.
+        // The receiver is gone if the encoder was dropped.
         let _ = done.send(group);
     }
     Ok(file)

@@ -1,5 +1,5 @@
-//! Chooses the encodings of a Parquet file: those that every reader decodes, or those that take the
-//! least space.
+//! Chooses the encodings of a Parquet file: the ones that every reader decodes, or the smallest
+//! ones.
 //!
 //! Measured with the readers that docs/convert.md lists: DuckDB before 2.0, pyarrow before 16 and
 //! fastparquet do not decode BYTE_STREAM_SPLIT of integers. fastparquet decodes DELTA_BINARY_PACKED
@@ -15,12 +15,12 @@ pub enum Encodings {
     /// PLAIN and dictionaries, in data pages of version 1.
     #[default]
     Compatible,
-    /// The encoding that is smallest for each column, in data pages of version 2.
+    /// The smallest encoding for each column, in data pages of version 2.
     Small,
 }
 
 impl Encodings {
-    /// The encoding of a column without a dictionary. `small`: the smallest one.
+    /// The encoding of a column without a dictionary. `small`: its smallest encoding.
     pub fn of_column(self, small: Encoding) -> Encoding {
         match self {
             Encodings::Compatible => Encoding::PLAIN,

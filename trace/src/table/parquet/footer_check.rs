@@ -1,4 +1,4 @@
-//! Rejects a Parquet file whose footer would take more time than its length justifies.
+//! Rejects a Parquet file whose footer would take more time or memory than its length justifies.
 //!
 //! Source: the Parquet format, "File Format": `<footer> <4-byte little-endian length of the footer>
 //! PAR1`.
@@ -15,16 +15,17 @@ use crate::table::TableError;
 const MAGIC: [u8; 4] = *b"PAR1";
 /// Bytes after the footer: its length and the magic number.
 const END_BYTES: u64 = 8;
-/// Maximum number of groups, and so the maximum depth, of a schema.
+/// Maximum number of nested groups of a schema, and so of its depth.
 const MAX_GROUPS: u64 = 128;
-/// Maximum size of all columns' paths, in bytes for each byte of the footer.
+/// Maximum size of the paths of all columns together, in bytes for each byte of the footer.
 const PATHS_PER_BYTE: u64 = 64;
 
-/// Checks the footer. A file that has none passes: the library reports what is wrong with it.
+/// Checks the footer. A file without a footer passes, because the library reports this error
+/// itself.
 ///
 /// # Errors
-/// If the file cannot be read, or if the footer is not a `FileMetaData` in Thrift's compact
-/// protocol.
+/// The file cannot be read, the footer is no `FileMetaData` in Thrift's compact protocol, or its
+/// schema is too large.
 pub(super) fn check_footer(file: &File, file_length: u64) -> Result<(), TableError> {
     let Some(end) = file_length.checked_sub(END_BYTES) else { return Ok(()) };
     let mut trailer = [0; END_BYTES as usize];
@@ -44,10 +45,10 @@ pub(super) fn check_footer(file: &File, file_length: u64) -> Result<(), TableErr
     check_schema(compact.schema(), footer.len() as u64).map_err(|error| flaw(&error))
 }
 
-/// Checks that the paths of columns take memory that is linear in the footer, and that their depth,
-/// which the library recurses to, is small.
+/// Checks that the memory for the paths of columns is linear in the size of the footer, and that
+/// the schema is not deep, because the library reads it recursively.
 fn check_schema(schema: SchemaSize, footer_bytes: u64) -> Result<(), &'static str> {
-    // The root is the only group of a table that is flat. Its name is in no path.
+    // A flat table has one group, the root, whose name is in no path.
     let groups = schema.groups.saturating_sub(1);
     if groups > MAX_GROUPS {
         return Err("has too many nested columns; write the table without them");

@@ -1,12 +1,13 @@
-//! Packs values into the bytes of a page, in some of Parquet's encodings.
+//! Packs values into the bytes of a page, in those of Parquet's encodings that HMTT writes.
 
-/// Values of a block of differences, and of each of its parts (miniblocks), which have separate bit
-/// widths.
+/// Number of values of a block of differences.
 const BLOCK: usize = PART * PARTS;
+/// Number of values of a part of a block (a miniblock). Each part has its own bit width.
 const PART: usize = 64;
+/// Number of parts of a block.
 const PARTS: usize = 4;
 
-/// Packs booleans as PLAIN: 8 values in a byte, the first in its lowest bit.
+/// Packs booleans as PLAIN: 8 values in a byte, the first value in the lowest bit.
 pub(super) fn bits(values: &[bool], page: &mut Vec<u8>) {
     // Multiplication by this constant collects 8 bytes of 0 or 1 as the bits of the highest byte.
     const GATHER: u64 = 0x0102_0408_1020_4080;
@@ -27,8 +28,9 @@ pub(super) fn plain(values: &[i64], page: &mut Vec<u8>) {
     page.extend(values.iter().flat_map(|value| value.to_le_bytes()));
 }
 
-/// Packs numbers as BYTE_STREAM_SPLIT: the lowest bytes of all values, then the next bytes, and so
-/// on. `greatest`: an upper bound of all values, as unsigned numbers.
+/// Packs numbers as BYTE_STREAM_SPLIT: the lowest bytes of all values, then their second bytes, and
+/// so on. `greatest`: an upper bound of all values as unsigned numbers. The bytes above its highest
+/// byte are 0 in all values, so they are not computed.
 pub(super) fn split_bytes(values: &[i64], greatest: u64, page: &mut Vec<u8>) {
     for shift in (0..u64::BITS).step_by(8) {
         if greatest >> shift == 0 {
@@ -39,8 +41,10 @@ pub(super) fn split_bytes(values: &[i64], greatest: u64, page: &mut Vec<u8>) {
     }
 }
 
-/// Packs numbers as DELTA_BINARY_PACKED: the first value, then the differences in blocks, from each
-/// of which the block's least difference is subtracted.
+/// Packs numbers as DELTA_BINARY_PACKED: the first value, then blocks of differences between
+/// adjacent values. The least difference of a block is subtracted from all of its differences. The
+/// values 10, 12, 15 have the differences 2 and 3, which are stored as the least difference 2 and
+/// the numbers 0 and 1.
 pub(super) fn differences(values: &[i64], page: &mut Vec<u8>) {
     let (first, rest) = values.split_first().map_or((0, values), |(first, rest)| (*first, rest));
     [BLOCK, PARTS, values.len()].into_iter().for_each(|number| varint(number as u64, page));
@@ -66,7 +70,7 @@ pub(super) fn differences(values: &[i64], page: &mut Vec<u8>) {
     }
 }
 
-/// Packs the low `width` bits of each number, the first number in the lowest bits.
+/// Packs the lowest `width` bits of each number, the first number in the lowest bits.
 fn numbers(values: &[u64; PART], width: u32, page: &mut Vec<u8>) {
     if width == 0 {
         return;
@@ -92,8 +96,8 @@ pub(super) fn varint(mut number: u64, page: &mut Vec<u8>) {
     page.push(number as u8);
 }
 
-/// Packs a signed number as an unsigned one that is small if the absolute value is (zigzag
-/// encoding).
+/// Packs a signed number in zigzag encoding: as an unsigned number that is small if its absolute
+/// value is small.
 fn zigzag(number: i64, page: &mut Vec<u8>) {
     varint((number << 1 ^ number >> 63) as u64, page);
 }

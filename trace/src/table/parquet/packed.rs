@@ -1,11 +1,11 @@
-//! Packs columns that have a value in every row directly into the pages of their chunk.
+//! Packs columns with a value in every row into pages, without the library's column writer.
 //!
 //! The library checks for each row whether it has a value, and compares the value with the least
-//! and the greatest so far. Where every row has a value, a page is one run of levels and one packed
-//! block, which takes a fraction of the time. Layout: Apache Parquet's data pages, version 1
-//! (levels and values compressed together) or version 2 (levels uncompressed, values compressed if
-//! that makes them smaller). Invariant: bounds and offsets of pages are written in the same form as
-//! by the library.
+//! and the greatest value so far. If every row has a value, a page is one run of levels and one
+//! packed block, which takes a fraction of the time. Layout: Apache Parquet's data pages, of
+//! version 1 (levels and values compressed together) or version 2 (levels uncompressed, values
+//! compressed if that makes them smaller). Invariant: bounds and offsets of pages have the same
+//! form as the library's.
 
 use std::io::Write;
 use std::ops::Range;
@@ -25,47 +25,51 @@ use bytes::Bytes;
 
 use super::{Encodings, PAGE_ROWS, pack};
 
-/// Definition level of a present value in an optional column: 1 bit, stored in one byte for a run.
+/// Definition level of a present value in an optional column. It has 1 bit, and takes one byte in a
+/// run.
 const PRESENT: u8 = 1;
 
-/// A column that has a value in every row, and how its values are packed.
+/// A column with a value in every row, and the way in which its values are packed.
 #[derive(Clone, Debug)]
 pub struct PackedColumn {
-    /// Name and type of the column. Numbers are INT64; their bounds are compared as the annotation
-    /// states.
+    /// Name and type of the column. Numbers must be INT64. The annotation states whether they are
+    /// unsigned.
     pub descriptor: ColumnDescPtr,
     /// Encoding of numbers: DELTA_BINARY_PACKED, BYTE_STREAM_SPLIT or PLAIN. Booleans are PLAIN.
     pub encoding: Encoding,
-    /// Whether the numbers of a chunk ascend, so that the first and the last one are their bounds.
+    /// Whether the numbers of a chunk ascend, so that the first and the last number are their
+    /// bounds.
     pub is_ascending: bool,
 }
 
 impl PackedColumn {
-    /// Definition levels of a page of this many rows; none if the column is required.
+    /// Definition levels of a page of `rows` rows. Empty if the column is required.
     fn levels(&self, rows: usize) -> Vec<u8> {
         if self.descriptor.max_def_level() == 0 { Vec::new() } else { levels(rows) }
     }
 }
 
-/// A writer of chunks of such columns. It uses its memory again for each chunk.
+/// A writer of chunks of packed columns. It reuses its memory for each chunk.
 pub struct PackedChunks {
     compressor: zstd::bulk::Compressor<'static>,
     level: i32,
-    /// Encodings of the file, by which the version of pages is chosen.
+    /// Encodings of the file, which determine the version of pages.
     encodings: Encodings,
+    /// The packed values of a page, before and after compression, and the chunk.
     values: Vec<u8>,
     compressed: Vec<u8>,
     chunk: Vec<u8>,
 }
 
-/// Least and greatest value of a page.
+/// Least and greatest value of a page. Booleans count as 0 and 1.
 type Bounds = (i64, i64);
 
 impl PackedChunks {
-    /// Creates a writer that compresses with zstd at this level. `encodings`: those of the file.
+    /// Creates a writer that compresses with zstd at a level. `encodings`: the encodings of the
+    /// file.
     ///
     /// # Errors
-    /// If zstd has no memory, or no such level.
+    /// zstd has no memory, or no such level.
     pub fn new(level: i32, encodings: Encodings) -> Result<Self> {
         let compressor = zstd::bulk::Compressor::new(level)?;
         let [values, compressed, chunk] = [const { Vec::new() }; 3];
@@ -75,16 +79,17 @@ impl PackedChunks {
     /// Sets the level of compression of the next chunks.
     ///
     /// # Errors
-    /// If zstd has no such level.
+    /// zstd has no such level.
     pub fn set_level(&mut self, level: i32) -> Result<()> {
         self.level = level;
         Ok(self.compressor.set_compression_level(level)?)
     }
 
-    /// Adds a column of numbers to a row group, with a Bloom filter of its values if there is one.
+    /// Adds a column of numbers to a row group. `filter`: a Bloom filter of its values, if there is
+    /// one.
     ///
     /// # Errors
-    /// If the group cannot be written.
+    /// The group cannot be written.
     pub fn numbers<W: Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -110,7 +115,7 @@ impl PackedChunks {
     /// Adds a column of booleans to a row group.
     ///
     /// # Errors
-    /// If the group cannot be written.
+    /// The group cannot be written.
     pub fn booleans<W: Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -124,7 +129,8 @@ impl PackedChunks {
         })
     }
 
-    /// Adds a column of a number of rows. `pack`: packs a range of rows and returns their bounds.
+    /// Adds a column to a row group. `pack`: packs a range of rows into a page, and returns their
+    /// bounds.
     fn append<W: Write + Send>(
         &mut self,
         group: &mut SerializedRowGroupWriter<'_, W>,
@@ -171,20 +177,19 @@ impl PackedChunks {
             rows_written: rows as u64,
             metadata,
             bloom_filter: filter,
-            // The bounds of a single page are those of the chunk's statistics.
+            // For a single page, the chunk's statistics already state the bounds.
             column_index: if rows > PAGE_ROWS { Some(bounds.build()?) } else { None },
             offset_index: Some(places.build()),
         };
         let bytes = Bytes::from(bytes.into_inner()?);
         group.append_column(&bytes, result)?;
-        // This takes the same memory back, since no other reference to it exists.
+        // This takes the memory back without a copy, because no other reference to it exists.
         self.chunk = bytes.into();
         self.chunk.clear();
         Ok(())
     }
 
-    /// Empties the page. In version 1 the levels, with their length before them, precede the
-    /// values.
+    /// Empties the page. In version 1, it begins with the length of the levels and the levels.
     fn begin_page(&mut self, column: &PackedColumn, rows: usize) {
         self.values.clear();
         let levels = column.levels(rows);
@@ -194,7 +199,7 @@ impl PackedChunks {
         }
     }
 
-    /// Builds the page of the packed values.
+    /// Compresses the packed values, and builds their page.
     fn page(&mut self, column: &PackedColumn, rows: usize) -> Result<CompressedPage> {
         self.compressed.clear();
         self.compressed.reserve(zstd::zstd_safe::compress_bound(self.values.len()));
@@ -228,13 +233,13 @@ impl PackedChunks {
     }
 }
 
-/// The least and the greatest of some numbers, of which there is one at least.
+/// The least and the greatest number of a page; 0 and 0 without numbers.
 fn bounds(values: &[i64], is_ascending: bool, is_unsigned: bool) -> Bounds {
     let ends = (values.first().copied().unwrap_or(0), values.last().copied().unwrap_or(0));
     if is_ascending {
         return ends;
     }
-    // Unsigned numbers have the order of signed ones whose highest bit is inverted.
+    // With the highest bit inverted, signed numbers have the order of unsigned numbers.
     let sign = if is_unsigned { i64::MIN } else { 0 };
     let first = ends.0 ^ sign;
     let (least, greatest) = values.iter().fold((first, first), |(least, greatest), value| {
@@ -243,7 +248,7 @@ fn bounds(values: &[i64], is_ascending: bool, is_unsigned: bool) -> Bounds {
     (least ^ sign, greatest ^ sign)
 }
 
-/// A bound of a page in the bytes that the file stores.
+/// A bound of a page, in bytes as the file stores it.
 fn bound(physical: Physical, value: i64) -> Vec<u8> {
     match physical {
         Physical::BOOLEAN => vec![value as u8],
@@ -260,8 +265,9 @@ fn statistics(physical: Physical, (least, greatest): Bounds) -> Statistics {
     }
 }
 
-/// Definition levels of a page in which all rows have a value: the length of the run, shifted left
-/// by one (a lowest bit of 0 means a run, 1 packed levels), and the repeated level.
+/// Definition levels of a page in which all rows have a value: one run. It is the number of rows,
+/// shifted left by one bit, and the repeated level. The lowest bit of the number is 0 for a run,
+/// and would be 1 for packed levels.
 fn levels(rows: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     pack::varint((rows as u64) << 1, &mut bytes);

@@ -1,9 +1,9 @@
-//! Wraps a Parquet file and rejects pages that would take more memory than a trace needs.
+//! Wraps a Parquet file, and rejects pages that would take more memory than a trace needs.
 //!
 //! The library decompresses a page as a whole, whatever size its header states: a few kilobytes of
-//! zstd can expand to 2 GiB. Each value of `DELTA_BYTE_ARRAY` refers to a prefix of the value
+//! zstd can expand to 2 GiB. In `DELTA_BYTE_ARRAY`, each value refers to a prefix of the value
 //! before it, so each value can be as long as the page. The library opens a reader at each page
-//! header; the header is checked at that moment.
+//! header, and the header is checked at that moment.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -19,16 +19,17 @@ use super::compact::{Compact, Flaw, I32, STRUCT};
 use super::page_expansion::{StreamedChunks, StreamedPage};
 use super::thrift_schema::PAGE_HEADER;
 
-/// Longest page accepted, in decompressed bytes. Pages of [`super::ParquetWriter`] have 16 MiB and
-/// the rest of a batch.
+/// Longest accepted page, in decompressed bytes. Pages of [`super::ParquetWriter`] have at most 16
+/// MiB and the rest of a batch.
 const MAX_PAGE_BYTES: u64 = 64 << 20;
-/// Bytes read of a page header; all fields that are checked lie within them, and most headers.
+/// Bytes that are read of a page header at first. They include all fields that are checked, and
+/// mostly the whole header.
 const HEADER_BYTES: usize = 128;
-/// Longest page header accepted, in bytes. Only statistics, which hold two values of the page, are
-/// long.
+/// Longest accepted page header, in bytes. Only statistics make a header long, because they contain
+/// two values of the page.
 const MAX_HEADER_BYTES: usize = 64 << 10;
-/// Maximum number of values in a dictionary. The library allocates a value for each before it reads
-/// them.
+/// Maximum number of values in a dictionary. The library allocates memory for all of them before it
+/// reads them.
 const MAX_ENTRIES: u64 = 1 << 20;
 /// The format's number of the encoding `DELTA_BYTE_ARRAY`.
 const DELTA_BYTE_ARRAY: u64 = 7;
@@ -40,15 +41,15 @@ pub struct CheckedFile {
 }
 
 impl CheckedFile {
-    /// Wraps a file. Page headers are checked once the returned chunks are set; the metadata, which
-    /// are not pages, are read before that.
+    /// Wraps a file. Page headers are checked as soon as the returned chunks are set. The metadata
+    /// must be read before that, because they are no pages.
     pub(super) fn new(file: File) -> (Self, Arc<OnceLock<StreamedChunks>>) {
         let chunks = Arc::new(OnceLock::new());
         (CheckedFile { file, chunks: Arc::clone(&chunks) }, chunks)
     }
 
-    /// Checks the page header at an offset, in time that is linear in its length, and how long its
-    /// page becomes.
+    /// Checks the page header at offset `start`, in time that is linear in its length. Checks also
+    /// how long its page becomes, if the library does not.
     fn check_page(&self, start: u64, chunks: &StreamedChunks) -> std::result::Result<(), String> {
         let read = |bytes: &mut [u8]| self.file.read_at(bytes, start).map_err(|e| e.to_string());
         let mut first = [0; HEADER_BYTES];

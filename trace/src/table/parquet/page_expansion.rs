@@ -1,10 +1,10 @@
 //! Rejects compressed pages that expand to more bytes than their header states.
 //!
-//! The library decompresses zstd, Snappy and raw LZ4 into as many bytes as the header states, but
-//! gzip, Brotli and LZ4 frames to their end: a Brotli page of a few kilobytes can expand to
-//! gigabytes. So gzip and Brotli pages are decompressed once more before the library reads them,
-//! without being stored, up to the stated size. LZ4 frames, which only old versions of the library
-//! wrote, are rejected.
+//! The library decompresses zstd, Snappy and raw LZ4 into as many bytes as the header states. But
+//! it decompresses gzip, Brotli and LZ4 frames to their end: a Brotli page of a few kilobytes can
+//! expand to gigabytes. So gzip and Brotli pages are decompressed here first, up to the stated size
+//! and without being stored. LZ4 frames, which only old versions of the library wrote, are
+//! rejected.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -15,7 +15,7 @@ use ::parquet::file::metadata::RowGroupMetaData;
 
 use crate::table::TableError;
 
-/// First bytes of an LZ4 frame, of the current and of the legacy format.
+/// First bytes of an LZ4 frame, in the current and in the legacy format.
 const LZ4_FRAMES: [[u8; 4]; 2] = [0x184d_2204_u32.to_le_bytes(), 0x184c_2102_u32.to_le_bytes()];
 /// Bytes that are read or decompressed at a time.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -39,18 +39,19 @@ impl StreamedCodec {
     }
 }
 
-/// The column chunks of a file, if some have such a codec.
+/// The column chunks of a file, if at least one has a [`StreamedCodec`]. Otherwise empty.
 #[derive(Debug, Default)]
 pub(super) struct StreamedChunks {
-    /// First offset, end and codec of each chunk, ascending. Chunks do not overlap.
+    /// Start, end and codec of each chunk, ascending. Start and end are offsets in the file. Chunks
+    /// do not overlap.
     chunks: Vec<(u64, u64, Option<StreamedCodec>)>,
 }
 
 impl StreamedChunks {
-    /// Collects the chunks of all row groups, which lie within the file.
+    /// Collects the chunks of all row groups. They must be within the file.
     ///
     /// # Errors
-    /// Chunks overlap, so that a page could have two codecs.
+    /// [`TableError::Schema`]: chunks overlap, so that a page could have two codecs.
     pub fn of(groups: &[RowGroupMetaData]) -> Result<Self, TableError> {
         let columns = groups.iter().flat_map(RowGroupMetaData::columns);
         let mut chunks: Vec<_> = columns
@@ -72,7 +73,7 @@ impl StreamedChunks {
         Ok(StreamedChunks { chunks })
     }
 
-    /// The codec of the page at an offset, if the library decompresses it to its end.
+    /// The codec of the page at an offset, if the library decompresses the page to its end.
     pub fn codec(&self, offset: u64) -> Option<StreamedCodec> {
         let after = self.chunks.partition_point(|(start, _, _)| *start <= offset);
         let (_, end, codec) = self.chunks.get(after.checked_sub(1)?)?;
@@ -80,7 +81,7 @@ impl StreamedChunks {
     }
 }
 
-/// A compressed page.
+/// A compressed page that the library would decompress to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamedPage {
     pub codec: StreamedCodec,
@@ -88,13 +89,13 @@ pub(super) struct StreamedPage {
     pub first: u64,
     /// Number of compressed bytes.
     pub stored_bytes: u64,
-    /// Number of decompressed bytes, as the header states it.
+    /// Number of decompressed bytes that the header states.
     pub stated_bytes: u64,
 }
 
 impl StreamedPage {
-    /// Checks that the page does not become longer than stated. The library rejects bytes that are
-    /// not of the codec.
+    /// Checks that the page does not become longer than stated. Bytes that are not valid in the
+    /// codec pass, because the library rejects them.
     pub fn check(self, file: &File) -> Result<(), String> {
         let source = FileRange { file, next: self.first, rest: self.stored_bytes };
         let source = BufReader::with_capacity(BUFFER_BYTES, source);

@@ -1,4 +1,4 @@
-//! Reads rows from a Parquet file, in batches.
+//! Reads rows from a Parquet file, one row group after the other.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,8 +19,8 @@ use crate::identity::CardId;
 use crate::table::json_object::{Object, parse_object};
 use crate::table::{Card, Entry, Reader, Row, TableError};
 
-/// Longest detail accepted, in bytes. A dictionary holds a long text once, but every row can refer
-/// to it.
+/// Longest accepted detail, in bytes. A dictionary has a long text once, but every row can refer to
+/// it.
 const MAX_DETAIL_BYTES: usize = 4096;
 
 /// A reader of Parquet files that [`super::ParquetWriter`] wrote, or that have the same columns in
@@ -47,7 +47,7 @@ impl ParquetReader {
             let pair = metadata.key_value_metadata()?.iter().find(|pair| pair.key == key);
             pair?.value.as_deref()
         };
-        // Files of other programs state no version.
+        // Files from other programs state no version.
         let version = stated(KEY_VERSION);
         if let Some(version) = version.filter(|one| ![TABLE_VERSION, OLD_VERSION].contains(one)) {
             let version = escape::name(version);
@@ -59,7 +59,7 @@ impl ParquetReader {
             .or_else(|| stated(KEY_OLD_SESSIONS))
             .and_then(|sessions| serde_json::from_str(sessions).ok())
             .unwrap_or_default();
-        // Of several sessions of a card the first one counts.
+        // If a card has several sessions, the first one determines its interface.
         let named = sessions
             .iter()
             .rev()
@@ -68,7 +68,7 @@ impl ParquetReader {
         Ok(ParquetReader { file, sessions, interfaces, next_group: 0, group: None, row: 0 })
     }
 
-    /// The description of each card by its last report, with that card.
+    /// The description of each session's card by its last report, with the card.
     pub fn cards(&self) -> impl Iterator<Item = (CardId, &Card)> {
         self.sessions
             .iter()
@@ -135,7 +135,8 @@ impl Columns {
         })
     }
 
-    /// Advances to the next row; false at the end of the group, where the clocks end.
+    /// Advances all columns to the next row. Returns false at the end of the group, which is the
+    /// end of the column `clock`.
     fn advance(&mut self) -> Result<bool, TableError> {
         let more = self.clock.advance()?;
         self.session.advance()?;
@@ -203,7 +204,7 @@ impl Columns {
     }
 }
 
-/// The values of a column.
+/// The values of a column, by its current or old name.
 fn values<T: DataType>(
     group: &dyn RowGroupReader,
     column: Column,
@@ -216,7 +217,7 @@ fn values<T: DataType>(
         .find_map(|name| Values::find(group, name, physical).transpose());
     match found {
         Some(values) => values,
-        // Files of other programs need not have the columns that only the rarer kinds use.
+        // Files from other programs need not have the columns that only the rarer kinds use.
         None if matches!(column, Column::Clock | Column::Address | Column::IsWrite) => {
             Err(TableError::Schema(format!(
                 "no column {name}: a table of a trace has at least clock, is_write and address"

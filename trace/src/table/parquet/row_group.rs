@@ -1,7 +1,8 @@
 //! Collects rows of one session as the columns of a row group.
 //!
-//! Accesses are added to their columns directly. Rows of other kinds are kept in a list, from which
-//! the columns that accesses do not have are built at the end. Invariant: clocks ascend.
+//! Accesses are added to their columns directly. Rows of other kinds are also kept in a list. The
+//! columns for which accesses have no value are built from this list at the end. Invariant: clocks
+//! ascend.
 
 use ::parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use hmtt_format::{Cycles, Direction, Event};
@@ -12,13 +13,14 @@ use crate::table::{Entry, TableError};
 
 /// Most rows of a group: 17 MB of accesses.
 const MAX_ROWS: usize = 1 << 20;
-/// Most rows of other kinds in a group, which need more memory.
+/// Most rows of other kinds in a group. They need more memory than accesses.
 const MAX_OTHERS: usize = 1 << 18;
-/// Definition levels of a present and of an absent value in an optional column.
+/// Definition level of a present value in an optional column.
 const PRESENT: i16 = 1;
+/// Definition level of an absent value in an optional column.
 pub(super) const ABSENT: i16 = 0;
 
-/// A row that is not an access, or an access whose clock is before that of an earlier row.
+/// A row that is not an access, or an access whose clock is lower than the clock of an earlier row.
 struct Other {
     /// Number of the row in the group, from 0.
     at: usize,
@@ -29,16 +31,16 @@ struct Other {
 #[derive(Default)]
 pub(super) struct RowGroup {
     pub clocks: Vec<i64>,
-    /// Addresses of the rows that have one.
+    /// Addresses of the rows that have an address.
     pub addresses: Vec<i64>,
-    /// Directions of the rows that have one.
+    /// Directions of the rows that have a direction.
     pub is_write: Vec<bool>,
     others: Vec<Other>,
     /// Latest clock of the session so far.
     latest: i64,
 }
 
-/// Levels and values of an optional column.
+/// An optional column: its values, and a definition level for each row.
 pub(super) struct Sparse<T: DataType> {
     pub values: Vec<T::T>,
     pub levels: Vec<i16>,
@@ -60,13 +62,14 @@ impl RowGroup {
         self.others.is_empty()
     }
 
-    /// Returns this group and replaces it by `next`, which continues the same session.
+    /// Returns this group, and replaces it by `next`, which must be empty and continues the
+    /// session.
     pub fn replace(&mut self, next: RowGroup) -> RowGroup {
         let latest = self.latest;
         std::mem::replace(self, RowGroup { latest, ..next })
     }
 
-    /// Removes the rows and keeps their memory.
+    /// Removes all rows, but keeps their memory.
     pub fn clear(&mut self) {
         self.clocks.clear();
         self.addresses.clear();
@@ -74,7 +77,7 @@ impl RowGroup {
         self.others.clear();
     }
 
-    /// Adds a row.
+    /// Adds a row. Fails if its clock is not below 2^63.
     #[inline]
     pub fn push(&mut self, entry: &Entry) -> Result<(), TableError> {
         if let Entry::Event(Event::Access(access)) = entry {
@@ -102,7 +105,7 @@ impl RowGroup {
         Ok(())
     }
 
-    /// Adds as many accesses as the group has space for, and returns their number.
+    /// Adds as many accesses as the group has space for. Returns their number.
     pub fn extend(&mut self, accesses: Accesses<'_>) -> Result<usize, TableError> {
         let Accesses { clocks, addresses, writes } = accesses;
         let space = MAX_ROWS.saturating_sub(self.rows());
@@ -169,8 +172,8 @@ impl RowGroup {
         })
     }
 
-    /// Builds the column `detail`: the object of each row that [`super::reader`] cannot read from
-    /// the other columns.
+    /// Builds the column `detail`: the object of each row that [`super::reader`] could not restore
+    /// from the other columns.
     pub fn details(&self) -> Sparse<ByteArrayType> {
         self.sparse(|_, entry| match entry {
             Entry::Event(Event::Access(_) | Event::Page { .. }) => None,
@@ -180,6 +183,8 @@ impl RowGroup {
         })
     }
 
+    /// Definition levels of a column that all accesses have. `is_absent`: whether a row of another
+    /// kind lacks the value.
     fn levels_without(&self, is_absent: impl Fn(&Entry) -> bool) -> Vec<i16> {
         let mut levels = vec![PRESENT; self.rows()];
         for Other { at, entry } in &self.others {
@@ -190,6 +195,8 @@ impl RowGroup {
         levels
     }
 
+    /// Builds a column that only rows of other kinds have. `value`: the value of a row, by its
+    /// index and content.
     fn sparse<T: DataType>(&self, value: impl Fn(usize, &Entry) -> Option<T::T>) -> Sparse<T> {
         let (mut values, mut levels) = (Vec::new(), vec![ABSENT; self.rows()]);
         for Other { at, entry } in &self.others {

@@ -1,8 +1,8 @@
 //! Lists the field types of the structures in Parquet footers and page headers.
 //!
 //! Source: `parquet.thrift` of the Parquet format 2.11, as far as the library reads it. The library
-//! reads a field that it knows as the type stated here, whatever type the file states; all other
-//! fields are skipped by the stated type.
+//! reads a field that it knows as the type that is listed here, whatever type the file states. It
+//! skips all other fields by the type that the file states.
 
 /// Type of a field. Enumerations are [`Kind::I32`], text is [`Kind::Binary`], and a union is a
 /// structure.
@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Binary,
     /// [`Kind::Binary`]: the name of a column or group.
     Name,
-    /// [`Kind::I32`]: how many columns and groups a group has; 0 for a column.
+    /// [`Kind::I32`]: number of columns and groups in a group; 0 for a column.
     Children,
     Struct(&'static Fields),
     List(&'static Kind),
@@ -26,7 +26,7 @@ pub(super) enum Kind {
 /// The known fields of a structure, by number.
 pub(super) type Fields = [(i16, Kind)];
 
-/// Root of a footer.
+/// The fields of a footer (`FileMetaData`).
 pub(super) const FILE_METADATA: &Fields = &[
     (1, Kind::I32),
     (2, Kind::List(&Kind::Struct(SCHEMA_ELEMENT))),
@@ -38,7 +38,7 @@ pub(super) const FILE_METADATA: &Fields = &[
     (9, Kind::Binary),
 ];
 
-/// Root of a page header.
+/// The fields of a page header (`PageHeader`).
 pub(super) const PAGE_HEADER: &Fields = &[
     (1, Kind::I32),
     (2, Kind::I32),

@@ -1,4 +1,5 @@
-//! Opens Parquet files and reads the values of their columns in batches. Damaged files are errors.
+//! Opens Parquet files, and reads the values of their columns in batches. Damaged files cause
+//! errors.
 
 use std::fs::File;
 
@@ -15,13 +16,13 @@ use super::page_check::CheckedFile;
 use super::page_expansion::StreamedChunks;
 use crate::table::TableError;
 
-/// Rows decoded at a time.
+/// Number of rows that are decoded at a time.
 const BATCH_ROWS: usize = 1 << 14;
 
-/// Opens a file: reads its metadata. Its pages are checked when they are read.
+/// Opens a file, and checks and reads its metadata. Its pages are checked when they are read.
 ///
 /// # Errors
-/// [`TableError`]: the file cannot be read, or is no Parquet file.
+/// [`TableError`]: the file cannot be read, is no Parquet file, or is damaged.
 pub fn open(file: File) -> Result<SerializedFileReader<CheckedFile>, TableError> {
     let length = file.metadata()?.len();
     check_footer(&file, length)?;
@@ -36,6 +37,7 @@ pub fn open(file: File) -> Result<SerializedFileReader<CheckedFile>, TableError>
 
 /// The values of one column, decoded in batches.
 pub struct Values<T: DataType> {
+    /// Reader of the column; `None` if there is no such column.
     reader: Option<ColumnReaderImpl<T>>,
     is_optional: bool,
     values: Vec<T::T>,
@@ -43,14 +45,16 @@ pub struct Values<T: DataType> {
     next_row: usize,
     next_value: usize,
     rows: usize,
+    /// Index in `values` of the current row's value, if it has one.
     current: Option<usize>,
 }
 
 impl<T: DataType> Values<T> {
-    /// The values of the column with a name; `None` if there is no such column.
+    /// The values of the column `name` in a row group; `None` if there is no such column.
+    /// `physical`: the type that the column must have.
     ///
     /// # Errors
-    /// The column has other values than expected, or is damaged.
+    /// [`TableError`]: the column has another type, is nested, or is damaged.
     pub fn find(
         group: &dyn RowGroupReader,
         name: &str,
@@ -67,7 +71,7 @@ impl<T: DataType> Values<T> {
         Ok(Some(Values::over(reader, is_optional)))
     }
 
-    /// A column that has no values.
+    /// A column without values, in place of a column that a file does not have.
     pub fn absent() -> Self {
         Values::over(None, false)
     }
@@ -85,10 +89,10 @@ impl<T: DataType> Values<T> {
         }
     }
 
-    /// Advances to the next row; false at the end.
+    /// Advances to the next row. Returns false at the end.
     ///
     /// # Errors
-    /// The column is damaged.
+    /// [`TableError`]: the column is damaged.
     pub fn advance(&mut self) -> Result<bool, TableError> {
         if self.next_row == self.rows {
             let Some(reader) = &mut self.reader else { return Ok(false) };
@@ -116,7 +120,8 @@ impl<T: DataType> Values<T> {
     }
 }
 
-/// Checks that the columns lie within the file, which the library does not check.
+/// Checks that the columns of a row group are within the file, because the library does not check
+/// this.
 fn check_places(group: &RowGroupMetaData, length: u64) -> Result<(), TableError> {
     let is_within = |column: &ColumnChunkMetaData| {
         let first = column.dictionary_page_offset().unwrap_or(column.data_page_offset());

@@ -1,4 +1,5 @@
-//! Distributes rows to the row groups of a Parquet file, each of which holds one session.
+//! Distributes rows to the row groups of a Parquet file. Each row group has the rows of one
+//! session.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -20,7 +21,7 @@ use crate::table::{Card, Entry, LeftOut, Row, TableError, Writer};
 /// A writer of Parquet.
 pub struct ParquetWriter<W: Write + Send> {
     encoder: Encoder<W>,
-    /// Descriptions of the numbers in the column `session`, in their order.
+    /// Description of each number in the column `session`, by this number.
     sessions: Vec<Session>,
     /// The open session of each card.
     open: HashMap<CardId, Open>,
@@ -30,8 +31,9 @@ pub struct ParquetWriter<W: Write + Send> {
 
 /// A session to which rows can still be added.
 struct Open {
+    /// Number of the session in the column `session`.
     session: u32,
-    /// Whether the session has rows, including written ones.
+    /// Whether the session has rows, including rows that were written already.
     has_rows: bool,
     group: RowGroup,
 }
@@ -45,7 +47,8 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
         ParquetWriter::with_encodings(output, Encodings::default())
     }
 
-    /// Starts a file. Needs memory for one row group of each card and for two more, 17 MB each.
+    /// Starts a file. Needs memory for one row group for each card and for two more, with 17 MB
+    /// each.
     ///
     /// # Errors
     /// [`TableError`]: the output cannot be written, or the encoder's thread cannot be started.
@@ -62,7 +65,7 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
         })
     }
 
-    /// Returns the open session of a card, and creates it if there is none.
+    /// Returns the open session of a card. Creates one if there is none.
     fn open(&mut self, card: CardId) -> &mut Open {
         self.open.entry(card).or_insert_with(|| {
             let session = self.sessions.len() as u32;
@@ -71,6 +74,7 @@ impl<W: Write + Send + 'static> ParquetWriter<W> {
         })
     }
 
+    /// Ends the open session of a card, if it has rows.
     fn restart(&mut self, card: CardId) -> Result<(), TableError> {
         if self.open(card).has_rows
             && let Some(mut open) = self.open.remove(&card)

@@ -1,33 +1,41 @@
-//! Turns accesses of any number of bytes into requests for lines of 64 bytes.
+//! Converts accesses of any size to requests for lines of 64 bytes.
 //!
-//! Simulators transfer a line for each request. A shorter access is a burst, and the bursts of one
-//! line are one request by the rule of the card at line granularity (docs/format.md, *Line mode*):
-//! a burst joins the request before it if the direction and the line are the same, that burst of
-//! the line has not been seen in it, and at most [`WINDOW`] clocks have passed since its first
-//! burst. A longer access is a request for each of its lines.
+//! Simulators transfer a line for each request. An access that is shorter than a line is a burst.
+//! Bursts of one line become one request, by the card's rule at line granularity (docs/format.md,
+//! *Line mode*): a burst joins the last request if it has the same line and direction, if the
+//! request does not have this burst of the line yet, and if at most [`WINDOW`] clocks have passed
+//! since the first burst of the request. A longer access becomes a request for each of its lines.
+//!
+//! ```text
+//! access of 32 bytes   request
+//! clock 10 R 0x100     read line 0x100
+//! clock 12 R 0x120     none: it joins the last request
+//! clock 14 R 0x100     read line 0x100, because the request has this burst already
+//! ```
 
 use hmtt_format::Direction;
 use hmtt_format::memory::DEFAULT_MERGE_WINDOW;
 
 use super::{LINE_BYTES, Request};
 
-/// Clocks from the first burst of a line to the last one.
+/// Most clocks from the first burst of a request to the last one.
 const WINDOW: u64 = DEFAULT_MERGE_WINDOW as u64;
-/// Most bytes of an access: those of a page. A number beyond that, which only a forged file has, is
-/// not believed.
+/// Most bytes of an access: a page. Only a forged file states more, and then the size counts as
+/// unknown.
 const MOST_BYTES: u32 = 4096;
 
-/// The line of the last request, and its bursts.
+/// The last request for a line that bursts may still join.
 #[derive(Clone, Copy, Debug)]
 struct OpenLine {
+    /// Number of the line.
     line: u64,
     direction: Direction,
     first_clock: u64,
-    /// A bit for each burst that was seen.
+    /// A bit for each burst of the line that the request has. The first burst has the lowest bit.
     seen: u64,
 }
 
-/// Turns accesses into requests for lines.
+/// Converts accesses to requests for lines.
 #[derive(Clone, Debug, Default)]
 pub struct LineRequests {
     open: Option<OpenLine>,
@@ -35,18 +43,18 @@ pub struct LineRequests {
 }
 
 impl LineRequests {
-    /// Bursts that were merged into the request for another one.
+    /// Number of bursts that joined the request of another burst.
     pub fn merged_bursts(&self) -> u64 {
         self.merged_bursts
     }
 
-    /// Lets no burst join the last request.
+    /// Ends the last request, so that no later burst joins it.
     pub fn close(&mut self) {
         self.open = None;
     }
 
-    /// The requests for an access of this number of bytes; 0 if it is not known, which is one
-    /// request.
+    /// The requests for an access of `bytes` bytes. An access of unknown size (0, no power of two,
+    /// or more than a page) is one request.
     pub fn requests(
         &mut self,
         access: Request,
@@ -72,7 +80,7 @@ impl LineRequests {
         })
     }
 
-    /// Whether a burst joins the last request. If not, it begins one.
+    /// Whether a burst joins the last request. If not, the burst begins a new request.
     fn is_merged(&mut self, burst: &Request, bytes: u32) -> bool {
         let Request { clock, direction, address } = *burst;
         let line = address / LINE_BYTES;

@@ -1,4 +1,4 @@
-//! Writes the format `oracleGeneral` of libCacheSim: requests that state when their object is
+//! Writes the format `oracleGeneral` of libCacheSim. In it, each request states when its object is
 //! requested next.
 //!
 //! | offset | bytes | little-endian, without padding |
@@ -8,9 +8,9 @@
 //! | 12 | 4 | bytes of the object, unsigned |
 //! | 16 | 8 | number of the next request for the object, signed, where the first request of the file is 1; -1 if there is none |
 //!
-//! What is next is known behind the last request. Until then requests are in a temporary file
-//! without a name (`TMPDIR`), which is read backwards once: time is linear in the requests, and
-//! memory in the distinct objects.
+//! The next request for an object is only known after all requests have been made. So requests are
+//! collected in a temporary file without a name (in `TMPDIR`), which is then read backwards once.
+//! Time is linear in the number of requests, and memory in the number of distinct objects.
 
 use std::collections::HashMap;
 use std::env;
@@ -20,18 +20,18 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use rustix::fs::OFlags;
 
-/// Bytes of a record, and the offset of the next request in it.
+/// Bytes of a record, and the offset of the field for the next request in it.
 const RECORD_BYTES: usize = 24;
 const NEXT: usize = 16;
-/// Bytes that are read backwards at a time: whole records.
+/// Bytes that are read at a time. A block has whole records.
 const BLOCK_BYTES: usize = RECORD_BYTES << 15;
-/// Stands for no next request.
+/// The value for no next request.
 const NONE: i64 = -1;
 
 /// A request for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OracleRecord {
-    /// When it is made.
+    /// Time of the request.
     pub time: u32,
     /// Number of the object.
     pub object: u64,
@@ -39,13 +39,14 @@ pub struct OracleRecord {
     pub bytes: u32,
 }
 
-/// Requests whose next ones are not known yet.
+/// The temporary file with the requests.
 pub struct OracleFile {
     records: BufWriter<File>,
+    /// Number of requests.
     count: u64,
 }
 
-/// A file without a name.
+/// Opens a file without a name, which disappears when it is closed.
 fn temporary_file() -> io::Result<File> {
     let folder = env::temp_dir();
     let mut options = OpenOptions::new();
@@ -58,7 +59,7 @@ fn temporary_file() -> io::Result<File> {
 }
 
 impl OracleFile {
-    /// Starts a file.
+    /// Creates the temporary file.
     ///
     /// # Errors
     /// The temporary file cannot be created.
@@ -80,7 +81,7 @@ impl OracleFile {
         self.records.write_all(&NONE.to_le_bytes())
     }
 
-    /// Writes all requests with their next ones.
+    /// Fills in the next requests, and writes all requests to `output`.
     ///
     /// # Errors
     /// The temporary file cannot be read or written, or the output cannot be written.

@@ -1,4 +1,4 @@
-//! Writes requests in the format of a simulator, and sums them up.
+//! Writes requests in the format of a simulator, and counts them.
 
 use std::io::{self, Write};
 
@@ -7,14 +7,15 @@ use hmtt_format::Direction;
 use super::oracle::{OracleFile, OracleRecord};
 use super::{LINE_BYTES, Request, RequestSums, Simulator};
 
-/// Writes requests.
+/// A writer of requests in the format of one simulator.
 pub struct RequestOutput<W: Write> {
     output: W,
     simulator: Simulator,
-    /// The requests of libCacheSim, which are written when all are known.
+    /// The requests for libCacheSim, which are written when all of them are known.
     oracle: Option<OracleFile>,
     sums: RequestSums,
-    /// Requests with addresses that the simulator cannot read, and with times that it cannot hold.
+    /// Number of requests that were left out, because the simulator cannot read their addresses;
+    /// and of requests whose times do not fit into the format.
     out_of_range: u64,
     late: u64,
 }
@@ -26,10 +27,10 @@ impl<W: Write> RequestOutput<W> {
         RequestOutput { output, simulator, oracle: None, sums, out_of_range: 0, late: 0 }
     }
 
-    /// Writes a request. One whose address the simulator cannot read is counted only.
+    /// Writes a request. If the simulator cannot read its address, the request is only counted.
     ///
     /// # Errors
-    /// The error of writing.
+    /// The output, or the temporary file for libCacheSim, returns an error.
     pub fn write(&mut self, request: Request) -> io::Result<()> {
         let Request { clock, direction, address } = request;
         let is_write = direction == Direction::Write;
@@ -69,7 +70,7 @@ impl<W: Write> RequestOutput<W> {
     /// Completes the file.
     ///
     /// # Errors
-    /// The error of writing.
+    /// The output, or the temporary file for libCacheSim, returns an error.
     pub fn finish(&mut self) -> io::Result<()> {
         if let Some(oracle) = self.oracle.take() {
             oracle.finish(&mut self.output)?;
@@ -82,7 +83,7 @@ impl<W: Write> RequestOutput<W> {
         self.sums
     }
 
-    /// Counts of what the format does not hold.
+    /// Counts of the requests and times that the format cannot represent.
     pub fn left_out(&self) -> [(&'static str, u64); 2] {
         [
             ("accesses beyond 2^63", self.out_of_range),
