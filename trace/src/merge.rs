@@ -1,16 +1,16 @@
-//! Merges the captures of several cards into one trace on one time base, and states the bound of
-//! the error in time.
+//! Merges the captures of several cards into one trace with one time base, and states a bound of
+//! the error of the times.
 //!
 //! ```text
 //! captures -> survey      first reading: marks, arrival times and clock period of each session
-//!          -> time_base   maps a session's clock to that of the reference
+//!          -> time_base   maps a session's clock to the clock of the reference
 //!          -> card_items  second reading: the items of one card, on demand
 //!          -> merge       repeatedly takes the earliest item of all cards
 //! ```
 //!
-//! A session is what a card sends between two restarts; within it the clock is continuous. The
-//! first session is the reference: the merged trace counts its clocks. Memory does not grow with
-//! the captures, except by 24 bytes a mark.
+//! A session is the part of a card's trace between two restarts, within which its clock is
+//! continuous. The first session is the reference: the times of the merged trace are its clocks.
+//! Memory does not grow with the captures, except by 24 bytes for each mark.
 
 mod arrivals;
 mod card_items;
@@ -33,15 +33,16 @@ use crate::pcapng::{Interface, ReadError};
 use card_items::CardItems;
 use time_base::Reference;
 
-/// Most cards of all captures together. Each card's items are read from an open capture of their
-/// own.
+/// Most cards of all captures together. The items of each card are read from a separately opened
+/// capture.
 pub const MAX_SOURCES: usize = 256;
 
-/// What the user states about the clocks, and what a merge assumes.
+/// Offsets of clocks that the user states, and assumptions for the bounds of errors.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Offsets stated by the user: a source (a card, as in [`CardSession::source`]), and the clocks
-    /// to add to its clocks.
+    /// Offsets that the user states: a source, which is a card as in [`CardSession::source`], and
+    /// the number of clocks to add to its clocks. Of several offsets for a source, the last one
+    /// counts.
     pub offsets: Vec<(CardId, i64)>,
     /// Longest time between the moments at which two cards see the same mark, in nanoseconds.
     pub skew_nanos: f64,
@@ -89,9 +90,9 @@ pub enum MergeError {
     },
 }
 
-/// Captures whose clocks have been related.
+/// Captures whose clocks have been related to each other.
 ///
-/// [`Trace::merged`](crate::Trace::merged) reads captures as one merged trace; a `Merge` also
+/// [`Trace::merged`](crate::Trace::merged) reads captures as one merged trace. A `Merge` also
 /// states how their clocks were related.
 ///
 /// ```
@@ -114,6 +115,7 @@ pub enum MergeError {
 #[derive(Debug)]
 pub struct Merge {
     sessions: Vec<CardSession>,
+    /// The map of each session's clock to the clock of the reference.
     bases: Vec<Arc<TimeBase>>,
     counts: LinkCounts,
     interfaces: Vec<Interface>,
@@ -144,7 +146,7 @@ impl Merge {
                 .ok_or_else(|| MergeError::Unrelated { session: session.to_string() })
         };
         let mut bases = sessions.iter().map(base).collect::<Result<Vec<_>, _>>()?;
-        // Clocks are unsigned: all are shifted so that the lowest is not negative.
+        // Clocks are unsigned, so all times are shifted until the lowest is not negative.
         let first = |(base, session): (&TimeBase, &CardSession)| base.map(session.first);
         let lowest = bases.iter().zip(&sessions).map(first).fold(0.0, f64::min);
         bases.iter_mut().for_each(|base| base.shift(-lowest.floor()));
@@ -152,13 +154,13 @@ impl Merge {
         Ok(Merge { sessions, bases, counts, interfaces })
     }
 
-    /// The sessions, with the maps of their clocks to the first one's. The number of a session is
-    /// that of its capture in the merged trace.
+    /// The sessions, each with the map of its clock to the clock of the first session. The number
+    /// of a session, as in [`Merge::run`], is its position here.
     pub fn sessions(&self) -> impl Iterator<Item = (&CardSession, &TimeBase)> {
         self.sessions.iter().zip(self.bases.iter().map(Arc::as_ref))
     }
 
-    /// The counts of each card of all captures, by [`CardSession::source`].
+    /// The counts of each card of all captures, in the order of [`CardSession::source`].
     pub fn counts(&self) -> &LinkCounts {
         &self.counts
     }
@@ -168,8 +170,8 @@ impl Merge {
         &self.interfaces
     }
 
-    /// Reads the captures again; all items go to `sink`, in the order of their times, with the
-    /// number of their session.
+    /// Reads the captures again. Passes all items to `sink` in order of time, each with the number
+    /// of its session.
     ///
     /// Stops when the sink returns `false`.
     ///
@@ -185,20 +187,21 @@ impl Merge {
         Ok(())
     }
 
-    /// Reads the captures again: their items in the order of their times, each with the number of
-    /// its session.
+    /// Reads the captures again. Returns their items in order of time, each with the number of its
+    /// session.
     ///
     /// # Errors
-    /// [`MergeError::Read`]: a capture cannot be opened again. If reading fails later, the last item is the error.
+    /// [`MergeError::Read`]: a capture cannot be opened again. If reading fails later, the last
+    /// item is the error.
     pub fn items(&self) -> Result<MergedItems, MergeError> {
         Ok(MergedItems { cards: self.cards()?, failed: false })
     }
 
-    /// Opens the items of each card.
+    /// Opens the capture of each card.
     fn cards(&self) -> Result<Vec<CardItems>, MergeError> {
         let mut cards: Vec<CardItems> = Vec::new();
         for (number, (session, base)) in self.sessions.iter().zip(&self.bases).enumerate() {
-            // The sessions of one card are in a row.
+            // The sessions of one card are adjacent.
             if !cards.last().is_some_and(|card| card.is_of(session)) {
                 cards.push(CardItems::open(session)?);
             }
@@ -210,13 +213,14 @@ impl Merge {
     }
 }
 
-/// An iterator over the items of all captures of a [`Merge`], in the order of their times.
+/// An iterator over the items of all captures of a [`Merge`], in order of time.
 pub struct MergedItems {
     cards: Vec<CardItems>,
     failed: bool,
 }
 
 impl MergedItems {
+    /// The earliest item of all cards; `None` after the last one.
     fn earliest(&mut self) -> Result<Option<(usize, Item)>, MergeError> {
         loop {
             for card in &mut self.cards {

@@ -1,24 +1,28 @@
-//! Fits a line from a card's clock to the receiver's clock through the arrival times of frames.
+//! Relates a card's clock to the receiver's clock: fits a line to the arrival times of frames.
 //!
-//! A frame arrives after its last record was made, so its point lies on or above the line that
-//! relates the two clocks. The points of the fastest frames lie closest to it. The line is
-//! therefore the edge of the points' lower convex hull with the least sum of distances.
+//! A frame arrives after its last record was made, so its point is on or above the line that
+//! relates the two clocks. The points of the fastest frames are closest to the line. So the edge of
+//! the points' lower convex hull is chosen from which all points together have the least distance.
 
 use std::time::Duration;
 
 use super::marks::MAX_DRIFT;
 
-/// Most points that are kept. Of more, the lower one of each two adjacent points is kept.
+/// Most points that are kept. If there are more, only the lower one of each two adjacent points is
+/// kept.
 const MAX_POINTS: usize = 4096;
 
-/// Arrivals of frames as points: the time of a frame's last record by the card's clock, and the
-/// arrival time by the receiver's clock minus that time. In nanoseconds.
+/// Arrivals of frames as points, in nanoseconds. The first coordinate is the time of a frame's last
+/// record by the card's clock. The second is its arrival time by the receiver's clock, since the
+/// first arrival, less the first coordinate.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals {
+    /// The first arrival time, since the Unix epoch.
     origin: Option<Duration>,
     points: Vec<(f64, f64)>,
-    /// Adjacent frames that become one point.
+    /// Number of adjacent frames that become one point.
     each: usize,
+    /// The frames of the next point: their number so far, and their lowest point.
     waiting: Option<(usize, (f64, f64))>,
 }
 
@@ -26,20 +30,21 @@ pub struct Arrivals {
 /// above + slope * time.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// Receiver's time from which the line counts, since the Unix epoch.
+    /// Receiver's time that counts as 0, since the Unix epoch.
     pub origin: Duration,
-    /// Receiver's time at the card's time 0, after the origin.
+    /// Receiver's time at the card's time 0, since the origin.
     pub above: f64,
-    /// What the receiver's clock gains in each nanosecond of the card's.
+    /// Nanoseconds that the receiver's clock gains in each nanosecond of the card's clock.
     pub slope: f64,
-    /// The card's times, in nanoseconds, between which the line was fitted: the ends of the hull's
+    /// The card's times between which the line was fitted, in nanoseconds: the ends of the hull's
     /// edge.
     pub edge: (f64, f64),
 }
 
 impl Line {
-    /// Largest error of the line at card time `at`, outside the part that it was fitted through, if
-    /// the latencies of the fastest frames differ by at most `latency`. All in nanoseconds.
+    /// Largest error of the line at card time `at`, if the latencies of the fastest frames differ
+    /// by at most `latency`. It is 0 between the ends of [`edge`](Self::edge), and grows with the
+    /// distance from them. All values are in nanoseconds.
     pub fn uncertainty(&self, at: f64, latency: f64) -> f64 {
         let (from, to) = self.edge;
         let outside = (from - at).max(at - to).max(0.0);
@@ -49,8 +54,8 @@ impl Line {
 }
 
 impl Arrivals {
-    /// Adds a frame. `clock`: the card's time of its last record, in nanoseconds; `arrival`: since
-    /// the Unix epoch.
+    /// Adds a frame. `clock`: the card's time of its last record, in nanoseconds. `arrival`: its
+    /// arrival time since the Unix epoch.
     pub fn add(&mut self, clock: f64, arrival: Duration) {
         let origin = *self.origin.get_or_insert(arrival);
         let wall = arrival.as_nanos() as f64 - origin.as_nanos() as f64;
@@ -75,8 +80,8 @@ impl Arrivals {
         }
     }
 
-    /// The line on or below all points with the least sum of distances to them; `None` without
-    /// points.
+    /// The line on or below all points with the least sum of distances to the points. `None`
+    /// without points.
     pub fn line(&self) -> Option<Line> {
         let origin = self.origin?;
         let mut points: Vec<_> =
@@ -84,7 +89,8 @@ impl Arrivals {
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
         let hull = lower_hull(&points);
         let mean = points.iter().map(|point| point.0).sum::<f64>() / points.len() as f64;
-        // The sum of the distances is least for the edge over the mean.
+        // The sum of the distances is least for the edge that contains the mean of the card's
+        // times.
         let edge = hull.windows(2).find(|edge| edge[1].0 >= mean && edge[1].0 > edge[0].0);
         let (start, end) = match edge {
             Some(edge) => (edge[0], edge[1]),

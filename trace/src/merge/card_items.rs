@@ -1,5 +1,5 @@
-//! Reads a capture a second time for the items of one of its cards, and puts them on the common
-//! time base.
+//! Reads the items of one card from its capture, in the second reading, and converts their clocks
+//! to the common time base.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -14,24 +14,27 @@ use crate::decode::{Item, Sink};
 use crate::identity::CardId;
 use crate::pcapng::Reading;
 
-/// The items of one card, on the common time base, read on demand.
+/// The items of one card with clocks of the common time base. They are read on demand.
 pub(super) struct CardItems {
     path: PathBuf,
+    /// The card among the cards of all captures.
     source: CardId,
+    /// The card in its capture.
     card: CardId,
     reader: CaptureReader,
     ended: bool,
-    /// The card's sessions, ascending: restarts before the session, its number in the merge, and
-    /// its time base.
+    /// The card's sessions, in order: the number of restarts before the session, its number in the
+    /// merge, and its time base.
     sessions: Vec<(usize, usize, Arc<TimeBase>)>,
-    /// Restarts of the card so far.
+    /// Number of restarts of the card so far.
     restarts_before: usize,
+    /// Decoded items that were not returned yet, with the card's own clocks.
     waiting: VecDeque<Item>,
-    /// Time of the last item that has one, in clocks of the reference.
+    /// Time of the last item, in clocks of the reference.
     time: f64,
 }
 
-/// A sink that keeps the items of one card, which it holds.
+/// A sink that appends the items of one card to a queue, and ignores other cards.
 struct OfCard<'a>(CardId, &'a mut VecDeque<Item>);
 
 impl Sink for OfCard<'_> {
@@ -72,7 +75,7 @@ impl CardItems {
         self.sessions.push((session.restarts_before, number, base.clone()));
     }
 
-    /// Reads until an item waits or the capture ends.
+    /// Reads until an item is waiting, or the capture has ended.
     ///
     /// # Errors
     /// [`MergeError::Read`]: the capture cannot be read.
@@ -92,16 +95,17 @@ impl CardItems {
         Ok(())
     }
 
-    /// Time of the next item, in clocks of the reference; `None` if no item waits. An item without
-    /// a time gets the time of the item before, and times never decrease.
+    /// Time of the next item, in clocks of the reference; `None` if no item is waiting. An item
+    /// without a clock gets the time of the item before it. Times never decrease.
     pub fn time(&self) -> Option<f64> {
         let clock = time_of(self.waiting.front()?);
         let time = clock.zip(self.base()).map(|(clock, (_, base))| base.map(clock.0));
         Some(time.map_or(self.time, |time| time.max(self.time)))
     }
 
+    /// Number and time base of the current session.
     fn base(&self) -> Option<(usize, &TimeBase)> {
-        // Ascending by restarts.
+        // The sessions are in ascending order of restarts.
         let at = self
             .sessions
             .binary_search_by_key(&self.restarts_before, |(restarts_before, ..)| *restarts_before)
@@ -110,22 +114,22 @@ impl CardItems {
         Some((*number, base))
     }
 
-    /// The next item, with the number of its session.
+    /// Takes the next item. Returns the number of its session too.
     pub fn next(&mut self) -> Option<(usize, Item)> {
         self.time = self.time()?;
         let item = self.waiting.pop_front()?;
         if item == Item::Restart {
             self.restarts_before += 1;
         }
-        // A session without any clock is not among the sessions: its items are given to the first
-        // one.
+        // A session without any clock is not in `sessions`. Its items count for the first session.
         let first = || self.sessions.first().map(|(_, number, base)| (*number, &**base));
         let (session, base) = self.base().or_else(first)?;
         Some((session, on_base(item, base)))
     }
 }
 
-/// Clock of an item, or of the end of a gap that is known; `None` if it has none.
+/// Clock of an item; `None` if it has none. For a gap, the last clock before it or, if it is not
+/// known, the first clock after it.
 fn time_of(item: &Item) -> Option<Cycles> {
     match item {
         Item::Gap(gap) => gap.after.or(gap.before),
@@ -133,7 +137,7 @@ fn time_of(item: &Item) -> Option<Cycles> {
     }
 }
 
-/// The item, with its clocks and durations converted to the common time base.
+/// Converts the clocks and durations of an item to the common time base.
 fn on_base(item: Item, base: &TimeBase) -> Item {
     let map = |clock: Cycles| base.clock(clock);
     match item {

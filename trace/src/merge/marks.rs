@@ -1,30 +1,39 @@
-//! Finds the marks that two cards both saw, and pairs their times.
+//! Finds the marks that two cards both recorded, and pairs their times.
 //!
-//! A mark carries a register number that software chose, which is not unique, so marks are matched
-//! by time. First the offset between the clocks on which most pairs agree is found. Then each mark
-//! is expected at the offset of the pair before, so that the clocks may drift apart without limit.
+//! A mark has a register number that software has chosen. The number is not unique, so marks are
+//! also matched by time. First, the offset between the two clocks is found on which most pairs of
+//! marks agree. Then each mark is expected at the offset of the pair before it, so the clocks may
+//! drift apart without limit.
+//!
+//! ```text
+//! marks of one card      0x60 at 1000   0x61 at 2000   0x60 at 5000
+//! marks of the other     0x60 at  400   0x61 at 1401   0x60 at 4402
+//! offsets                600            599            598
+//! ```
 
-/// A mark that a card saw: number of the register, and extended clock of the card.
+/// A mark that a card recorded: number of the register, and extended clock of the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub register: u32,
     pub clock: u64,
 }
 
-/// Marks of each card among which the first offset is searched.
+/// Number of marks of each card among which the first offset is searched.
 const FIRST_MARKS: usize = 256;
-/// Largest difference between the time of a mark and its expected time, in nanoseconds, without
-/// drift.
+/// Largest difference between the time of a mark and its expected time, without drift, in
+/// nanoseconds.
 const TOLERANCE: f64 = 20_000.0;
-/// Largest relative difference of the rates of two clocks: two oscillators of 100 ppm each.
+/// Largest relative difference between the rates of two clocks: two oscillators with an error of
+/// 100 ppm each.
 pub(super) const MAX_DRIFT: f64 = 200e-6;
 
-/// A mark: number of the register, and time by its card's clock in nanoseconds.
+/// A mark: number of the register, and time by its card's clock, in nanoseconds.
 pub(crate) type TimedMark = (u32, f64);
 
-/// The marks of a card, indexed by time and by register, to look up the marks of other cards.
+/// The marks of one card, indexed by time and by register, so that the marks of another card can be
+/// looked up.
 pub(crate) struct MarkIndex {
-    /// All marks, ascending by time.
+    /// All marks, in ascending order of time.
     marks: Vec<TimedMark>,
     /// Indices into `marks`, ordered by register, then by time.
     by_register: Vec<u32>,
@@ -34,13 +43,13 @@ impl MarkIndex {
     /// Indexes marks that are in any order.
     pub fn new(mut marks: Vec<TimedMark>) -> Self {
         marks.sort_by(|one, other| one.1.total_cmp(&other.1));
-        // A mark takes 24 bytes: 2^32 marks do not fit into memory, so an index fits into 32 bits.
+        // An index fits into 32 bits: a mark takes 24 bytes, so 2^32 marks do not fit into memory.
         let mut by_register: Vec<u32> = (0..marks.len() as u32).collect();
         by_register.sort_by_key(|place| (marks[*place as usize].0, *place));
         MarkIndex { marks, by_register }
     }
 
-    /// Indices of the marks of a register, ascending.
+    /// Indices of the marks with a register number, ascending.
     fn of(&self, register: u32) -> &[u32] {
         let register_at = |place: &u32| self.marks[*place as usize].0;
         let from = self.by_register.partition_point(|place| register_at(place) < register);
@@ -48,9 +57,9 @@ impl MarkIndex {
         &same[..same.partition_point(|place| register_at(place) == register)]
     }
 
-    /// Index of the mark of a register that is nearest to the time `expected`, within `tolerance`,
-    /// among the marks from index `from` on. Of several at one distance, the first. Times in
-    /// nanoseconds.
+    /// Index of the mark with this register number whose time is nearest to `expected`. Only marks
+    /// from index `from` on and within `tolerance` are considered. Of several marks at the same
+    /// distance, the first one is returned. Times are in nanoseconds.
     fn nearest(&self, register: u32, from: usize, expected: f64, tolerance: f64) -> Option<usize> {
         let same = self.of(register);
         let same = &same[same.partition_point(|place| (*place as usize) < from)..];
@@ -72,13 +81,14 @@ impl MarkIndex {
 /// The offset between two clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offset {
+    /// Nanoseconds to add to the times of the second clock.
     nanos: f64,
-    /// Pairs among the first marks that agree on the offset.
+    /// Number of pairs among the first marks that agree on the offset.
     pub agreeing: usize,
 }
 
-/// The offset to add to the times of `other`, on which most pairs among the first marks agree.
-/// `None` without pairs, and if two offsets have as many pairs.
+/// The offset to add to the times of `other`: the one on which most pairs among the first marks
+/// agree. `None` if there are no pairs, or if two different offsets have the same number of pairs.
 pub(crate) fn first_offset(one: &MarkIndex, other: &[TimedMark]) -> Option<Offset> {
     let one = &one.marks[..one.marks.len().min(FIRST_MARKS)];
     let other = &other[..other.len().min(FIRST_MARKS)];
@@ -105,17 +115,19 @@ pub(crate) fn first_offset(one: &MarkIndex, other: &[TimedMark]) -> Option<Offse
             rivals = true;
         }
     }
-    // Of two offsets with as many pairs each, neither can be preferred.
+    // If two offsets have the same number of pairs, neither can be preferred.
     (best.0 != 0 && !rivals).then_some(Offset { nanos: best.1, agreeing: best.0 })
 }
 
-/// Times of the same marks by the clock of `one` and by that of `other`, in nanoseconds, ascending.
+/// Pairs the marks that both cards recorded: their times by the clock of `one` and by the clock of
+/// `other`, in nanoseconds, ascending.
 pub(crate) fn pair(one: &MarkIndex, other: &[TimedMark]) -> Vec<(f64, f64)> {
     first_offset(one, other).map_or(Vec::new(), |offset| follow(one, other, offset))
 }
 
-/// Pairs mark by mark, each expected at the offset of the pair before. The work for each mark of
-/// `other` is logarithmic in the marks of `one`, however many are near each other.
+/// Pairs mark by mark. Each mark is expected at the offset of the pair before it. The work for each
+/// mark of `other` is logarithmic in the number of marks of `one`, even if many of them are near
+/// each other.
 pub(crate) fn follow(one: &MarkIndex, other: &[TimedMark], offset: Offset) -> Vec<(f64, f64)> {
     let mut offset = offset.nanos;
     let mut pairs: Vec<(f64, f64)> = Vec::new();

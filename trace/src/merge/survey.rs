@@ -1,5 +1,5 @@
-//! Reads captures once and collects what relates the clocks of their sessions: marks, arrival
-//! times, clock periods.
+//! Reads captures once, and collects the data that relate the clocks of their sessions: marks,
+//! arrival times and clock periods.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -24,24 +24,25 @@ pub struct CardSession {
     pub source: CardId,
     /// The card in its capture.
     pub card: CardId,
-    /// Restarts of the card before this session, in its capture.
+    /// Number of restarts of the card before this session, in its capture.
     pub restarts_before: usize,
     /// Name of the card's interface, if the capture states one.
     pub interface: Option<Arc<str>>,
     /// Period of the DDR clock in picoseconds, from the card's reports; `None` without a report.
     pub tck_ps: Option<u32>,
-    /// Lowest clock of the session's items, in clock cycles.
+    /// Lowest clock of the session's items.
     pub first: u64,
-    /// Highest clock of the session's items, in clock cycles.
+    /// Highest clock of the session's items.
     pub last: u64,
     /// Byte offset of the block within which the capture ends; `None` if it ends with a whole
     /// block.
     pub truncated_at: Option<u64>,
-    /// Parts of the card's capture, from a start to a stop, whose records represent another number
-    /// of bursts than the card counted.
+    /// Number of the card's captures, each from a start to a stop, whose records represent another
+    /// number of bursts than the card has counted.
     pub captures_mismatched: u64,
     pub(super) marks: Vec<Mark>,
     pub(super) arrivals: Arrivals,
+    /// Whether an item of the session has a clock, so that `first` and `last` are valid.
     any: bool,
 }
 
@@ -69,8 +70,7 @@ impl Default for CardSession {
 }
 
 impl CardSession {
-    /// A session of which only the marks are known: for each the number of its register, and its
-    /// clock.
+    /// A session with nothing but marks. Each mark is the number of its register, and its clock.
     pub fn of_marks(
         card: CardId,
         tck_ps: Option<u32>,
@@ -84,12 +84,12 @@ impl CardSession {
         session
     }
 
-    /// Period of the DDR clock in nanoseconds; 10 ns (DDR-200) if no report states it.
+    /// Period of the DDR clock, in nanoseconds: 10 ns (DDR-200) if no report states it.
     pub fn period(&self) -> f64 {
         f64::from(self.tck_ps.unwrap_or(10_000)) / 1e3
     }
 
-    /// The marks of the session, in nanoseconds of the card's clock, sorted by time.
+    /// The marks of the session in ascending order of time, in nanoseconds of the card's clock.
     pub(crate) fn timed_marks(&self) -> Vec<TimedMark> {
         let period = self.period();
         let timed = |mark: &Mark| (mark.register, mark.clock as f64 * period);
@@ -103,7 +103,7 @@ impl CardSession {
         self.marks.len()
     }
 
-    /// Sets the clock period. Arrivals recorded with another period are dropped.
+    /// Sets the clock period. Arrivals that were collected with another period are removed.
     fn learn(&mut self, tck_ps: u32) {
         let before = self.period();
         self.tck_ps = Some(tck_ps);
@@ -112,6 +112,7 @@ impl CardSession {
         }
     }
 
+    /// Counts a clock of an item.
     fn see(&mut self, clock: u64) {
         (self.first, self.last) =
             if self.any { (self.first.min(clock), self.last.max(clock)) } else { (clock, clock) };
@@ -140,18 +141,19 @@ pub fn survey_capture(path: &Path) -> Result<Vec<CardSession>, ReadError> {
     Ok(surveyed.into_iter().flatten().filter(|session| session.any).collect())
 }
 
-/// What one reading of captures has shown.
+/// The result of one reading of all captures.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    /// The sessions that have a clock, those of one card in a row.
+    /// The sessions that have a clock. The sessions of one card are adjacent, and in order.
     pub sessions: Vec<CardSession>,
-    /// The counts of each card, by [`CardSession::source`]; then those of cards without any item.
+    /// The counts of each card, in the order of [`CardSession::source`]; then the counts of cards
+    /// without any item.
     pub counts: LinkCounts,
     /// The interfaces of all captures, to which the links of the counts refer.
     pub interfaces: Vec<Interface>,
 }
 
-/// Reads captures.
+/// Reads all captures, and numbers their cards and interfaces together.
 pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, MergeError> {
     let mut all = Survey::default();
     let mut without_items = Vec::new();
@@ -183,16 +185,17 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, MergeError> {
     Ok(all)
 }
 
-/// What one reading of a capture has shown.
+/// The result of one reading of one capture.
 struct SurveyedFile {
-    /// The sessions of each card.
+    /// The sessions of each card, also those without a clock.
     sessions: Vec<Vec<CardSession>>,
     counts: LinkCounts,
     interfaces: Vec<Interface>,
 }
 
 fn survey_file(path: &Path) -> Result<SurveyedFile, ReadError> {
-    // The items of each card are read from the capture once more: it should stay in the page cache.
+    // The capture should stay in the page cache, because it is read once more for the items of each
+    // card.
     let mut reader = CaptureReader::open_as(path, Reading::Shared)?;
     let mut surveyor = Surveyor::default();
     while let Some(mut next) = reader.next_packet()? {
@@ -221,13 +224,14 @@ fn survey_file(path: &Path) -> Result<SurveyedFile, ReadError> {
 struct Surveyor {
     cards: Vec<Vec<CardSession>>,
     columns: Columns,
-    /// The card whose accesses the columns hold.
+    /// The card whose accesses are in the columns.
     card: CardId,
-    /// Card and last clock of the frame that is being read.
+    /// The card and the last clock of the frame that is being read.
     reached: Option<(CardId, u64)>,
 }
 
 impl Surveyor {
+    /// The current session of a card.
     fn session(&mut self, card: CardId) -> &mut CardSession {
         while self.cards.len() <= card.0 {
             let number = CardId(self.cards.len());
@@ -243,6 +247,7 @@ impl Surveyor {
         self.reached = Some((card, clock));
     }
 
+    /// Counts the clocks of the accesses in the columns, and clears the columns.
     fn note_columns(&mut self) {
         let card = self.card;
         let ends = [self.columns.clocks.first().copied(), self.columns.clocks.last().copied()];
@@ -279,8 +284,8 @@ impl Sink for Surveyor {
         }
     }
 
-    /// Uses the frame's arrival time, since the frame may have waited for others before it was
-    /// decoded.
+    /// Uses the arrival time of the frame, not of the packet that is being processed, because the
+    /// frame may have waited for others before it was decoded.
     fn frame_read(&mut self, card: CardId, origin: Origin) {
         self.note_columns();
         let reached = self.reached.take().filter(|(of, _)| *of == card);

@@ -1,7 +1,7 @@
-//! Maps the clock of a session to that of the reference, and bounds the error of the map.
+//! Maps the clock of a session to the clock of the reference, and bounds the error of the map.
 //!
-//! A map is made from the first of these that exists: an offset that the user states, marks that
-//! both cards saw, arrival times of frames.
+//! A map is made from an offset that the user states. Without an offset, it is made from marks that
+//! both cards recorded; without marks, from arrival times of frames.
 
 use hmtt_format::Cycles;
 
@@ -16,9 +16,9 @@ use super::survey::CardSession;
 pub enum ClockBasis {
     /// The session is the reference.
     Reference,
-    /// Marks that both cards saw.
+    /// Marks that both cards recorded.
     Marks {
-        /// Number of marks that both cards saw.
+        /// Number of marks that both cards recorded.
         #[serde(rename = "shared_marks")]
         shared: usize,
     },
@@ -26,13 +26,13 @@ pub enum ClockBasis {
     Arrivals,
     /// An offset that the user stated.
     Offset {
-        /// Clocks of the reference that are added.
+        /// Number of clocks of the reference that are added.
         #[serde(rename = "offset_clocks")]
         clocks: i64,
     },
 }
 
-/// A map from a session's clocks to those of the reference.
+/// A map from clocks of a session to clocks of the reference.
 #[derive(Clone, Debug)]
 pub struct TimeBase {
     /// The basis of the map.
@@ -40,15 +40,16 @@ pub struct TimeBase {
     /// Bound of the map's error in clocks of the reference, under the assumptions of the options;
     /// `None` for an offset that the user stated.
     pub error: Option<f64>,
-    /// Points of the map, ascending: clocks of the session, of the reference.
+    /// Points of the map, ascending: a clock of the session, and the clock of the reference at this
+    /// time.
     points: Vec<(f64, f64)>,
     /// Clocks of the reference in one clock of the session, before the first point and after the
-    /// last.
+    /// last point.
     slope: f64,
 }
 
-/// The session whose clock the merged trace counts, with its marks and arrivals, to which all
-/// others are compared.
+/// The reference session, whose clocks are the times of the merged trace. The marks and arrivals of
+/// all other sessions are compared with its marks and arrivals.
 pub(super) struct Reference<'a> {
     session: &'a CardSession,
     marks: MarkIndex,
@@ -63,7 +64,8 @@ impl<'a> Reference<'a> {
 }
 
 impl TimeBase {
-    /// Relates a session to the reference; `None` if neither an offset, marks nor arrivals do.
+    /// Relates a session to the reference. `None` if there is no offset and no shared mark, and one
+    /// of the two sessions has no arrivals.
     pub(super) fn relate(
         reference: &Reference<'_>,
         session: &CardSession,
@@ -99,10 +101,11 @@ impl TimeBase {
         TimeBase::through(points, other / one, range, options.skew_nanos / one)
     }
 
-    /// A map through marks; `None` without any. `points`: each mark's clock of the session and of
-    /// the reference, ascending; `nominal`: clocks of the reference in one clock of the session, by
-    /// the stated periods; `range`: first and last clock of the session to be mapped;
-    /// `seen_within`: clocks of the reference by which the two times of a mark may differ.
+    /// A map through marks; `None` without marks. `points`: for each mark, the clock of the session
+    /// and the clock of the reference, ascending. `nominal`: clocks of the reference in one clock
+    /// of the session, by the stated periods. `range`: the first and the last clock of the session
+    /// that will be mapped. `seen_within`: clocks of the reference by which the two times of a mark
+    /// may differ.
     pub(crate) fn through(
         points: Vec<(f64, f64)>,
         nominal: f64,
@@ -131,8 +134,8 @@ impl TimeBase {
         let apart = from.origin.as_nanos() as f64 - to.origin.as_nanos() as f64;
         let offset = (apart + from.above - to.above) / (1.0 + to.slope);
         let slope = (1.0 + from.slope) / (1.0 + to.slope);
-        // The errors of the two lines where the session begins and ends, each by its own card's
-        // clock.
+        // The sum of the errors of both lines at a clock of the session. Each line takes the time
+        // of its own card's clock.
         let latency = options.latency_nanos;
         let off = |clock: u64| {
             let moment = clock as f64 * other;
@@ -159,12 +162,13 @@ impl TimeBase {
         from.1 + (clock - from.0) * slope
     }
 
-    /// As [`TimeBase::map`], rounded to a whole clock; not negative.
+    /// The same as [`TimeBase::map`], rounded to a whole clock. Negative results become 0.
     pub(super) fn clock(&self, clock: Cycles) -> Cycles {
         Cycles(self.map(clock.0).round().max(0.0) as u64)
     }
 
-    /// Clocks of the reference in one clock of the session, on average: exact enough for durations.
+    /// Clocks of the reference in one clock of the session, on average. This is exact enough for
+    /// durations.
     pub fn rate(&self) -> f64 {
         self.slope
     }
@@ -174,13 +178,14 @@ impl TimeBase {
         self.map(0)
     }
 
+    /// Adds a number of clocks of the reference to all results.
     pub(super) fn shift(&mut self, clocks: f64) {
         self.points.iter_mut().for_each(|point| point.1 += clocks);
     }
 }
 
-/// Largest distance of a mark from the line between the marks before and after it: the error of the
-/// map between two marks.
+/// Largest distance of a mark from the line between the mark before it and the mark after it. It
+/// estimates the error of the map between two marks.
 fn deviation(points: &[(f64, f64)]) -> f64 {
     let off = |points: &[(f64, f64)]| {
         let (a, b, c) = (points[0], points[1], points[2]);
@@ -189,7 +194,8 @@ fn deviation(points: &[(f64, f64)]) -> f64 {
     points.windows(3).map(off).fold(0.0, f64::max)
 }
 
-/// Largest relative difference between the rate of a part and that of the whole.
+/// Largest relative difference between the rate of a quarter of the points and the rate `slope` of
+/// all points. With fewer than 8 points, [`MAX_DRIFT`].
 fn rate_error(points: &[(f64, f64)], slope: f64) -> f64 {
     let parts = points.chunks(points.len().div_ceil(4).max(2));
     let of_part = |part: &[(f64, f64)]| {
