@@ -4,7 +4,7 @@
 //! address, the address of its instruction, and its thread. With [`visit`], a [`Visitor`] receives
 //! the executed blocks too, with their code and functions: [`Summary`] is such a visitor. [`table`]
 //! writes accesses as CSV, JSON lines and Parquet. [`Decoder`] decodes units before they are in a
-//! file, [`RegionCutter`] extracts a region of a thread's instructions from its units, and
+//! file. [`RegionCutter`] extracts a region of a thread's instructions from its units.
 //! [`EachElement`] splits string instructions, as far as an [`ElementBudget`] allows.
 //! `hmtt_format::access_trace` defines the format.
 

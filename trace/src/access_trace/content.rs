@@ -7,7 +7,7 @@ use hmtt_format::access_trace::{
 };
 use thiserror::Error;
 
-/// Why a file cannot be read.
+/// The reason why a file cannot be read.
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// The file does not begin with [`MAGIC`], or has no whole header.

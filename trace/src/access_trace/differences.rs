@@ -9,7 +9,8 @@ use hmtt_format::access_trace::{SLOT_BYTES, VALUE_BYTES};
 
 use super::column::{Column, take};
 
-/// Most bytes of a difference. All of them are written, and then only those that it needs are kept.
+/// Most bytes of a difference. A writer always writes so many, and keeps only the bytes that the
+/// difference needs.
 pub const MOST_VALUE_BYTES: usize = 9;
 
 /// Mask of the bytes of a difference, by the lowest two bits of its first byte. It is 0 for a
@@ -55,8 +56,8 @@ pub fn write_differences(
 /// Reads the next difference of a column; `None` if the column ends within it.
 #[inline]
 pub fn read_difference(column: &mut &[u8]) -> Option<u64> {
-    // Except near the end of the column, as many bytes are left as the longest difference has. Then
-    // they are read without a branch for each length.
+    // Except near the end of the column, enough bytes are left for the longest difference. Then a
+    // difference is read without a branch for each length.
     let Some([first, rest @ ..]) = column.first_chunk::<MOST_VALUE_BYTES>() else {
         return read_last_difference(column);
     };

@@ -15,9 +15,9 @@ pub const MOST_ACCESS_BYTES: u32 = 4096;
 /// The accesses of executed instructions, with an access for each element of a string instruction.
 /// If the instruction has two operands, their elements alternate.
 ///
-/// An access comes once, with all its elements and without an address, if its address or size is
-/// not known, or if its number of elements or bytes must be forged ([`MOST_ELEMENTS`],
-/// [`MOST_ACCESS_BYTES`]).
+/// Some accesses are not split: they come once, with all their elements and without an address.
+/// This applies if the address or size is not known, or if the number of elements or bytes must be
+/// forged ([`MOST_ELEMENTS`], [`MOST_ACCESS_BYTES`]).
 ///
 /// ```
 /// use hmtt::access_trace::Elements;
@@ -42,10 +42,11 @@ pub const MOST_ACCESS_BYTES: u32 = 4096;
 pub struct Elements<'a> {
     /// Accesses of later instructions.
     rest: &'a [Made],
-    /// Accesses of the current instruction, and the highest number of elements of one of them.
+    /// Accesses of the current instruction, and the highest number of elements that one of these
+    /// accesses has.
     instruction: &'a [Made],
     elements: u64,
-    /// Index of the next access in `instruction`, and the element of it that is next.
+    /// Index in `instruction` of the next access, and the index of its next element.
     next: usize,
     element: u64,
 }

@@ -1,8 +1,14 @@
 //! Hands the values that an execution keeps to a repeated execution behind it.
 //!
 //! A path that is executed right behind itself need not record values that follow from the
-//! execution before it. `hmtt_format::access_trace::Repeated` states how many it takes, and from
-//! which path.
+//! execution before it. `hmtt_format::access_trace::Repeated` states how many values it takes, and
+//! from which path:
+//!
+//! ```text
+//! first path      slot 0x5000             keeps its slot + 16
+//! repeated path   no slot, takes 0x5010   keeps this value + 16
+//! repeated path   no slot, takes 0x5020   keeps this value + 16
+//! ```
 
 use super::numbers::Numbered;
 

@@ -36,9 +36,10 @@ struct Described {
 
 /// The instructions of the accesses that each recorded access represents.
 ///
-/// Two recorded accesses, of which the first also represents accesses of the instructions 2 and 4,
-/// have the `operations` 2, 4 and the `starts` 0, 2, 2. If only three instructions were executed,
-/// the first represents two accesses: itself, and the access of instruction 2.
+/// Example: there are two recorded accesses, and the first also represents accesses of the
+/// instructions 2 and 4. Then `operations` is 2, 4 and `starts` is 0, 2, 2. If only three
+/// instructions were executed, the first access represents two accesses: itself, and the access of
+/// instruction 2.
 #[derive(Clone, Debug)]
 pub struct Represented {
     /// For each recorded access, the index of its first entry in `operations`; then the length of

@@ -1,7 +1,7 @@
 //! Predicts the next units of a thread from its earlier units in the chunk.
 //!
-//! A number is expected to be followed by the number that followed it the last time, and a slot to
-//! have the value of the last time, or 0 at first. After the numbers 3, 5 and 3, number 5 is
+//! A number is expected to be followed by the number that followed it the last time. A slot is
+//! expected to have its last value, or 0 at first. After the numbers 3, 5 and 3, number 5 is
 //! expected next, with the values that its slots had before. All numbers of a path share their
 //! slots. Each chunk starts without expectations, so that it can be decoded without the earlier
 //! ones.
@@ -89,7 +89,7 @@ impl Layouts {
 pub struct Predictor {
     /// By number. The first element stands for the start of a chunk.
     numbers: Vec<Number>,
-    /// Numbers from this one on may not be named.
+    /// Numbers from this one on must not occur in units.
     known: usize,
     /// The last value of each slot.
     values: Vec<u64>,

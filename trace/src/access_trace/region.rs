@@ -96,8 +96,9 @@ pub struct RegionCutter {
     /// Instructions that were executed, and instructions that were passed on.
     executed: u64,
     recorded: u64,
-    /// All descriptions; and, for each number from 1 on, its meaning.
+    /// Descriptions of all blocks and paths.
     blocks: Vec<BlockAccesses>,
+    /// For each number from 1 on, its meaning.
     numbers: Vec<Number>,
     /// Blocks with numbers up to this one record no accesses, and blocks with higher numbers do.
     /// `None`: no block records accesses yet.

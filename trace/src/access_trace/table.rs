@@ -11,7 +11,7 @@
 //! | `elements` | number of elements of a string instruction, and otherwise 1 |
 //! | `downwards` | whether each element is at a lower address than the one before it |
 //! | `conditional` | whether memory may not have been accessed |
-//! | `represents` | number of executed accesses of the block or superblock with this address, of which this one is recorded; otherwise 1; 0 if it is not known, because accesses were sampled |
+//! | `represents` | number of executed accesses of the block or superblock with this address, itself included, of which only this one has a row; 0 if it is not known, because accesses were sampled |
 //! | `function` | name of the function; nothing if it is not known |
 //! | `object` | path of the function's file; nothing if it is not known |
 //!

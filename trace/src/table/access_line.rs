@@ -1,5 +1,6 @@
-//! Formats an access as a line of one of the text formats. This is several times faster than `fmt`
-//! and serde, because a trace has tens of millions of accesses for each second of a memory bus.
+//! Formats an access as a line of one of the text formats. A trace has tens of millions of accesses
+//! for each second of a memory bus, so this does not use `fmt` and serde, which are several times
+//! slower.
 
 use std::io::{self, Write};
 

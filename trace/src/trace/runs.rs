@@ -1,5 +1,10 @@
 //! Collects decoded items as runs. A run is some accesses of one card, in columns, and the item
-//! that follows them.
+//! that follows them:
+//!
+//! ```text
+//! items   access, access, gap of card 1   access of card 1   access, mark of card 2
+//! runs    2 rows, gap                     1 row              1 row, mark
+//! ```
 //!
 //! Runs are filled from some packets at a time, and then taken in order. Invariant: the rows of the
 //! runs are consecutive and cover the columns, and only the current run can be taken in part.

@@ -97,6 +97,7 @@ impl<W: Write> Hmtt6Writer<W> {
     }
 
     /// Writes empty records up to `clock`, and returns the clocks that remain for the next record.
+    /// A pause of 600 clocks becomes two empty records, and 88 clocks remain.
     fn pause(&mut self, clock: u64) -> std::io::Result<u8> {
         let before = self.clock.unwrap_or(clock);
         let at_moved = self.is_ahead && clock.checked_add(1) == Some(before);

@@ -73,7 +73,7 @@ impl Columns {
         })
     }
 
-    /// Chooses the compression level of a group of `rows` rows. A short first group is taken for a
+    /// Chooses the compression level of a group of `rows` rows. A short first group counts as a
     /// whole short trace.
     fn start_group(&mut self, rows: usize) -> Result<()> {
         let is_short = self.groups == 0 && rows <= SHORT_ROWS;

@@ -118,9 +118,9 @@ impl<'a> Compact<'a> {
         None
     }
 
-    /// Reads the number and the type of the next field. `None` at the end of the structure, and if
-    /// the field's number does not follow from the last field's. `before`: number of the last
-    /// field.
+    /// Reads the number and the type of the next field. `None` at the end of the structure, and for
+    /// the long form of a field, in which its number follows separately. `before`: number of the
+    /// last field.
     pub fn field(&mut self, before: u8) -> Option<(u8, u8)> {
         let byte = self.byte()?;
         let (distance, kind) = (byte >> 4, byte & 15);

@@ -1,4 +1,4 @@
-//! Packs values into the bytes of a page, in those of Parquet's encodings that HMTT writes.
+//! Packs values into the bytes of a page, in the encodings of Parquet that HMTT writes.
 
 /// Number of values of a block of differences.
 const BLOCK: usize = PART * PARTS;
@@ -96,8 +96,8 @@ pub(super) fn varint(mut number: u64, page: &mut Vec<u8>) {
     page.push(number as u8);
 }
 
-/// Packs a signed number in zigzag encoding: as an unsigned number that is small if its absolute
-/// value is small.
+/// Packs a signed number in zigzag encoding: 0, -1, 1, -2 become 0, 1, 2, 3, so that numbers near 0
+/// stay small.
 fn zigzag(number: i64, page: &mut Vec<u8>) {
     varint((number << 1 ^ number >> 63) as u64, page);
 }

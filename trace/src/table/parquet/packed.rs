@@ -265,9 +265,9 @@ fn statistics(physical: Physical, (least, greatest): Bounds) -> Statistics {
     }
 }
 
-/// Definition levels of a page in which all rows have a value: one run. It is the number of rows,
-/// shifted left by one bit, and the repeated level. The lowest bit of the number is 0 for a run,
-/// and would be 1 for packed levels.
+/// Definition levels of a page in which all rows have a value: one run. A run is the number of
+/// rows, shifted left by one bit, and the repeated level. The lowest bit of the number is 0 for a
+/// run, and would be 1 for packed levels. For 3 rows, the levels are the bytes 6 and 1.
 fn levels(rows: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     pack::varint((rows as u64) << 1, &mut bytes);

@@ -2,9 +2,9 @@
 //!
 //! Simulators transfer a line for each request. An access that is shorter than a line is a burst.
 //! Bursts of one line become one request, by the card's rule at line granularity (docs/format.md,
-//! *Line mode*): a burst joins the last request if it has the same line and direction, if the
-//! request does not have this burst of the line yet, and if at most [`WINDOW`] clocks have passed
-//! since the first burst of the request. A longer access becomes a request for each of its lines.
+//! *Line mode*): a burst joins the last request if it has the same line and direction, the request
+//! does not have this burst of the line yet, and its first burst was at most [`WINDOW`] clocks ago.
+//! A longer access becomes a request for each of its lines.
 //!
 //! ```text
 //! access of 32 bytes   request

@@ -81,7 +81,8 @@ impl OracleFile {
         self.records.write_all(&NONE.to_le_bytes())
     }
 
-    /// Fills in the next requests, and writes all requests to `output`.
+    /// Fills in the next requests, and writes all requests to `output`. If the objects 7, 8 and 7
+    /// are requested, the next requests are 3, -1 and -1.
     ///
     /// # Errors
     /// The temporary file cannot be read or written, or the output cannot be written.

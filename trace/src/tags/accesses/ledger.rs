@@ -40,8 +40,9 @@ pub struct Share {
 
 /// State of an owner's stretches whose starts and ends have an error.
 ///
-/// With an error of 5 clocks, a stretch from clock 100 to clock 200 contains an access at 150
-/// certainly, accesses at 97 and at 203 possibly, and an access at 90 not at all.
+/// Example: the error is 5 clocks, and a stretch is from clock 100 to clock 200. An access at 150
+/// is certainly in the stretch. Accesses at 97 and at 203 are possibly in it, and an access at 90
+/// is not.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bounds {
     /// Number of stretches whose earliest start has passed and whose latest end has not.

@@ -39,7 +39,7 @@ pub struct CallEvent {
     pub thread: usize,
     /// Number of the function or block.
     pub number: FunctionId,
-    /// What the event is.
+    /// Kind of the event.
     pub kind: CallEventKind,
 }
 

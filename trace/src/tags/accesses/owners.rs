@@ -71,7 +71,7 @@ pub struct Change {
 /// While several threads have open functions, accesses belong to [`Owner::SeveralThreads`] alone.
 /// This owner starts and stops while the functions stay started, so the change from one thread to
 /// two costs the same for any number of open functions. A function that is entered in this time
-/// starts at the end of it, if it is still open:
+/// only starts when [`Owner::SeveralThreads`] stops, if it is still open then:
 ///
 /// ```text
 /// event                 changes of inclusive owners

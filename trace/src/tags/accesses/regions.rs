@@ -110,8 +110,8 @@ impl Regions {
         self.loops.get(&number)?.outer
     }
 
-    /// The innermost loop that contains both loops, or is one of them. `None` if there is no such
-    /// loop.
+    /// The innermost loop that contains both loops. A loop contains itself: for loop 1 and a loop
+    /// in it, the result is loop 1. `None` if there is no such loop.
     pub fn common(&self, mut one: Option<u32>, mut other: Option<u32>) -> Option<u32> {
         while one != other {
             let deeper = if self.depth(one) >= self.depth(other) { &mut one } else { &mut other };

@@ -117,7 +117,7 @@ impl Steps {
         }
     }
 
-    /// Converts an item. Calls `to` with the clock and the step, if the item is one.
+    /// Converts an item. Calls `to` with the clock and the step, if the item becomes a step.
     pub fn item(&mut self, item: &Item, to: &mut impl FnMut(u64, Step)) {
         match item {
             Item::Event(event) => self.event(event, to),

@@ -71,7 +71,7 @@ impl LogSync {
     }
 }
 
-/// Marks of a log, without those that were interrupted.
+/// The marks of a log that were not interrupted.
 struct LogMarks {
     /// Register and time of each mark, in nanoseconds from the origin.
     timed: Vec<(u32, f64)>,
@@ -107,7 +107,7 @@ impl LogMarks {
     }
 
     /// Relates the log to a session. `offset`: the distance between the two clocks that the first
-    /// marks show. `None` if fewer marks agree than a time base needs.
+    /// marks show. `None` if no mark of the log agrees with a mark of the session.
     fn relate(&self, session: &CardSession, offset: Offset) -> Option<LogSync> {
         let LogMarks { timed, all, origin, widest, tick, range } = self;
         let period = session.period();

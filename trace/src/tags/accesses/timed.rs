@@ -15,7 +15,7 @@ use super::steps::Step;
 use super::sync::LogSync;
 use crate::tags::log_reader::TagLogError;
 
-/// Changes of which one of the three times is still to come. Each has its likeliest clock.
+/// Changes that wait for their likeliest or their latest time, each with its likeliest clock.
 type Waiting = VecDeque<(f64, Change)>;
 
 /// Attributes the accesses of a trace to the calls of a log.
@@ -86,8 +86,7 @@ impl TimedSplit {
             Step::Accesses { address, traffic } if self.session == self.sync.session => {
                 let clock = clock.saturating_sub(self.before);
                 if self.ledger.total.accesses() == 0 {
-                    // The time of the trace begins here, so calls that ended before it take none of
-                    // it.
+                    // The time of the trace begins here, so calls that ended before get no clocks.
                     self.ledger.advance(clock);
                 }
                 self.reach(clock as f64);

@@ -39,9 +39,9 @@ const SMALLEST: u32 = 2048;
 
 /// The place of the frame that is the caller of an entry.
 enum Caller {
-    /// In the running context. Holds the number of frames above the entry, the last of which is the
-    /// caller, and whether this caller is likely. With 0 frames, the entry is the outermost of its
-    /// stack.
+    /// In the running context. Holds the number of its frames above the entry, and whether the
+    /// innermost of these frames is likely to be the caller. With 0 frames, the entry is the
+    /// outermost call of its stack.
     Running(usize, bool),
     /// In a suspended group. Holds the group, and the index of the frame in it.
     Suspended(Id, usize),
@@ -89,7 +89,7 @@ impl<N: Copy> Stacks<N> {
 
     /// Processes an event of a block of `function`, which shows that all calls made by the function
     /// have ended. The block is reported only if the innermost call is a call of the function. It
-    /// is not if the entry of the function was before the log or in a gap.
+    /// is not reported if the entry of the function was before the start of the log, or in a gap.
     pub fn block(
         &mut self,
         event: TagEvent,
