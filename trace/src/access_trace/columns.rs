@@ -15,10 +15,12 @@ use super::column::take;
 use super::differences::read_difference;
 use super::predictor::Predictor;
 
+/// Takes a number of 4 bytes from a column.
 fn number(column: &mut &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(take(column, 4)?.try_into().ok()?))
 }
 
+/// Takes a unit from a column.
 fn unit(column: &mut &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(take(column, 8)?.try_into().ok()?))
 }

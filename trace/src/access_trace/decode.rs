@@ -166,6 +166,7 @@ pub fn visit(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, Read
     ending
 }
 
+/// Reads a file to its last chunk, or to the place where it was cut.
 fn visit_chunks(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, ReadError> {
     let mut chunks = ChunkReader::new(input)?;
     let mut decoder = Decoder::default();

@@ -147,6 +147,7 @@ impl ElementBudget {
         granted
     }
 
+    /// Counts refused elements. `accesses`: how many of the last accesses have them.
     fn refuse(&mut self, elements: u64, accesses: u64) {
         let Refused { elements: sum, first } = &mut self.refused;
         if *sum == 0 {

@@ -92,6 +92,7 @@ impl<'b, F: FnMut(Made) -> ControlFlow<()>> EachElement<'b, F> {
         EachElement { instruction: Vec::new(), budget, is_over: false, add }
     }
 
+    /// Passes on the elements of the current instruction, as far as the budget allows.
     fn pass_on(&mut self) {
         if !self.budget.spend(&self.instruction) {
             self.instruction.iter_mut().for_each(|one| one.address = None);

@@ -62,6 +62,8 @@ impl Worker {
         Ok(Worker { encoder, compressor, content: Vec::new(), layouts })
     }
 
+    /// Encodes and compresses the units of a chunk. `known`: how many numbers of the program are
+    /// described before the chunk.
     fn encode(&mut self, units: Vec<u8>, known: usize) -> io::Result<Encoded> {
         self.encoder.learn(&self.layouts.read().unwrap_or_else(PoisonError::into_inner));
         self.content.clear();

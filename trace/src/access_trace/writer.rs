@@ -205,6 +205,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Writes a chunk of units, with the base of the segment `fs` before it.
     fn write_units(&mut self, thread: u32, encoded: Encoded) -> io::Result<()> {
         let Encoded { bytes, compressed, base, is_cut, memory } = encoded;
         self.cut_chunks += u64::from(is_cut);

@@ -151,6 +151,8 @@ fn on_base(item: Item, base: &TimeBase) -> Item {
     }
 }
 
+/// Converts the clock of an event to the common time base, and the duration of a page run or of a
+/// partial time slice.
 fn event_on_base(mut event: Event, base: &TimeBase) -> Event {
     let scaled = |clocks: f64| (clocks * base.rate()).round();
     match &mut event {

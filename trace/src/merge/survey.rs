@@ -193,6 +193,7 @@ struct SurveyedFile {
     interfaces: Vec<Interface>,
 }
 
+/// Reads one capture, and collects the sessions of its cards.
 fn survey_file(path: &Path) -> Result<SurveyedFile, ReadError> {
     // The capture should stay in the page cache, because it is read once more for the items of each
     // card.

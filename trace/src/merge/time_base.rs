@@ -89,6 +89,7 @@ impl TimeBase {
             .or_else(|| TimeBase::by_arrivals(reference, session, options))
     }
 
+    /// A map through the marks that both cards recorded; `None` without such marks.
     fn by_marks(
         reference: &Reference<'_>,
         session: &CardSession,
@@ -123,6 +124,8 @@ impl TimeBase {
         Some(TimeBase { basis, error: Some(error), points, slope })
     }
 
+    /// A map through the arrival times of frames; `None` if one of the two sessions has no
+    /// arrivals.
     fn by_arrivals(
         reference: &Reference<'_>,
         session: &CardSession,

@@ -57,6 +57,7 @@ impl Record {
         self.0.len() == 1 && self.0.as_slice() == LAST.trim_ascii()
     }
 
+    /// Number of line ends within quoted fields.
     fn line_ends(&self) -> u64 {
         self.0.as_slice().iter().filter(|byte| **byte == b'\n').count() as u64
     }

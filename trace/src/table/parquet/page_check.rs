@@ -95,6 +95,7 @@ impl ChunkReader for CheckedFile {
     }
 }
 
+/// Checks the fields of a page header; `None` for a header that cannot be decoded.
 fn check(header: Option<Header>) -> std::result::Result<(), String> {
     match header {
         None => Err("has no header that can be read: the file is damaged".into()),

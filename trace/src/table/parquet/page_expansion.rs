@@ -29,6 +29,7 @@ pub(super) enum StreamedCodec {
 }
 
 impl StreamedCodec {
+    /// The codec, if the library decompresses its pages to their end.
     fn of(compression: Compression) -> Option<Self> {
         match compression {
             Compression::GZIP(_) => Some(StreamedCodec::Gzip),
@@ -122,6 +123,7 @@ impl StreamedPage {
         Ok(())
     }
 
+    /// Whether the page becomes longer than stated. Decompresses at most one byte more than stated.
     fn is_longer(self, decompressed: impl Read) -> bool {
         let mut limited = decompressed.take(self.stated_bytes + 1);
         io::copy(&mut limited, &mut io::sink()).is_ok_and(|bytes| bytes > self.stated_bytes)

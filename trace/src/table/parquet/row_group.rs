@@ -93,6 +93,7 @@ impl RowGroup {
         self.push_other(entry)
     }
 
+    /// Adds a row to the list of other rows, and its clock, direction and address to their columns.
     fn push_other(&mut self, entry: &Entry) -> Result<(), TableError> {
         let values = entry.values();
         if let Some(clock) = values.clock {
@@ -209,6 +210,7 @@ impl RowGroup {
     }
 }
 
+/// A clock as the column stores it. Fails if it is not below 2^63.
 fn signed_clock(clock: Cycles) -> Result<i64, TableError> {
     i64::try_from(clock.0).map_err(|_| TableError::Clock(clock.0))
 }

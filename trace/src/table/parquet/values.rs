@@ -138,6 +138,7 @@ fn check_places(group: &RowGroupMetaData, length: u64) -> Result<(), TableError>
     }
 }
 
+/// Checks the type of a column, and that each row has at most one value in it.
 fn check(found: &ColumnDescPtr, name: &str, expected: Physical) -> Result<(), TableError> {
     let (physical, nested) = (found.physical_type(), found.max_rep_level() != 0);
     if physical != expected || nested || found.max_def_level() > 1 {

@@ -57,6 +57,8 @@ impl<W: Write> RequestOutput<W> {
         Ok(())
     }
 
+    /// Adds a request to the file for libCacheSim. A time beyond 2^32 - 1 is counted, and becomes
+    /// 2^32 - 1.
     fn write_object(&mut self, clock: u64, address: u64) -> io::Result<()> {
         self.late += u64::from(clock > u64::from(u32::MAX));
         let time = u32::try_from(clock).unwrap_or(u32::MAX);

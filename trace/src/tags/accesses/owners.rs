@@ -114,6 +114,7 @@ struct OwnOwners {
     innermost_loop: Option<Owner>,
 }
 
+/// Passes a change to `to`.
 fn report(kind: Kind, owner: Owner, is_start: bool, to: &mut impl FnMut(Change)) {
     to(Change { kind, owner, is_start });
 }

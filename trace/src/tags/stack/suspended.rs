@@ -110,6 +110,7 @@ impl<N: Copy> SuspendedGroups<N> {
         Some((group.frames.back()?.number, group.innermost()))
     }
 
+    /// Whether a group is known or likely to be another context.
     pub fn is_context(&self, id: Id) -> bool {
         self.groups.get(&id).is_some_and(|group| group.is_context)
     }
