@@ -1,9 +1,9 @@
 //! Measures in bits how far a frame agrees with the frame before it.
 //!
-//! A difference that a frame made up at random has with a chance of at most 2^-n counts n bits. For
-//! example, equal counts of accesses (40 bits wide) count 40, counts that differ by 370 count 30,
-//! and counts that differ by half the range count none. The bits of fields that do not depend on
-//! each other add up.
+//! A difference counts n bits if a frame made up at random has such a small difference with a
+//! chance of at most 2^-n. For example, equal counts of accesses (40 bits wide) count 40, counts
+//! that differ by 370 count 30, and counts that differ by half the range count none. The bits of
+//! fields that do not depend on each other add up.
 //!
 //! Invariant: the sum of three fields is at least [`CLOSE`] for a frame made up at random with a
 //! chance of less than 2^-32, and at least [`CONFIRMED`] with less than 2^-68.
@@ -13,15 +13,17 @@ use hmtt_format::record::CLOCK_MASK;
 
 use super::counts_after::CountsAfter;
 
-/// Bits by which a card's frame agrees with the card's last frames, where at most a few frames are
-/// missing in between.
+/// Least bits by which a card's frame agrees with the card's last frames, if at most a few frames
+/// in between are missing.
 const CLOSE: u32 = 40;
-/// Bits of the two best fields of a card's frame whose third field is damaged.
+/// Least bits of the two best fields of a card's frame whose third field is damaged.
 const ONE_WRONG: u32 = 32;
-/// Bits by which frames confirm each other. Of 2^33 frames at random, as a gigabit link carries in
-/// an hour and a half, each compared with 16 others, some two do with a chance of less than 2^-31.
+/// Least bits by which frames confirm each other. A gigabit link carries 2^33 frames in an hour and
+/// a half. If they are random, and each is compared with 16 others, any two of them confirm each
+/// other with a chance of less than 2^-31.
 pub const CONFIRMED: u32 = 80;
-/// Fewer bits are not added up: many frames at random would reach any sum.
+/// Least bits of a confirmation. Fewer bits are not added up, because many random frames together
+/// would reach any sum.
 const LEAST: u32 = 12;
 
 /// How far a sync agrees with the counts after another frame, in bits of each field.
@@ -32,7 +34,7 @@ pub struct Agreement {
     clock: u32,
 }
 
-/// `mask`: the greatest value of the field.
+/// Bits by which two values of a field agree. `mask`: the greatest value of the field.
 fn bits(one: u64, other: u64, mask: u64) -> u32 {
     let ahead = one.wrapping_sub(other) & mask;
     let apart = ahead.min((mask + 1) - ahead);

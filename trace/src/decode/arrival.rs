@@ -1,6 +1,6 @@
-//! Holds a captured frame with what was found out about it.
+//! Holds a captured frame with the results of parsing, summarising and hashing it.
 //!
-//! Invariant: a frame is parsed, summed up and hashed at most once, however often it waits and
+//! Invariant: a frame is parsed, summarised and hashed at most once, however often it waits and
 //! however many traces it is compared with: a `StoredFrame` keeps the results with the bytes.
 
 use std::cell::OnceCell;
@@ -16,7 +16,7 @@ pub struct Arrival<'a> {
     pub origin: Origin,
     /// The bytes of the frame, from the destination address on.
     pub bytes: &'a [u8],
-    /// The frame that the bytes hold.
+    /// The parsed frame.
     pub frame: Frame<'a>,
     fingerprint: OnceCell<u64>,
     summary: OnceCell<FrameSummary>,

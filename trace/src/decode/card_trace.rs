@@ -1,10 +1,10 @@
 //! Decodes the captured frames of one card into the items of their trace.
 //!
 //! Passes frames through the sequencer, the quarantine and the decoder. Each frame can be decoded
-//! alone; the counts that its sync states are compared with those after the frame before, and every
-//! difference becomes a [`super::Gap`] between two clocks. Invariant: the accesses of a session's
-//! items, of its gaps and before its start add up to the count in its last sync. No frame is an
-//! error: one that cannot be read becomes [`Item::Malformed`].
+//! alone. The counts in its sync are compared with the counts after the previous frame, and every
+//! difference becomes a [`super::Gap`] between two clocks. Invariant: the accesses in a session's
+//! items, the accesses in its gaps and the accesses before its start add up to the count in its
+//! last sync. No frame is an error: an unreadable frame becomes [`Item::Malformed`].
 
 use hmtt_format::frame::{FrameKind, Sync};
 use hmtt_format::{Cycles, Report};
@@ -47,9 +47,9 @@ pub struct CardTrace {
 }
 
 impl CardTrace {
-    /// Takes the next captured frame. Its items, and those of frames that waited for it, go to
-    /// `sink`, as card 0. A sink that has events only counted ([`Counted`](super::Counted)) or
-    /// takes columns is much faster than one that takes each event.
+    /// Takes the next captured frame. Passes its items, and the items of frames that waited for it,
+    /// to `sink` with card number 0. A sink that only counts events ([`Counted`](super::Counted))
+    /// or takes columns is much faster than a sink that takes each event.
     pub fn push(&mut self, origin: Origin, bytes: &[u8], sink: &mut impl Sink) {
         match Arrival::parse(origin, bytes) {
             Some(arrival) => self.frame(&arrival, &mut CardSink(0, sink)),
@@ -102,8 +102,8 @@ impl CardTrace {
         self.sequencer.push(arrival, &mut |step| decoder.step(step, sink));
     }
 
-    /// Takes a frame that has counts or a counter of this card but does not fit: it is a copy, late
-    /// or damaged.
+    /// Takes a frame that states this card's counts or counter but does not fit: a copy, a late
+    /// frame or a damaged frame.
     pub(super) fn stray(&mut self, arrival: &Arrival<'_>, sink: &mut CardSink<'_, impl Sink>) {
         match self.sequencer.place(arrival) {
             Place::Late | Place::Duplicate => self.frame(arrival, sink),
@@ -120,8 +120,8 @@ impl CardTrace {
         self.decoder.counts.ends += u64::from(arrival.frame.kind() == Some(FrameKind::End));
     }
 
-    /// Removes and returns the number of unreadable frames that waited for a place in this trace
-    /// and that its card did not send.
+    /// Returns the number of unreadable frames that waited in this trace and that its card did not
+    /// send, and resets the number to 0.
     pub(super) fn take_strays(&mut self) -> u64 {
         std::mem::take(&mut self.decoder.counts.foreign_frames)
     }
@@ -142,7 +142,8 @@ impl CardTrace {
         self.decoder.counts.order.restarts
     }
 
-    /// Counts a frame of an earlier session: a copy, or a late frame.
+    /// Counts a frame of an earlier session. `copy`: whether it is a copy; if not, it is a late
+    /// frame.
     pub(super) fn note_past(&mut self, arrival: &Arrival<'_>, copy: bool) {
         self.decoder.counts.frames += 1;
         self.decoder.counts.frame_bytes += arrival.bytes.len() as u64;
@@ -174,8 +175,8 @@ impl CardTrace {
         self.quarantine.finish(&mut self.decoder, sink);
     }
 
-    /// Splits the trace: returns the part so far, with its counts. This trace continues from there
-    /// with empty counts; its next frame has this counter.
+    /// Splits the trace: returns the part up to here, with its counts. `self` continues after that
+    /// part with empty counts. `counter`: counter of the next frame of `self`.
     pub(super) fn split(&mut self, counter: u64, sink: &mut CardSink<'_, impl Sink>) -> CardTrace {
         self.flush(sink);
         let continued = CardTrace {
@@ -187,22 +188,22 @@ impl CardTrace {
         std::mem::replace(self, continued)
     }
 
-    /// Puts the counts of an earlier part that [`CardTrace::split`] returned before these counts,
-    /// because both are of one card.
+    /// Prepends the counts of an earlier part that [`CardTrace::split`] returned, because both
+    /// parts are one card's.
     pub(super) fn prepend_counts(&mut self, mut earlier: Counts) {
         earlier.append(std::mem::take(&mut self.before));
         self.before = earlier;
     }
 
-    /// Adds the counts of frames that were taken for this card's, although the trace does not
-    /// continue from them.
+    /// Adds the counts of frames that were attributed to this card but are not continued by this
+    /// trace.
     pub(super) fn append(&mut self, others: Counts) {
         self.before.append(others);
     }
 
-    /// Removes the restart or gap at the start of this trace, because the part that
-    /// [`CardTrace::split`] returned is another card's. `restarted`: whether it was a restart;
-    /// `opening`: the sync of this trace's first frame.
+    /// Removes the restart or the gap at the start of this trace, because the part that
+    /// [`CardTrace::split`] returned is another card's. `restarted`: whether the trace starts with
+    /// a restart; `opening`: the sync of the trace's first frame.
     pub(super) fn drop_predecessor(&mut self, restarted: bool, opening: Sync) {
         if self.before.frames != 0 {
             return self.before.drop_predecessor(restarted, opening);
@@ -219,7 +220,7 @@ impl CardTrace {
         self.sequencer.has_ended()
     }
 
-    /// Number of frames so far.
+    /// Number of frames so far, including earlier parts of the trace.
     pub(super) fn frames(&self) -> u64 {
         self.before.frames.saturating_add(self.decoder.counts.frames)
     }
@@ -249,7 +250,7 @@ impl CardTrace {
         self.finish_to(&mut CardSink(0, sink))
     }
 
-    /// As [`CardTrace::finish`], for a card of a wire.
+    /// Does the same as [`CardTrace::finish`], with the card number of `sink`.
     pub(super) fn finish_to(mut self, sink: &mut CardSink<'_, impl Sink>) -> Counts {
         self.flush(sink);
         self.decoder.close_session(sink);

@@ -30,7 +30,8 @@ impl LongClock {
     }
 
     /// The extended clock that has the low 48 bits of `clock` and is nearest to the clock of the
-    /// last frame.
+    /// last frame. For example, if the last frame has the extended clock 2^48 - 10, clock 5 becomes
+    /// 2^48 + 5.
     pub fn extend(&self, clock: Cycles) -> Cycles {
         let Some(frame) = self.frame else { return clock };
         let ahead = clock.0.wrapping_sub(frame) & CLOCK_MASK;
@@ -41,7 +42,7 @@ impl LongClock {
         }
     }
 
-    /// The event, with its clock extended.
+    /// The event with its clock extended; an event without a clock is not changed.
     pub fn extend_event(&self, mut event: Event) -> Event {
         if let Some(clock) = event.clock_mut() {
             *clock = self.extend(*clock);

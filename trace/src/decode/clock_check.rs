@@ -1,30 +1,30 @@
 //! Compares the clocks that data frames state with the clocks at which the frames before them end.
 //!
-//! A card's data frame begins at the clock at which the data frame before ended. It begins later
-//! only after a silence: then the card has skipped at least [`SILENT_CLOCKS`] without a frame, or
-//! the report of a start is in between. If nothing is missing in between, any other clock is wrong:
-//! the one that the frame states, or the one at which the frame before ends because of its altered
-//! records. The frame after both shows which.
+//! A data frame begins at the clock at which the previous data frame ended. It begins later in two
+//! cases: the card has skipped at least [`SILENT_CLOCKS`] clocks without sending a frame, or the
+//! report of a start lies between the two frames. If nothing between the two frames is missing, any
+//! other difference shows a damaged frame. Either the clock that the frame states is wrong, or
+//! altered records make the previous frame end at a wrong clock. The frame after both shows which.
 
 use hmtt_format::record::CLOCK_MASK;
 
-/// Clocks without a record after which the card skips them.
+/// Shortest silence, in clocks, that the card skips without sending a frame.
 const SILENT_CLOCKS: u64 = 1 << 24;
 /// A greater difference of clocks is taken for a negative one.
 const FARTHEST_AHEAD: u64 = CLOCK_MASK / 2;
 
-/// Where the data frame before another one ended.
+/// The end of a data frame that another data frame follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClockBefore {
-    /// Clock after its records, modulo 2^48.
+    /// Clock after the frame's records, modulo 2^48.
     pub clock: u64,
-    /// Whether a report followed. A card that starts sets the clock of its data frames to a later
-    /// one.
+    /// Whether a report lies between the two data frames. A card that starts sends a report, and
+    /// its next data frame begins at a later clock.
     pub reported: bool,
 }
 
 impl ClockBefore {
-    /// Whether a data frame that follows can state this clock.
+    /// Whether the following data frame can state the clock `next`.
     fn leads_to(self, next: u64) -> bool {
         match self.reported {
             true => is_reached(self.clock, next),
@@ -33,8 +33,8 @@ impl ClockBefore {
     }
 }
 
-/// The clocks, modulo 2^48, of a data frame and of the data frame before, with nothing missing in
-/// between.
+/// Clocks of a data frame and of the data frame directly before it, modulo 2^48. Nothing between
+/// the two is missing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameClocks {
     pub before: ClockBefore,
@@ -44,12 +44,13 @@ pub(super) struct FrameClocks {
     pub end: u64,
 }
 
-/// What the next frame with counts shows of the clock at which a frame ends.
+/// What the next frame with counts shows about the clock at which a frame ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NextClock {
     /// A data frame that states this clock follows, with nothing missing in between.
     Follows(u64),
-    /// The frame ended at this clock or before: it is that of a report, or of a frame after a gap.
+    /// The frame ended at this clock or earlier. A report, or a frame after a gap, states the
+    /// clock.
     Bound(u64),
 }
 
@@ -66,7 +67,7 @@ pub(super) enum WrongClock {
     Either,
 }
 
-/// Whether one clock is not after another.
+/// Whether `clock` is not later than `by`. Both are modulo 2^48.
 fn is_reached(clock: u64, by: u64) -> bool {
     by.wrapping_sub(clock) & CLOCK_MASK <= FARTHEST_AHEAD
 }
@@ -75,12 +76,12 @@ fn is_reached(clock: u64, by: u64) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Succession {
     No,
-    /// After a silence.
+    /// The second clock is later by at least a silence.
     Possible,
     Exact,
 }
 
-/// How well a data frame that states the clock `next` follows one that ended at `clock`.
+/// How well a data frame that states the clock `next` follows a data frame that ended at `clock`.
 fn succession(clock: u64, next: u64) -> Succession {
     match next.wrapping_sub(clock) & CLOCK_MASK {
         0 => Succession::Exact,
@@ -90,11 +91,17 @@ fn succession(clock: u64, next: u64) -> Succession {
 }
 
 impl FrameClocks {
-    /// Which clock is wrong; `next`: of the next frame with counts, if there is one.
+    /// Decides which clock is wrong. `next`: the clock of the next frame with counts, if there is
+    /// one.
+    ///
+    /// Example: the previous frame ends at clock 100, and this frame states clock 90 and ends at
+    /// 150. If the next data frame states 150, it confirms this frame, so the previous frame ends
+    /// at a wrong clock ([`WrongClock::Before`]). If the next data frame states 160, this frame
+    /// began at 100 and states a wrong clock ([`WrongClock::Stated`]).
     pub fn check(self, next: Option<NextClock>) -> WrongClock {
         let FrameClocks { before, stated, end } = self;
         let own_end = end;
-        // Where the frame ends if it begins where the one before ends.
+        // The clock at which the frame ends if it begins where the previous frame ends.
         let other_end = before.clock.wrapping_add(end.wrapping_sub(stated)) & CLOCK_MASK;
         let leads_on = |end: u64| match next {
             Some(NextClock::Follows(clock)) => succession(end, clock),

@@ -48,7 +48,7 @@ pub struct Accesses<'a> {
 }
 
 impl Accesses<'_> {
-    /// The accesses without the first `count`.
+    /// The accesses without the first `count`; empty if there are not more.
     pub fn after(self, count: usize) -> Self {
         Accesses {
             clocks: self.clocks.get(count..).unwrap_or_default(),
@@ -179,11 +179,11 @@ impl Rows {
 
     /// Decodes a half that may be an access, a skip or a segment, without a branch, because the
     /// processor cannot predict which halves are skips. Each half is written as if it were an
-    /// access; the next half overwrites it if it was not.
+    /// access; if it is not, the next half overwrites its row.
     #[inline]
     fn any(&mut self, half: u32) {
-        // The mask of what a half adds to the clock, by escape bit and segment flag: accesses
-        // twice, skip, segment.
+        // Mask of the bits that a half adds to the clock, indexed by escape bit and segment flag:
+        // access, access, skip, segment.
         const CLOCKS: [u32; 4] = [0, 0, MAX_SKIP, MAX_SEGMENT_SKIP];
         const SEGMENT: u32 = (1 << SEGMENT_BITS) - 1;
         let delta = half >> DELTA_AT & ESCAPE;

@@ -14,11 +14,12 @@ use super::evidence::{
 use super::frame::Frame;
 use super::sequence::{FARTHEST_GAP, FIRST_FRAMES, Place, WINDOW};
 
-/// Most accesses and lost records by which a frame with a wrong counter is ahead of its card.
+/// Most accesses by which a frame with a wrong counter may be ahead of its card.
 const NEAR_ACCESSES: u64 = 1 << 24;
+/// Most lost records by which a frame with a wrong counter may be ahead of its card.
 const NEAR_LOST: u32 = 1 << 16;
 
-/// How far a sync agrees with the counts after the last frames.
+/// The best agreement of a sync with the counts after the last frames.
 fn likeness(sync: Sync, bases: &Bases) -> Likeness {
     let agreements = bases.iter().flatten().map(|(end, _)| Agreement::new(*end, sync));
     let likeness = agreements.map(|agreement| match agreement {
@@ -52,7 +53,8 @@ impl Comparison {
     }
 
     /// How far the counts and the clock agree with those after the last frames. A heartbeat has no
-    /// counts, but more bits that no random frame has.
+    /// counts; it counts as [`Likeness::OneWrong`], because a random frame hardly has its fixed
+    /// bits.
     pub fn likeness(&self) -> Likeness {
         match self.evidence.kind {
             Kind::FirstReport => Likeness::Close,
@@ -83,7 +85,7 @@ impl Comparison {
     }
 
     /// How well the frame fits a pending run of heartbeats, if it is the first frame with counts.
-    /// In a card's trace such a frame waits until another one confirms it.
+    /// In a card's trace such a frame waits until another frame confirms it.
     pub fn fit_after_heartbeats(&self) -> Option<Fit> {
         let Evidence { counter, before, after, .. } = self.evidence;
         let is_first = counter == Counter::Free && before == Before::First;
@@ -91,8 +93,8 @@ impl Comparison {
         self.fit.or((is_first && after != After::Contradict).then_some(first))
     }
 
-    /// Whether the card could use the counter next, and no frame with it has arrived that fits as
-    /// well.
+    /// Whether the card could use the counter next, and no frame that fits as well has arrived with
+    /// this counter.
     pub fn is_awaited(&self) -> bool {
         matches!(self.evidence.counter, Counter::Free | Counter::Contested)
     }
@@ -112,6 +114,8 @@ impl Comparison {
 /// unread frames after it.
 type Bases = [Option<(CountsAfter, u64)>; 2];
 
+/// Adds the counts after a frame as a base, if there is space. Then counts the frame as unread for
+/// older bases, because it lies after them.
 fn note(bases: &mut Bases, end: CountsAfter, unseen: &mut u64) {
     if let Some(free) = bases.iter_mut().find(|base| base.is_none()) {
         *free = Some((end, *unseen));
@@ -176,7 +180,7 @@ impl CardTrace {
         Comparison { position, evidence, fit: evidence.fit(distance), newest }
     }
 
-    /// Where a frame belongs by its counter.
+    /// The place of a frame by its counter.
     pub(super) fn position(&self, arrival: &Arrival<'_>) -> Position {
         let frame = &arrival.frame;
         let place = self.sequencer.place(arrival);
@@ -200,7 +204,7 @@ impl CardTrace {
         Position { place, counter }
     }
 
-    /// The content of a frame. `place`: where it belongs by its counter.
+    /// The content of a frame. `place`: the place of the frame by its counter.
     fn kind(&self, frame: &Frame<'_>, place: Place) -> Kind {
         let Ok(body) = frame.body else { return Kind::Unreadable };
         match (body.kind, body.sync()) {
@@ -218,24 +222,25 @@ impl CardTrace {
         }
     }
 
-    /// Whether a heartbeat waits before this place, because a frame before it is missing. It may
-    /// report that the DDR clock was lost.
+    /// Whether a heartbeat waits before this place, because an earlier frame is missing. The
+    /// heartbeat may report that the DDR clock was lost.
     fn holds_heartbeat(&self, place: Place) -> bool {
         let Place::Ahead(at) = place else { return false };
         let mut held = self.sequencer.held_before(at);
         held.any(|(_, summary)| matches!(summary, FrameSummary::Heartbeat))
     }
 
-    /// Compares the counts and the clock of a sync with those of the frames before the counter
-    /// `at`. `latest`: the counts after the last frames.
+    /// Compares the counts and the clock of a sync with the counts and clocks after the frames
+    /// before the counter `at`. `latest`: the counts after the last frames.
     fn before(&self, at: u64, sync: Sync, kind: Kind, latest: &Bases) -> (Before, Clock, Distance) {
-        // No frame that waits has the counter `at` or a later one if `at` is after the newest.
+        // If `at` is after the newest frame, no frame waits at `at` or later, and `latest` holds
+        // the bases.
         let bases = match at.checked_sub(self.sequencer.newest() + 1) {
             Some(more) => latest.map(|base| base.map(|(end, missing)| (end, missing + more))),
             None => self.bases(at),
         };
         let [Some((last, missing)), earlier] = bases else {
-            // Only a frame after this one can confirm it.
+            // Only a later frame can confirm this one.
             return (Before::First, Clock::Possible, Distance { frames: WINDOW, clocks: 0 });
         };
         let distance = |base: CountsAfter, missing: u64| {
@@ -337,8 +342,8 @@ impl CardTrace {
         }
     }
 
-    /// Whether the counter differs by one bit from that of a frame that arrived lately or could
-    /// arrive next.
+    /// Whether the counter differs in one bit from the counter of a frame that arrived recently or
+    /// could arrive next.
     fn is_flipped(&self, frame: &Frame<'_>) -> bool {
         let newest = self.sequencer.newest() & COUNTER_MASK;
         (0..COUNTER_MASK.count_ones()).map(|bit| frame.counter ^ 1 << bit).any(|counter| {
@@ -357,9 +362,9 @@ impl CardTrace {
         end.is_past(reached.accesses, sync)
     }
 
-    /// Whether a frame fits better at its counter than the waiting frame that has the same counter,
-    /// because the waiting frame cannot be read, contradicts the frames around it or is one of
-    /// those missing before it.
+    /// Whether a frame fits better at its counter than the waiting frame with the same counter,
+    /// because the waiting frame cannot be read, contradicts the frames around it or could be a
+    /// frame that is missing before this counter.
     fn has_better_claim(&self, counter: u64, frame: &Frame<'_>) -> bool {
         let Ok(body) = &frame.body else { return false };
         if let Some(FrameSummary::Unreadable) = self.sequencer.held_at(counter) {
@@ -383,6 +388,8 @@ impl CardTrace {
         })
     }
 
+    /// The bases for a frame at an unwrapped counter: from the waiting frames before the counter,
+    /// then from the quarantine, then from the decoder.
     fn bases(&self, counter: u64) -> Bases {
         let (mut bases, mut unseen, mut reached_to) = ([None; 2], 0, counter);
         for (held, kept) in self.sequencer.held_before(counter) {

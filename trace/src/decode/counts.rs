@@ -1,4 +1,4 @@
-//! Counts what a decoder received and what is missing from it.
+//! Counts the frames, records and accesses that a decoder received, and those that are missing.
 //!
 //! Invariant: all additions saturate, so forged counts cannot overflow.
 
@@ -91,7 +91,7 @@ pub struct Counts {
     /// be of a later session.
     #[serde(skip)]
     pub clocks: Option<(u64, u64)>,
-    /// Number of gaps, those beyond [`MAX_PLACED_GAPS`] included.
+    /// Number of gaps, including gaps beyond [`MAX_PLACED_GAPS`].
     pub gap_count: u64,
     /// The first gaps, in the order of the trace, at most [`MAX_PLACED_GAPS`].
     pub gaps: Vec<Gap>,
@@ -107,7 +107,7 @@ impl Counts {
             || self.captures_mismatched != 0
     }
 
-    /// Counts a frame of `bytes` bytes, which was counted as the card's, as one that no card sent.
+    /// Moves a frame of `bytes` bytes from the card's frames to the foreign frames.
     pub(super) fn note_stray(&mut self, bytes: usize) {
         self.frames = self.frames.saturating_sub(1);
         self.frame_bytes = self.frame_bytes.saturating_sub(bytes as u64);
@@ -129,7 +129,7 @@ impl Counts {
         self.gaps.extend(other.gaps.iter().take(free));
     }
 
-    /// Appends what the same card counted later. Gaps are moved, not copied.
+    /// Appends later counts of the same card. Gaps are moved, not copied.
     pub(super) fn append(&mut self, mut later: Counts) {
         self.combine(&later, u64::saturating_add);
         for (name, count) in &later.faults {
@@ -190,9 +190,9 @@ impl Counts {
         self.order.combine(&other.order, with);
     }
 
-    /// Turns the first gap into one at the start of the trace, because the frames before the gap
-    /// were another card's. `before`: accesses before the start. Returns the missing frames that
-    /// the gap stated.
+    /// Turns the first gap into a gap at the start of the trace, because the frames before the gap
+    /// were another card's. `before`: accesses before the start. Returns the number of missing
+    /// frames that the gap stated before.
     fn start_at_first_gap(&mut self, before: u64) -> u64 {
         let Some(gap) = self.gaps.first_mut() else { return 0 };
         let was = *gap;

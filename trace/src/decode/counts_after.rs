@@ -1,8 +1,10 @@
 //! Computes a card's counts after a frame, and whether another frame can follow it.
 //!
 //! Every sync states how many accesses the card had counted and how many records it had lost. The
-//! counts after a frame are those of its sync plus its own accesses. All counts and clocks are
-//! modular; differences of more than half the range are taken for negative.
+//! counts after a frame are the counts in its sync plus the accesses in the frame. For example, a
+//! frame whose sync states 100 accesses and that holds 8 ends at 108, and the next sync has to
+//! state 108. All counts and clocks are modular; differences of more than half the range are taken
+//! for negative.
 
 use hmtt_format::Tally;
 use hmtt_format::block::UNIT_NONE;
@@ -27,8 +29,9 @@ pub struct CountsAfter {
     pub clock: u64,
     /// Whether the frame could not be read to its end, so that the counts are lower bounds.
     pub damaged: bool,
-    /// Whether each record of the frame stands for one access ([`counts_each_access`]). If not,
-    /// neither do records that the card lost after it, also if the next frame has another unit.
+    /// Whether each record of the frame stands for one access ([`counts_each_access`]). If not, a
+    /// record that the card lost after the frame may also stand for several accesses, even if the
+    /// next frame has another unit.
     pub counts_each_access: bool,
 }
 
@@ -63,8 +66,10 @@ impl CountsAfter {
         !self.damaged && (self.accesses, self.lost) == (sync.accesses, sync.lost)
     }
 
-    /// Accesses and lost records from here up to a sync; `None` if they are more than `missing`
-    /// frames, the unread part of this frame and the lost records can account for.
+    /// Accesses and lost records from these counts up to a sync; `None` if they are more than
+    /// `missing` frames, the unread part of this frame and the lost records can account for. For
+    /// example, from 100 accesses to a sync that states 130, with no lost record: `None` if no
+    /// frame is missing, and `Some((30, 0))` if one frame is missing.
     pub fn counts_to(&self, sync: Sync, missing: u64) -> Option<(u64, u32)> {
         let missing = missing + u64::from(self.damaged);
         let accesses = sync.accesses.wrapping_sub(self.accesses) & ACCESSES_MASK;
@@ -79,8 +84,8 @@ impl CountsAfter {
         possible.then_some((accesses, lost))
     }
 
-    /// Whether a frame with this sync, and with these counts after it, counts no more than
-    /// `reached` accesses.
+    /// Whether a frame is from the past: it ends at no more than `reached` accesses, and no further
+    /// back than a late frame can be. `self`: the counts after the frame; `sync`: its sync.
     pub fn is_past(&self, reached: u64, sync: Sync) -> bool {
         let behind = reached.wrapping_sub(self.accesses) & ACCESSES_MASK;
         behind
@@ -91,14 +96,14 @@ impl CountsAfter {
             }
     }
 
-    /// Whether the sync's clock is too far behind this clock.
+    /// Whether the sync's clock is more than [`CLOCK_SLACK`] behind this clock.
     pub fn is_ahead_of(&self, sync: Sync) -> bool {
         let back = self.clock.wrapping_sub(sync.clock) & CLOCK_MASK;
         back > CLOCK_SLACK && back <= CLOCK_MASK / 2
     }
 
-    /// As [`CountsAfter::counts_to`], but also `None` if the sync's clock is too far behind this
-    /// clock.
+    /// Returns the same as [`CountsAfter::counts_to`], but also `None` if the sync's clock is too
+    /// far behind this clock.
     pub fn leads_to(&self, sync: Sync, missing: u64) -> Option<(u64, u32)> {
         self.counts_to(sync, missing).filter(|_| !self.is_ahead_of(sync))
     }
@@ -131,8 +136,9 @@ impl FrameSummary {
     }
 }
 
-/// Whether two frames may be of one session and close to each other: one could follow the other, or
-/// counts no more than it. Each frame is given as its sync and the counts after it.
+/// Whether two frames may be close to each other in one session: one of them could follow the
+/// other, or `other` ends at no more accesses than `one`. Each frame is given as its sync and the
+/// counts after it.
 pub fn may_be_near(one: (Sync, CountsAfter), other: (Sync, CountsAfter)) -> bool {
     let ((stated, end), (sync, other_end)) = (one, other);
     let leads = |end: CountsAfter, sync| end.leads_to(sync, FARTHEST_DETOUR + WINDOW).is_some();
@@ -145,7 +151,7 @@ pub fn counts_each_access(sync: Sync) -> bool {
     sync.unit_log2 != UNIT_NONE && sync.unit_log2 < PAGE_LOG2
 }
 
-/// The distance of two 48-bit clocks, in clocks, whichever is first.
+/// The distance between two 48-bit clocks, in clocks, in either order.
 pub fn apart(one: u64, other: u64) -> u64 {
     let ahead = one.wrapping_sub(other) & CLOCK_MASK;
     ahead.min((CLOCK_MASK + 1) - ahead)

@@ -1,7 +1,9 @@
 //! Decodes the frames of one card, in counter order, into items, and states the gaps between them.
 //!
-//! Gets frames from the quarantine, which has dropped contradictory ones. Compares the counts that
-//! each sync states with those after the frame before; a difference becomes a [`Gap`].
+//! The frames come from the quarantine, which has dropped contradictory frames. The decoder
+//! compares the counts in each sync with the counts after the previous frame; a difference becomes
+//! a [`Gap`]. For example, if a frame ends at 100 accesses and the next sync states 130, the gap
+//! has 30 lost accesses.
 
 mod records;
 
@@ -29,25 +31,28 @@ pub(super) struct Reached {
     pub clock: Cycles,
     pub accesses: u64,
     pub lost: u32,
-    /// The last frame that was decoded.
+    /// Origin of the last decoded frame.
     pub origin: Origin,
-    /// What its sync stated.
+    /// Sync of the last decoded frame.
     entered: Sync,
-    /// The clock of the last data frame, if nothing was missing since.
+    /// End of the last data frame; `None` if anything after it is missing.
     data_clock: Option<ClockBefore>,
 }
 
 impl Reached {
-    /// Whether a sync counts less than the frames before it: the card was reset although its frame
-    /// counter continued. Counts are modular, so "less" means "more than half the range ahead".
+    /// Whether a sync states fewer accesses or lost records than the frames before it. The card was
+    /// then reset, although its frame counter continued. Counts are modular, so "fewer" means "more
+    /// than half the range ahead".
     fn is_after(self, sync: Sync) -> bool {
         sync.accesses.wrapping_sub(self.accesses) & ACCESSES_MASK > ACCESSES_MASK / 2
             || sync.lost.wrapping_sub(self.lost) & LOST_MASK > LOST_MASK / 2
     }
 
-    /// Accesses that the last frame cannot have held: a sync counts less than the counts after that
-    /// frame, but not less than its own sync. `None` for the first sync after a card's restart,
-    /// whose counts are 0.
+    /// Accesses that were decoded from the last frame although the frame cannot have held them.
+    /// `sync`: the sync of the next frame, whose count lies between the counts before and after the
+    /// last frame. For example, the last frame begins at 100 accesses and ends at 108: if the next
+    /// sync states 105, the excess is 3. `None` if there is no excess, and for the first sync after
+    /// a restart of the card, which states 0 accesses at clock 0.
     fn excess(self, sync: Sync) -> Option<u64> {
         let since = |count: u64| count.wrapping_sub(self.entered.accesses) & ACCESSES_MASK;
         let clocks = sync.clock.wrapping_sub(self.entered.clock) & CLOCK_MASK;
@@ -71,8 +76,8 @@ impl From<Reached> for CountsAfter {
     }
 }
 
-/// First clock of the slice with which a frame of slices alone begins. The clock of such a frame's
-/// sync is older.
+/// First clock of the first slice in a frame that holds only slices; `None` for other frames. The
+/// clock in the sync of such a frame is older.
 fn first_slice(sync: Sync, body: &Body<'_>) -> Option<Cycles> {
     if sync.unit_log2 != UNIT_NONE {
         return None;
@@ -89,7 +94,7 @@ pub(super) struct Decoder {
     pub counts: Counts,
     pub reached: Option<Reached>,
     clock: LongClock,
-    /// First clock of the last slice, which may be later than the clocks of frames.
+    /// First clock of the last slice. It may be later than the clocks of the frames.
     last_slice: Cycles,
     /// A gap whose end is not known yet, because no readable frame has followed.
     pub pending: Gap,
@@ -97,7 +102,8 @@ pub(super) struct Decoder {
     ended: bool,
     /// The last heartbeat of the session; [`POWER_ON`] before the first.
     pub heartbeat: Heartbeat,
-    /// The DDR clock was lost since the card last restarted its counts: it will do so again.
+    /// Whether the DDR clock was lost since the card last restarted its counts. If so, the card
+    /// will restart them again.
     clock_lost: bool,
     /// Bytes that a burst moves, by the session's last report; 0 before the first report.
     burst_bytes: u64,
@@ -128,7 +134,7 @@ impl Default for Decoder {
 const POWER_ON: Heartbeat = Heartbeat { running: true, losses: 0, transmit_clocks: 0 };
 
 impl Decoder {
-    /// A decoder that continues from here with empty counts.
+    /// A decoder with the state of this decoder and with empty counts.
     pub fn successor(&self) -> Self {
         Decoder { counts: Counts::default(), ..*self }
     }
@@ -163,7 +169,7 @@ impl Decoder {
         }
     }
 
-    /// Records that a frame at its place could not be read, or not to its end.
+    /// Counts a frame of the sequence that could not be read to its end, as a part of the next gap.
     pub fn leave_out(
         &mut self,
         origin: Origin,
@@ -185,9 +191,9 @@ impl Decoder {
         sink.item(Item::Malformed { origin, error });
     }
 
-    /// Whether a frame is the first that the card sent after its DDR clock was found: its counts
-    /// and its clock start from 0 then. `reported`: whether a frame that was not read yet may
-    /// report a loss.
+    /// Whether a frame is the first one that the card sent after its DDR clock was found again. The
+    /// card's counts and clock then start from 0. `reported`: returns whether a frame that is not
+    /// decoded yet may report a loss of the DDR clock.
     pub fn restarts_counts(
         &self,
         kind: FrameKind,
@@ -202,7 +208,8 @@ impl Decoder {
             })
     }
 
-    /// The clock of the data frame before a sync; `None` if anything is missing in between.
+    /// End of the data frame that directly precedes a sync; `None` if anything between the two is
+    /// missing.
     pub fn clock_before(&self, sync: Sync) -> Option<ClockBefore> {
         let is_adjacent = self.pending.frames == 0 && self.pending.malformed_frames == 0;
         let reached = self.reached.filter(|_| is_adjacent)?;
@@ -217,7 +224,7 @@ impl Decoder {
         }
     }
 
-    /// Whether the last frame may have been damaged, so that a sync can be right although it does
+    /// Whether the last decoded frame may be damaged. If so, a sync can be correct although it does
     /// not state the counts after that frame.
     pub fn may_be_misled(&self, sync: Sync) -> bool {
         self.reached.is_some_and(|reached| {
@@ -278,7 +285,7 @@ impl Decoder {
         result
     }
 
-    /// Reports a change of the DDR clock that a heartbeat states.
+    /// Counts a heartbeat, and reports a change of the DDR clock that the heartbeat states.
     fn heartbeat(&mut self, heartbeat: Heartbeat, sink: &mut CardSink<'_, impl Sink>) {
         self.counts.heartbeats += 1;
         let before = std::mem::replace(&mut self.heartbeat, heartbeat);
@@ -318,7 +325,8 @@ impl Decoder {
         gap.accesses = Some(accesses);
         gap.records = sync.lost.wrapping_sub(lost) & LOST_MASK;
         let entered = self.clock.enter_frame(sync.clock);
-        // An unreadable report holds no access, and its frame is counted as malformed already.
+        // An unreadable report makes no gap: it holds no access, and its frame is already counted
+        // as malformed.
         if gap.frames != 0 || gap.records != 0 || accesses != 0 {
             gap.after = from.map(|reached| reached.clock);
             gap.before = Some(slice.map_or(entered, |slice| self.clock.extend(slice)));
@@ -336,7 +344,8 @@ impl Decoder {
         sink.item(Item::Gap(Box::new(gap)));
     }
 
-    /// A restart that only the counts or the DDR clock show: what the card held then is lost.
+    /// Handles a restart that only the counts or the DDR clock show. The records that the card held
+    /// at that time are lost.
     fn restart_unended(&mut self, sink: &mut CardSink<'_, impl Sink>) {
         if !std::mem::take(&mut self.ended) {
             sink.item(Item::NoEnd);

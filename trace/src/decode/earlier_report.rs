@@ -13,7 +13,8 @@ use super::frame::Frame;
 /// Prefix of the comment; the bytes of the report's frame follow in hexadecimal.
 const OPENING: &str = "hmtt report before this file: ";
 
-/// The comment that carries the report of `frame`: the bytes of an info or end frame, without FCS.
+/// The comment that carries the report of a frame. `frame`: the bytes of an info or end frame,
+/// without FCS.
 pub fn comment_from_frame(frame: &[u8]) -> String {
     let hex: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{OPENING}{hex}")
@@ -31,7 +32,8 @@ pub fn comment_from_report(report: &Report) -> String {
     comment_from_frame(&buffer[..length])
 }
 
-/// Whether a comment begins like one that carries a report.
+/// Whether a comment begins with the prefix of comments that carry a report. The report may be
+/// invalid.
 pub fn is_comment(text: &str) -> bool {
     text.starts_with(OPENING)
 }
@@ -49,7 +51,7 @@ pub fn from_comment(text: &str) -> Option<Report> {
     Report::decode(&words).ok().filter(|_| is_report)
 }
 
-/// The report that the last of these comments to carry one carries.
+/// The report in the last comment that carries a valid report; `None` if there is no such comment.
 pub fn from_comments(comments: &[String]) -> Option<Report> {
     comments.iter().rev().find_map(|comment| from_comment(comment))
 }

@@ -12,8 +12,9 @@
 //! and losses. A frame that has the next counter and states exactly the counts after the last frame
 //! is nearly certainly from the same card: two cards that agree in both by chance do not agree
 //! again in the frames that follow. Any other frame fits if the card could have reached the counts
-//! that it states, and if they agree with the card's better than by chance (`agreement`). One
-//! earlier frame may itself be damaged, so a frame that contradicts only one earlier frame fits.
+//! that the frame states, and if these counts agree with the card's last counts better than by
+//! chance (`agreement`). One earlier frame may itself be damaged, so a frame that contradicts only
+//! one earlier frame fits.
 
 #[cfg(test)]
 mod tests;
@@ -37,24 +38,24 @@ macro_rules! listed {
 pub(super) use listed;
 
 listed! {
-    /// The place of the frame's counter among those of the card's frames.
+    /// The relation of the frame's counter to the counters of the card's frames.
     Counter {
-        /// The card could use it next, and no frame with it has arrived.
+        /// The card could use the counter next, and no frame with this counter has arrived.
         Free,
-        /// A frame with it waits, which fits worse than this one.
+        /// A frame with this counter waits, but fits worse than this frame.
         Contested,
-        /// A frame with it waits.
+        /// A frame with this counter waits.
         Taken,
-        /// A frame with it has arrived, and this frame is a copy of it.
+        /// A frame with this counter has arrived, and this frame is a copy of it.
         Copy,
-        /// The frame with it has been reported missing.
+        /// The frame with this counter has been reported missing.
         Late,
         /// The counter is ahead by more than the window, and by at most
         /// [`super::sequence::FARTHEST_GAP`].
         Ahead,
-        /// The counter is ahead by more than that.
+        /// The counter is ahead by more than [`super::sequence::FARTHEST_GAP`].
         FarAhead,
-        /// The card could use it only after a restart.
+        /// The card could use the counter only after a restart.
         Restart,
     }
 }
@@ -76,7 +77,7 @@ listed! {
 }
 
 listed! {
-    /// Whether the counts of the frame can follow those of the frames before its counter. For a
+    /// Whether the counts of the frame can follow the counts after the frames before it. For a
     /// heartbeat, which has no counts: whether a frame is missing directly before it.
     Before {
         /// Not compared: the frame has no counts, or no counter of the card.
@@ -110,8 +111,8 @@ listed! {
 }
 
 listed! {
-    /// Whether the clock of the frame can follow that of the frame before: of the DDR clock, for a
-    /// heartbeat of the transmit clock.
+    /// Whether the frame's clock can follow the clock of the frame before. For a heartbeat this is
+    /// the transmit clock, for other frames the DDR clock.
     Clock {
         Possible,
         /// The clock is too far behind.
@@ -137,7 +138,8 @@ listed! {
 }
 
 listed! {
-    /// How far the counts and the clock of the frame agree with those after the card's last frames.
+    /// How far the counts and the clock of the frame agree with the counts and the clock after the
+    /// card's last frames.
     Likeness {
         /// Not better than those of a frame made up at random, or there is nothing to compare.
         Random,
@@ -149,7 +151,7 @@ listed! {
     }
 }
 
-/// What a frame states compared with what a trace expects.
+/// The result of comparing a frame with a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Evidence {
     pub counter: Counter,
@@ -166,13 +168,13 @@ impl Evidence {
         matches!(self.kind, Kind::Data | Kind::Report)
     }
 
-    /// Whether the frame could be made up at random, but for its counter.
+    /// Whether the frame could be made up at random, apart from its counter.
     fn is_random(&self) -> bool {
         self.has_counts() && self.likeness != Likeness::Close
     }
 
-    /// Whether the frame could be made up at random, but for its counter, even if one of its fields
-    /// is damaged.
+    /// Whether the frame could be made up at random, apart from its counter, even if one of its
+    /// fields is damaged.
     fn is_random_or_worse(&self) -> bool {
         self.has_counts() && self.likeness == Likeness::Random
     }
@@ -297,12 +299,12 @@ pub(super) const REACH: Table<Evidence, Reach> = Table {
     otherwise: Reach::Soon,
 };
 
-/// What must be damaged in a frame that a card sent, if it does not continue the card's trace. A
-/// frame for which this is not [`Damage::No`] is more likely a damaged one of the card than one of
-/// another card.
+/// What must be damaged in a frame that does not continue a card's trace, if the card sent it.
+/// Unless this is [`Damage::No`], the frame is more likely a damaged frame of the card than a frame
+/// of another card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Damage {
-    /// Counter and counts are both none of the card: the frame is not the card's.
+    /// Neither the counter nor the counts are the card's, so the frame is not the card's.
     No,
     /// The counts: the counter is one that the card uses now.
     Counts,
@@ -378,7 +380,8 @@ pub(super) struct Position {
     pub counter: Counter,
 }
 
-/// Frames that are missing between a frame and the frame before, and clocks from one to the other.
+/// The distance between a frame and the frame before it: the missing frames in between, and the
+/// clocks from one to the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Distance {
     pub frames: u64,

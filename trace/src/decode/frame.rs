@@ -42,13 +42,13 @@ pub enum FrameError {
     /// The frame has a kind that this format version does not define. Holds the code of the kind.
     #[error("frame kind {0} is not known")]
     Kind(u8),
-    /// The frame is a data frame by its kind, and has the words of a report.
+    /// The kind is data, but the words are a report's.
     #[error("a report in a data frame: its kind is damaged")]
     ReportAsData,
     /// The header states a word count that no frame can have. Holds the count.
     #[error("{0} words stated, a frame has {SYNC_WORDS} to {MAX_WORDS}")]
     WordCount(u8),
-    /// The frame is a heartbeat by its kind, and has bits that a heartbeat does not have.
+    /// The kind is heartbeat, but the frame has bits that a heartbeat does not have.
     #[error("a heartbeat with other content")]
     Heartbeat,
     /// The frame ends before the words that the header states.
@@ -127,7 +127,7 @@ impl Body<'_> {
 
 impl<'a> Frame<'a> {
     /// Parses a frame, given without FCS. Returns `None` if destination, source prefix or EtherType
-    /// are not those of a card's frames.
+    /// differ from a card's.
     pub fn parse(bytes: &'a [u8]) -> Option<Frame<'a>> {
         #[cfg(test)]
         tests::note_parsed();
@@ -152,8 +152,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What [`Frame::parse`] has found in the bytes of a frame. Restores the frame without parsing the
-/// bytes again.
+/// The result of [`Frame::parse`] without the bytes. Restores the frame from the same bytes without
+/// parsing them again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameLayout {
     counter: u64,

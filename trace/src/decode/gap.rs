@@ -121,8 +121,8 @@ impl fmt::Display for Side {
     }
 }
 
-/// A gap, printed with its location if that is known, so that a reader of the text can restore the
-/// gap.
+/// A gap, printed with its location if the location is known, so that a parser of the text can
+/// restore the gap.
 pub(crate) struct LocatedGap<'a>(pub &'a Gap);
 
 impl fmt::Display for LocatedGap<'_> {

@@ -25,19 +25,19 @@ pub enum Malformation {
     /// between them.
     #[error("frame counter or counts contradict those of the frames around")]
     Contradiction,
-    /// The frame states another clock than that at which the data frame before ended, and the frame
-    /// after it shows that this clock is wrong.
+    /// The frame does not state the clock at which the previous data frame ended, and the next
+    /// frame shows that the stated clock is wrong.
     #[error("clock contradicts those of the frames around")]
     StatedClock,
     /// The frame was decoded, but ends at another clock than the next data frame states.
     #[error("records end at another clock than the next frame states")]
     EndClock,
-    /// The frame was decoded, but states another clock than that at which the data frame before
-    /// ended. Nothing shows which of the two is wrong.
+    /// The frame was decoded, but does not state the clock at which the previous data frame ended.
+    /// No other frame shows which of the two clocks is wrong.
     #[error("clock differs from that of the frame before: one of the two frames is damaged")]
     Clock,
-    /// The frame was decoded, but with records that it cannot have had. Holds the accesses in
-    /// excess.
+    /// The frame was decoded, but to more accesses than it can have held. Holds the number of
+    /// excess accesses.
     #[error("records represent {0} accesses more than the next frame states")]
     Excess(u64),
 }
@@ -71,7 +71,7 @@ pub enum Item {
     Restart,
     /// The card's DDR clock was lost or found again, as a heartbeat states.
     DdrClock(DdrClock),
-    /// The session has no end frame: what follows its last frame is unknown.
+    /// The session has no end frame: records after its last frame may be missing.
     NoEnd,
 }
 

@@ -36,11 +36,13 @@ use crate::identity::{CardId, LinkId};
 /// ```
 #[derive(Debug, Default)]
 pub struct Links {
+    /// The wire of each link, and the number in the capture of each of its cards.
     links: Vec<(Wire, Vec<CardId>)>,
+    /// The link of each card, by card number.
     cards: Vec<LinkId>,
 }
 
-/// A sink that maps the card numbers of one wire to those of the capture.
+/// A sink that maps the card numbers of one wire to the card numbers of the capture.
 struct Numbered<'a, S> {
     link: LinkId,
     numbers: &'a mut Vec<CardId>,
@@ -96,7 +98,7 @@ impl Links {
         }
     }
 
-    /// Sets the report that the card on a link sent before its first frame here.
+    /// Sets the report that the card on a link sent before its first frame in this capture.
     pub fn continue_from(&mut self, link: LinkId, report: Report) {
         self.add_link(link);
         self.links[link.index()].0.continue_from(report);

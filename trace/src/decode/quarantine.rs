@@ -7,15 +7,18 @@
 //! A frame states its place twice: by its counter and by the card's counts. It is dropped if the
 //! frames before and after it can follow each other without it, and it does not fit between them.
 //! Its accesses are then part of the gap between the two. So the counts of the frames that are
-//! passed on never decrease, and decoded plus lost accesses are what the card counted, whichever
-//! frame was dropped.
+//! passed on never decrease, and decoded plus lost accesses equal the card's count, whichever frame
+//! was dropped. For example, a frame ends at 100 accesses, the next frame states 900, and the frame
+//! after that states 104. The frame that states 900 is dropped, and a gap of 4 accesses takes its
+//! place.
 //!
-//! A data frame with exactly these counts waits, too, if it does not state the clock after the
-//! frame before (`clock_check`): it is dropped if the next frame shows that this clock is wrong. If
-//! it shows that of the frame before, that frame is reported.
+//! A data frame with exactly the expected counts waits, too, if it does not state the clock after
+//! the frame before (`clock_check`). It is dropped if the next frame shows that the stated clock is
+//! wrong. If the next frame shows that the frame before ends at a wrong clock, the frame before is
+//! reported.
 //!
 //! Invariant: a frame that states exactly the counts and the clock after the frame before does not
-//! wait.
+//! wait, unless that frame waits.
 
 use std::collections::VecDeque;
 
@@ -63,13 +66,13 @@ impl Waiting {
     }
 }
 
-/// What becomes of a waiting frame.
+/// The decision about a waiting frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Believed,
-    /// The frame is decoded, and the one before is reported as damaged.
+    /// The frame is decoded, and the frame before it is reported as damaged.
     BeforeDamaged,
-    /// The frame is decoded and reported, because it or the one before is damaged.
+    /// The frame is decoded and reported, because either it or the frame before it is damaged.
     Doubtful,
     Dropped(Malformation),
 }
@@ -92,7 +95,8 @@ impl From<WrongClock> for Verdict {
     }
 }
 
-/// Steps that wait for a frame that confirms or contradicts the first of them, in counter order.
+/// Waiting steps, in counter order. The first step waits for a frame that confirms or contradicts
+/// it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Quarantine {
     waiting: VecDeque<Waiting>,
@@ -112,8 +116,8 @@ impl Quarantine {
         self.waiting.iter().any(is_heartbeat)
     }
 
-    /// For each waiting step, the last first: the counts after it, and its frames that were not
-    /// read.
+    /// For each waiting step, the last step first: the counts after the step, and the number of its
+    /// unread frames.
     pub fn ends(&self) -> impl Iterator<Item = (Option<CountsAfter>, u64)> {
         let end = |waiting: &Waiting| waiting.counts().map(|(_, end)| end);
         self.waiting.iter().rev().map(move |waiting| (end(waiting), waiting.unseen()))
@@ -159,7 +163,7 @@ impl Quarantine {
         })
     }
 
-    /// Decides about all waiting steps: no frame follows.
+    /// Decides about all waiting steps, because no frame follows.
     pub fn finish(&mut self, decoder: &mut Decoder, sink: &mut CardSink<'_, impl Sink>) {
         self.settle(true, decoder, sink);
     }
@@ -185,8 +189,8 @@ impl Quarantine {
         }
     }
 
-    /// The clocks of the first waiting frame, if it is a data frame directly after another one and
-    /// does not state the clock at which that ends.
+    /// The clocks of the first waiting frame, if it is a data frame that directly follows another
+    /// data frame and does not state the clock at which that frame ends; else `None`.
     fn clocks(
         &self,
         first: &Waiting,
@@ -198,8 +202,8 @@ impl Quarantine {
         first.is_data().then_some(FrameClocks { before, stated: sync.clock, end: end.clock })
     }
 
-    /// Decides about the first waiting frame by its clocks; `None` if the next frame is to be
-    /// awaited.
+    /// Decides about the first waiting frame by its clocks; `None` if the decision needs the next
+    /// frame.
     fn clock_verdict(&self, clocks: FrameClocks, end: CountsAfter, last: bool) -> Option<Verdict> {
         let mut unseen = 0;
         let next = self.waiting.iter().skip(1).find_map(|waiting| {
@@ -213,7 +217,7 @@ impl Quarantine {
     }
 
     /// Whether to pass on the first waiting frame; `None` if that cannot be decided yet. `last`:
-    /// decide now, although frames that would show it may be missing.
+    /// decide now, without waiting for frames that could confirm it.
     fn verdict(&self, sync: Sync, end: CountsAfter, last: bool, decoder: &Decoder) -> Option<bool> {
         let missing = decoder.pending.frames + decoder.pending.malformed_frames;
         let before = decoder.reached.map(CountsAfter::from);
@@ -273,8 +277,8 @@ fn pass_on(
     decoder.step(Step::Frame(&frame.arrival()), sink);
 }
 
-/// Whether a frame does not state the counts and the clock after the frame before. The first frame
-/// of a session states counts of 0.
+/// Whether a frame states other counts or another clock than those after the frame before. The
+/// first frame of a session has to state counts of 0.
 fn is_doubtful(arrival: &Arrival<'_>, decoder: &Decoder) -> bool {
     let frame = &arrival.frame;
     let Some(sync) = frame.sync() else { return false };

@@ -1,8 +1,8 @@
 //! Decides by an ordered table of rules.
 
-/// A rule of a [`Table`]: decides if its condition holds and that of no rule before it.
+/// A rule of a [`Table`]. It decides if its condition holds and no earlier rule's condition holds.
 pub(super) struct Rule<E, D> {
-    /// What holds, and why it decides.
+    /// The condition in words, and the reason why it decides.
     #[cfg_attr(not(test), expect(dead_code, reason = "documents the rule, and names it in tests"))]
     pub because: &'static str,
     pub when: fn(&E) -> bool,

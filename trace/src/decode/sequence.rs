@@ -1,12 +1,14 @@
 //! Restores the order in which a card sent its frames, and reports the missing ones.
 //!
 //! The next frame in counter order is passed on at once. A frame that is ahead waits until the
-//! frames before it have arrived, or until a frame that is [`WINDOW`] counts further arrives: then
-//! those before it are missing. Counters are compared modulo 2^40, so a wrap to 0 is in order.
+//! frames before it have arrived. An absent frame is reported missing when a frame arrives whose
+//! counter is [`WINDOW`] counts or more after it. For example, frames 7 and 8 wait for frame 6; if
+//! frame 70 arrives first, frame 6 is reported missing, and frames 7 and 8 are passed on. Counters
+//! are compared modulo 2^40, so a wrap to 0 is in order.
 //!
-//! A frame that cannot be read states nothing but its counter, and anyone can send it. It waits
-//! until its counter would be reported missing, and takes that place; a readable frame with this
-//! counter displaces it. It makes no frame late.
+//! An unreadable frame states only its counter, and anyone can send it. It waits until its counter
+//! would be reported missing, and is passed on instead. A readable frame with the same counter
+//! displaces it. An unreadable frame makes no other frame late.
 //!
 //! Invariant: every counter between the first and the last frame of a session is passed on exactly
 //! once or reported missing exactly once. A session ends where the card restarts its counter.
@@ -38,9 +40,10 @@ pub enum Step<'a> {
         /// Number of missing frames.
         frames: u64,
     },
-    /// The card restarted its counter. What it sent in between, if anything, is not known.
+    /// The card restarted its counter. Frames before the restart may be missing; their number is
+    /// not known.
     Restart,
-    /// An unreadable frame that waited, and that the card did not send.
+    /// An unreadable frame that the card did not send, because no place is left for it.
     Stray(&'a Arrival<'a>),
 }
 
@@ -58,10 +61,11 @@ pub struct Sequencer {
     next: u64,
     /// The highest unwrapped counter of the readable frames that arrived.
     newest: u64,
-    /// Frames that wait, with their unwrapped counters, ascending. Readable ones span less than
-    /// [`WINDOW`] counts, unreadable ones are at most [`WINDOW`] counts ahead of them.
+    /// Waiting frames with their unwrapped counters, ascending. The readable frames span less than
+    /// [`WINDOW`] counts; unreadable frames are at most [`WINDOW`] counts ahead of them.
     held: VecDeque<(u64, StoredFrame)>,
-    /// Unwrapped counters of the frames passed on lately, ascending, with the frames' fingerprints.
+    /// Unwrapped counter and fingerprint of each frame passed on within the last
+    /// [`FARTHEST_DETOUR`] counters, ascending.
     passed: VecDeque<(u64, u64)>,
 }
 
@@ -76,7 +80,7 @@ impl Sequencer {
         self.order
     }
 
-    /// The counts so far, to be corrected.
+    /// The counts so far, for corrections by the card's trace.
     pub(super) fn order_mut(&mut self) -> &mut Order {
         &mut self.order
     }
@@ -86,7 +90,8 @@ impl Sequencer {
         self.push_at(self.place(arrival), arrival, pass);
     }
 
-    /// Takes the next frame that arrived. `place`: its [`Sequencer::place`].
+    /// Takes the next frame that arrived. `place`: the result of [`Sequencer::place`] for the
+    /// frame.
     pub(super) fn push_at(
         &mut self,
         place: Place,
@@ -153,7 +158,8 @@ impl Sequencer {
         (*held == counter).then_some(frame)
     }
 
-    /// Removes the frame that waits at an unwrapped counter, because the counter is not its own.
+    /// Removes and returns the frame that waits at an unwrapped counter, because its counter is
+    /// wrong.
     pub(super) fn evict(&mut self, counter: u64) -> Option<StoredFrame> {
         self.waiting(counter)?;
         self.held.remove(self.held_from(counter)).map(|(_, held)| held)
@@ -175,8 +181,9 @@ impl Sequencer {
         after.map(|(after, held)| (*after, held.summary))
     }
 
-    /// Frames between an unwrapped counter and the nearest readable frame before it: an unreadable
-    /// one may be anyone's. `None` if no frame before it has arrived.
+    /// Number of frames between an unwrapped counter and the nearest readable frame before it.
+    /// Unreadable frames are not taken for present, because anyone can send them. `None` if no
+    /// frame before the counter has arrived.
     pub(super) fn missing_before(&self, counter: u64) -> Option<u64> {
         let is_readable = |summary: &FrameSummary| !matches!(summary, FrameSummary::Unreadable);
         match self.held_before(counter).find(|(_, summary)| is_readable(summary)) {
@@ -185,9 +192,9 @@ impl Sequencer {
         }
     }
 
-    /// A sequencer that continues here with empty counts and no waiting frames; its next frame has
-    /// this counter. It keeps the fingerprints of earlier frames, as far back as copies are
-    /// recognised.
+    /// A sequencer that continues this session with empty counts and no waiting frames. It keeps
+    /// the fingerprints of earlier frames, as far back as copies are recognised. `counter`: counter
+    /// of its next frame.
     pub(super) fn successor(&self, counter: u64) -> Self {
         let oldest = self.unwrapped(counter).saturating_sub(FARTHEST_DETOUR);
         let from = self.passed.partition_point(|(passed, _)| *passed < oldest);
@@ -264,9 +271,10 @@ impl Sequencer {
         self.held.insert(self.held_from(counter), (counter, StoredFrame::new(arrival)));
     }
 
-    /// Reports the frames before the first waiting one as missing, but none from the unwrapped
-    /// counter `limit` on, then passes on from there. An unreadable frame before `limit` is passed
-    /// on, too: no readable one has come for its place.
+    /// Reports the absent frames before the first waiting frame as missing, but no frame from the
+    /// unwrapped counter `limit` on. Then passes on the frames that are next. If the first waiting
+    /// frame is before `limit`, it is passed on even if it is unreadable: no readable frame with
+    /// its counter has arrived.
     fn give_up_to(&mut self, limit: u64, pass: &mut impl FnMut(Step<'_>)) {
         let Some(&(held, _)) = self.held.front() else { return };
         let counter = held.min(limit);

@@ -1,4 +1,4 @@
-//! Defines what takes the items that frames are decoded to.
+//! Defines [`Sink`], which receives the items that the decoders produce.
 
 use hmtt_format::frame::Sync;
 
@@ -7,7 +7,7 @@ use super::frame::Origin;
 use super::item::Item;
 use crate::identity::CardId;
 
-/// Takes the items of traces, those of each card in their order.
+/// Receives the items of all traces. The items of each card arrive in the order of its trace.
 ///
 /// All decoders ([`CardTrace`](super::CardTrace), [`Wire`](super::Wire), [`Links`](super::Links))
 /// pass their items to a sink. A closure that takes a [`CardId`] and an [`Item`] is a sink; wrapped
@@ -45,23 +45,23 @@ use crate::identity::CardId;
 /// # }
 /// ```
 pub trait Sink {
-    /// Whether the sink takes events. If not, events are only counted; all other elements are
-    /// passed as items.
+    /// Whether the sink takes events. If not, the decoder only counts events, and passes all other
+    /// items.
     const EVENTS: bool = true;
 
     /// Takes an item of a card.
     fn item(&mut self, card: CardId, item: Item);
 
-    /// Called before the items of a card's data frame, with its sync. A frame with accesses alone
-    /// may have no call.
+    /// Called before the items of a card's data frame, with the sync of the frame. May not be
+    /// called for a frame that holds only accesses.
     fn frame_begins(&mut self, _card: CardId, _sync: &Sync) {}
 
     /// Called after all items of a card's frame from `origin` were passed.
     fn frame_read(&mut self, _card: CardId, _origin: Origin) {}
 
     /// The columns to which the accesses of a card are appended; if `None`, each access is passed
-    /// as an item. A sink with columns finds the accesses before an item by the columns' length at
-    /// the call of [`Sink::item`].
+    /// as an item. At each call of [`Sink::item`], the columns already hold the accesses before the
+    /// item, so their length gives the item's place among the accesses.
     fn columns(&mut self, _card: CardId) -> Option<&mut Columns> {
         None
     }
@@ -73,7 +73,8 @@ impl<F: FnMut(CardId, Item)> Sink for F {
     }
 }
 
-/// A sink that has events counted and passes all other items to a closure `FnMut(CardId, Item)`.
+/// A sink that passes all items except events to a closure `FnMut(CardId, Item)`. The decoder only
+/// counts the events.
 #[derive(Debug)]
 pub struct Counted<F>(pub F);
 
@@ -85,8 +86,8 @@ impl<F: FnMut(CardId, Item)> Sink for Counted<F> {
     }
 }
 
-/// A sink with the card whose items are passed to it. The number of a card is its index on its
-/// wire.
+/// The number of a card, and the sink to which its items are passed. The number is the card's index
+/// on its wire.
 pub(super) struct CardSink<'a, S>(pub usize, pub &'a mut S);
 
 impl<S: Sink> CardSink<'_, S> {

@@ -1,14 +1,15 @@
-//! Separates the frames of the cards on one wire and decodes them into one trace for each card.
+//! Separates the frames on one wire by card and decodes them into one trace for each card.
 //!
 //! Frames carry no identifier of their card. A frame belongs to the card whose counter and counts
 //! it continues (`evidence`). A frame that continues no card waits, together with the frames that
-//! follow it (a pending run), until it is clear whose they are: a second card's, if the first card
-//! continues meanwhile; the same card's after a restart or a long gap, if it does not. Frames that
-//! do not confirm each other are strays: anyone on the wire can send them (`agreement`).
+//! continue it, as a pending run until its sender is known. If the first card goes on sending
+//! meanwhile, the run is a second card's. If the first card is silent, the run is the first card's
+//! after a restart or a long gap. Frames that do not confirm each other are strays: anyone on the
+//! wire can send them (`agreement`).
 //!
-//! Invariants: every frame of a card is part of exactly one trace. With one card on the wire, its
-//! trace is the one that [`CardTrace`] alone decodes from the frames. Strays change no trace.
-//! Memory and the work for each frame are bounded, whatever arrives.
+//! Invariants: every frame of a card is part of exactly one trace. With one card on the wire,
+//! [`CardTrace`] alone decodes the same trace. Strays change no trace. Memory and the work for each
+//! frame are bounded, whatever arrives.
 
 mod card_activity;
 mod owner;
@@ -53,22 +54,24 @@ pub struct Wire {
     /// The latest strays, which a later frame may continue.
     recent_strays: RecentStrays,
     parked: ParkedTraces,
-    /// The last frame that was no card's certain next one, compared with each card.
+    /// The last frame that was not certainly a card's next frame, compared with each card. Kept so
+    /// that its memory is reused.
     compared: Vec<Comparison>,
     /// Number of the card of the last frame.
     last: usize,
-    /// Frames with a card's addresses so far; their number is a frame's serial number.
+    /// Frames with a card's addresses so far. The number after a frame is the frame's serial
+    /// number.
     frames: u64,
     foreign_frames: u64,
     /// Frames with a card's addresses that belong to no card.
     stray_frames: u64,
     ends: u64,
-    /// The report that the card sent before the capture; `None` after its first frame.
+    /// The report that the card sent before the capture; `None` after the card's first frame.
     earlier: Option<Box<Report>>,
 }
 
 impl Wire {
-    /// Sets the report that the card on this wire sent before its first frame here.
+    /// Sets the report that the card on this wire sent before its first frame in this capture.
     pub fn continue_from(&mut self, report: Report) {
         self.earlier = Some(Box::new(report));
     }
@@ -87,7 +90,7 @@ impl Wire {
         self.compared = compared;
     }
 
-    /// Counts the frames that waited in a card's trace and are not the card's.
+    /// Counts as strays the unreadable frames that waited in a card's trace and are not the card's.
     fn count_strays(&mut self) {
         self.stray_frames += self.cards.iter_mut().map(CardTrace::take_strays).sum::<u64>();
     }
@@ -135,7 +138,7 @@ impl Wire {
     /// Whether every card has sent an end frame after its data. A pending run may be a card's next
     /// session, which then has to end, too.
     pub fn has_ended(&self) -> bool {
-        // A run that is not confirmed may be anyone's, unless nobody else has sent frames.
+        // A run that is not confirmed may come from anyone, unless there were no strays.
         let is_clean = self.stray_frames == 0;
         let may_be = |run: &PendingRun| is_clean && (run.is_linked() || run.is_session_start());
         let mut waiting = self.pending.iter().filter(|run| run.is_confirmed() || may_be(run));
@@ -144,7 +147,7 @@ impl Wire {
         cards && self.ends != 0 && waiting.all(|run| run.trace().has_ended())
     }
 
-    /// End frames so far, of all cards, those of pending runs included.
+    /// End frames of all cards so far, including end frames in pending runs.
     pub fn ends(&self) -> u64 {
         self.ends
     }
@@ -192,9 +195,9 @@ impl Wire {
         }
     }
 
-    /// Gives a frame to its card, then settles the pending runs that this decides. `compared`: the
-    /// frame compared with the card; `None` for a card that the frame has just made known, which it
-    /// continues.
+    /// Gives a frame to its card, then settles the pending runs that the frame decides. `compared`:
+    /// the frame compared with the card; `None` if the frame is the first of the card, or has
+    /// resumed the card's parked trace.
     fn take(
         &mut self,
         card: usize,
@@ -240,7 +243,7 @@ impl Wire {
             return self.take(0, arrival, None, sink);
         }
         if self.pending.len() >= MAX_PENDING && self.make_space(sink) {
-            // The frame compares with the changed trace in another way.
+            // A trace has changed, and with it the comparison.
             self.compare(arrival, compared);
         }
         let mut run = self.spare.take().unwrap_or_default();

@@ -5,18 +5,17 @@ use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK};
 use super::{FARTHEST_DETOUR, FIRST_FRAMES, Sequencer, WINDOW, first_place};
 use crate::decode::arrival::{Arrival, StoredFrame};
 
-/// Frames of the longest gap: a report with counter 0 that is further ahead is from a restarted
-/// card.
+/// Longest gap, in frames. A report with counter 0 that is further ahead is from a restarted card.
 pub(in crate::decode) const FARTHEST_GAP: u64 = 1 << 20;
 
-/// Bound of a session's unwrapped counters: no card sends as many frames, but each forged frame can
-/// add half the 40-bit range.
+/// Bound of a session's unwrapped counters. No card sends that many frames, but each forged frame
+/// can advance the counter by half the 40-bit range.
 const FARTHEST_COUNTER: u64 = 1 << 63;
 
-/// Where a frame belongs.
+/// The place of a frame in its session.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::decode) enum Place {
-    /// Among the frames still to be passed on, at this unwrapped counter.
+    /// The frame has this unwrapped counter, which is still to be passed on.
     Ahead(u64),
     /// The frame is a copy of one that arrived before.
     Duplicate,
@@ -29,16 +28,18 @@ pub(in crate::decode) enum Place {
 }
 
 impl Sequencer {
-    /// The unwrapped counter nearest to the next one expected.
+    /// The unwrapped counter that has these low 40 bits and is nearest to the next expected one.
+    /// For example, if 2^40 + 5 is expected, counter 7 becomes 2^40 + 7, and counter 2^40 - 1 is
+    /// not changed.
     pub(super) fn unwrapped(&self, counter: u64) -> u64 {
         let ahead = counter.wrapping_sub(self.next) & COUNTER_MASK;
         let half = 1 << (COUNTER_BITS - 1);
         if ahead < half { self.next + ahead } else { self.next + ahead - (1 << COUNTER_BITS) }
     }
 
-    /// Whether a counter is so close to those of earlier frames that its frame may fit between or
-    /// after them. Only the counter is checked. If not, the frame's place is [`Place::Restart`], or
-    /// [`Place::Ahead`] by [`WINDOW`] or more.
+    /// Whether a counter is so close to the counters of earlier frames that its frame may fit
+    /// between or after these frames. Only the counter is checked. A frame that is not close has
+    /// the place [`Place::Restart`], or [`Place::Ahead`] by [`WINDOW`] or more.
     pub(in crate::decode) fn is_close(&self, counter: u64) -> bool {
         if !self.open {
             return false;
@@ -48,8 +49,8 @@ impl Sequencer {
         counter + FARTHEST_DETOUR >= oldest && counter < self.newest + WINDOW
     }
 
-    /// Frames missing before a counter that is ahead of all earlier frames; `None` if it is not
-    /// ahead, or if a session begins.
+    /// Number of frames missing between the newest frame and a counter; `None` if the counter is
+    /// not ahead of the newest frame, or if no session is open.
     pub(in crate::decode) fn missing_up_to(&self, counter: u64) -> Option<u64> {
         self.open.then(|| self.unwrapped(counter).checked_sub(self.newest + 1))?
     }

@@ -1,35 +1,37 @@
-//! Records what a card has sent since a pending run began, and whether the run may be the card's.
+//! Counts the frames that a card has sent since a pending run began, and records whether the run
+//! may be the card's.
 
 use super::power_on::BesidePowerOn;
 use crate::decode::compare::Comparison;
 use crate::decode::evidence::{Damage, Likeness, Reach};
 
-/// Frames of a card after which it is taken to continue beside a run of one frame that it could
-/// have sent: fewer could be frames sent before the run that arrived after it, by more than the
-/// window.
+/// Number of frames after which a card is taken to send beside a run of one frame that it could
+/// have sent. Fewer frames could have been sent before the run and have arrived after it, later
+/// than the window allows.
 const GOES_ON: u32 = 4;
-/// Frames of a card after which a single pending frame with a counter or counts of that card is
-/// taken for a damaged one.
+/// Number of frames of a card after which a single pending frame that states the card's counter or
+/// counts is taken for a damaged frame of the card.
 pub(super) const LONG_USED: u32 = 64;
 
-/// What a card has sent since the first frame of a pending run arrived.
+/// Frames that a card has sent since the first frame of a pending run arrived, and the run's
+/// relation to the card.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CardActivity {
     /// Whether the run could be the card's after a gap; if not, it could be after a restart.
     pub reach: Reach,
     /// What must be damaged in the first frame if the card sent it.
     pub damage: Damage,
-    /// How far the first frame that has counts, or the first frame, agrees with the card's last
-    /// frames.
+    /// How far the run's first frame with counts agrees with the card's last frames; as long as the
+    /// run has no counts, how far its first frame agrees.
     pub likeness: Likeness,
     /// Frames of the card since the run's first frame.
     pub frames: u32,
-    /// Those of `frames` that the card cannot have sent before the run
+    /// Number of `frames` that the card cannot have sent before the run
     /// ([`super::pending_run::PendingRun::is_sent_after`]).
     pub frames_beside: u32,
-    /// Those of `frames_beside` that came since the run's second frame.
+    /// Number of `frames_beside` that arrived after the run's second frame.
     pub beside_since_second: u32,
-    /// What `frames_beside` show if the run begins as a card does that was switched on.
+    /// Evaluation of `frames_beside` for a run that begins like a card that was just switched on.
     pub power_on: BesidePowerOn,
 }
 
@@ -56,8 +58,8 @@ impl CardActivity {
         }
     }
 
-    /// Whether the card could use the first frame's counter or counts next. Then the frame is more
-    /// likely a damaged one of this card than one of another card.
+    /// Whether the card could use the first frame's counter or counts next. If so, the frame is
+    /// more likely a damaged frame of this card than a frame of another card.
     pub fn is_near(&self) -> bool {
         self.damage != Damage::No
     }
@@ -67,7 +69,7 @@ impl CardActivity {
         matches!(self.damage, Damage::Counter | Damage::CounterBit)
     }
 
-    /// Whether the card continues beside the run, so that the run is not its own.
+    /// Whether the card still sends beside the run, so that the run is not the card's.
     pub fn is_active(&self) -> bool {
         match self.reach {
             Reach::No => self.frames_beside != 0,

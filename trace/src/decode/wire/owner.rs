@@ -22,12 +22,13 @@ use crate::decode::sequence::WINDOW;
 /// The owner of a frame; numbers are indices into the wire's cards, pending runs or parked traces.
 #[derive(Debug)]
 pub(super) enum Owner {
-    /// A card, whose next frame it certainly is.
+    /// A card; the frame is certainly its next frame.
     Certain(usize),
     Card(usize),
     Pending(usize),
     Parked(usize),
-    /// A card's session before its restart, of which the frame is a copy or late.
+    /// An earlier session of a card, before its restart; the frame is a copy or a late frame of
+    /// that session.
     Past(usize, Fit),
     /// Not known yet: other frames may confirm it.
     Unknown,
@@ -36,18 +37,18 @@ pub(super) enum Owner {
 }
 
 listed! {
-    /// How well the frame fits the best of the cards, of the pending runs or of the parked traces.
+    /// How well the frame fits the best card, the best pending run or the best parked trace.
     Claim {
-        /// The frame fits none of them.
+        /// The frame fits none.
         No,
         Late,
-        /// [`Fit::Near`] with nothing that it could be compared with, by at least [`WINDOW`]
-        /// frames.
+        /// [`Fit::Near`], but at a distance of [`WINDOW`] frames or more: there was nothing to
+        /// compare the frame with.
         Doubtful,
         Near,
         Copy,
         Next,
-        /// [`Fit::Next`], and the clock is exactly that of the frame before.
+        /// [`Fit::Next`], and the clock is exactly the clock after the previous frame.
         NextClock,
     }
 }
@@ -65,7 +66,7 @@ impl Claim {
         }
     }
 
-    /// Whether the frame may be one that was sent after those before.
+    /// Whether the frame may continue the claimant; copies and late frames do not.
     fn continues(self) -> bool {
         matches!(self, Claim::Doubtful | Claim::Near | Claim::Next | Claim::NextClock)
     }
@@ -81,19 +82,19 @@ listed! {
 }
 
 listed! {
-    /// What the best pending run is for the best card.
+    /// How the best pending run relates to the best card.
     Run {
         /// Several frames, or a frame that is not near the card.
         Apart,
-        /// A single frame that could be a damaged one of the card.
+        /// A single frame that could be a damaged frame of the card.
         Suspect,
         /// A single frame that could be the card's if its counter were another.
         Misplaced,
     }
 }
 
-/// What is known of a frame that is certainly no card's next one. The best card, run and parked
-/// trace are those that the frame fits best.
+/// The facts that decide about a frame that is not certainly a card's next frame. The best card,
+/// run and parked trace are the ones that the frame fits best.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claims {
     card: Claim,
@@ -102,7 +103,7 @@ pub(super) struct Claims {
     content: Content,
     /// Whether the frame fits the best card at least as well as the best run.
     is_card_first: bool,
-    /// The best run, for the best card.
+    /// Relation of the best run to the best card.
     run_is: Run,
     /// Whether the best card has sent nothing since the best run began.
     is_silent: bool,
@@ -119,7 +120,7 @@ impl Claims {
     }
 }
 
-/// Which of its claimants a frame is given to.
+/// The kind of claimant to which a frame is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Parked,
@@ -170,7 +171,7 @@ pub(super) const OWNER: Table<Claims, Choice> = Table {
             then: Choice::Card,
         },
         Rule {
-            // Its frames look like copies, or like near ones by chance.
+            // The frames after the restart then look like copies, or by chance like near frames.
             because: "the card may repeat after a restart what it did before",
             when: |c| {
                 (c.card.is_near() || c.card == Claim::Copy) && c.run == Claim::Near && c.is_silent
@@ -212,8 +213,8 @@ pub(super) const OWNER: Table<Claims, Choice> = Table {
 };
 
 impl Wire {
-    /// The owner of a frame that has arrived. If it is certainly no card's next one, `compared` is
-    /// set to the frame compared with each card.
+    /// The owner of a frame that has arrived. If the frame is not certainly a card's next frame,
+    /// `compared` is set to the frame compared with each card.
     pub(super) fn owner(&self, arrival: &Arrival<'_>, compared: &mut Vec<Comparison>) -> Owner {
         let certain = |card: &usize| self.cards[*card].is_certain(&arrival.frame);
         let last_first = (self.last..self.cards.len()).chain(0..self.last);
@@ -267,8 +268,8 @@ impl Wire {
     }
 
     /// The latest pending run that the frame could continue and that arrived wholly after the best
-    /// one; else the best one. Two such runs are more likely of one card that restarted twice than
-    /// of two cards by chance.
+    /// run; else the best run. Two such runs are more likely one card's that restarted twice than
+    /// two cards' by chance.
     fn latest_near(&self, best: (RunFit, usize), arrival: &Arrival<'_>) -> (RunFit, usize) {
         if matches!(best.0.fit, Fit::Next(_)) {
             return best;
@@ -298,8 +299,7 @@ fn fits_several(arrival: &Arrival<'_>, compared: &[Comparison]) -> bool {
     arrival.frame.sync().is_some() && near.count() > 1
 }
 
-/// The best of the claimants, the first of several that are as good, and its index; `None` if
-/// nothing fits.
+/// The best fit and its index, or the first of several equal fits; `None` if nothing fits.
 fn best<F>(fits: impl Iterator<Item = Option<F>>, fit_of: fn(&F) -> Fit) -> Option<(F, usize)> {
     fits.enumerate().filter_map(|(at, fit)| Some((fit?, at))).min_by_key(|(fit, _)| fit_of(fit))
 }

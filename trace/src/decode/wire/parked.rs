@@ -2,10 +2,11 @@
 //! another card's.
 //!
 //! A trace is split at such a place: the part before it is parked here, the part after it is
-//! counted separately. So counts are never copied, and none has to be subtracted if the second part
-//! turns out to be another card's. Invariant: the counts of a card are those of its parked traces,
-//! in order, plus those of its current trace. If there are too many, the trace with the fewest
-//! frames is released first, so that made-up frames do not displace a card.
+//! counted separately. So counts are never copied, and no count has to be subtracted if the second
+//! part turns out to be another card's. Invariant: the counts of a card are the counts of its
+//! parked traces, in order, plus the counts of its current trace. At most [`MAX_PARKED`] traces are
+//! parked. The trace with the fewest frames is released first, so that made-up frames do not
+//! displace a card.
 
 use std::collections::VecDeque;
 
@@ -21,7 +22,7 @@ const MAX_PARKED: usize = 4;
 #[derive(Debug)]
 pub(super) struct Parked {
     pub trace: CardTrace,
-    /// Number of the card that has the frames after this part.
+    /// Number of the card to which the frames after this part were given.
     pub card: usize,
     /// Whether the card seemed to restart; if not, it seemed to lose frames.
     pub restarted: bool,
@@ -38,7 +39,7 @@ impl ParkedTraces {
         self.0.iter()
     }
 
-    /// Number of the card that has the frames after a parked trace.
+    /// Number of the card to which the frames after a parked trace were given.
     pub fn card(&self, at: usize) -> Option<usize> {
         self.0.get(at).map(|parked| parked.card)
     }
@@ -60,7 +61,7 @@ impl ParkedTraces {
         }
     }
 
-    /// Releases a parked trace to its card: its counts are put before those of the part after it.
+    /// Releases a parked trace to its card: prepends its counts to the counts of the part after it.
     pub fn release(&mut self, at: usize, cards: &mut [CardTrace]) {
         let Some(Parked { trace, card, .. }) = self.0.remove(at) else { return };
         if let Some(after) = self.after(at, card, cards) {
@@ -74,7 +75,7 @@ impl ParkedTraces {
         }
     }
 
-    /// Removes and returns a parked trace that is not of the same card as the part after it.
+    /// Removes and returns a parked trace, because the part after it is another card's.
     pub fn take(&mut self, at: usize, cards: &mut [CardTrace]) -> Option<Parked> {
         let parked = self.0.remove(at)?;
         if let Some(after) = self.after(at, parked.card, cards) {

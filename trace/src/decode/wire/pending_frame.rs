@@ -32,8 +32,8 @@ impl PendingFrame {
         trace.fit(other).is_some_and(Fit::continues)
     }
 
-    /// Whether another frame may fit a trace of this frame alone. A cheap check: `false` is
-    /// certain, `true` is not.
+    /// Whether another frame may fit a trace that consists of this frame alone. The check is cheap:
+    /// `false` is certain, `true` is not.
     pub fn may_be_near(&self, other: &Arrival<'_>) -> bool {
         let both = self.stored.summary.counts().zip(other.summary().counts());
         both.is_none_or(|(own, other)| may_be_near(own, other))

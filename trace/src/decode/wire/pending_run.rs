@@ -1,4 +1,5 @@
-//! Holds frames that continue each other but no card's trace, until it is clear whose they are.
+//! Holds a run of frames that continue each other but continue no card's trace, until their sender
+//! is known.
 
 mod sender;
 
@@ -17,7 +18,8 @@ use crate::decode::evidence::{Fit, Reach};
 use crate::decode::fingerprint::are_alike;
 use crate::decode::sequence::{FARTHEST_DETOUR, FARTHEST_GAP, FIRST_FRAMES, WINDOW};
 
-/// Most frames of a run: as many as a card may send before another frame of the same wire is late.
+/// Most frames of a run: the number of frames that a card may send before another frame of the same
+/// wire counts as late.
 const MAX_FRAMES: usize = LONG_USED as usize;
 
 /// Most unreadable frames of a run.
@@ -45,10 +47,12 @@ pub(super) struct PendingRun {
     in_order: bool,
     /// Bits by which the frames confirm each other.
     confirmation: u32,
-    /// Number of frames with counts that are no copies, less the first of them.
+    /// Number of frames with counts, without copies and without the first of these frames. 0 means
+    /// that no two frames with counts continue each other.
     links: usize,
     /// Number of frames that cannot be read.
     unreadable: usize,
+    /// Activity of each card since the run began, by card number.
     cards: Vec<CardActivity>,
     /// Counter of the first frame, modulo 2^40.
     counter: u64,
@@ -84,7 +88,7 @@ impl PendingRun {
         }
     }
 
-    /// Removes and returns the frame of a run that has only one.
+    /// Removes and returns the frame of a run with only one frame; `None` for a longer run.
     pub fn take_alone(&mut self) -> Option<PendingFrame> {
         self.is_alone().then(|| self.frames.pop())?
     }
@@ -118,7 +122,7 @@ impl PendingRun {
     }
 
     /// Adds the bits by which a frame and the frames with the adjacent counters confirm each other.
-    /// A copy of a frame of the run confirms nothing, also with another counter.
+    /// A copy of a frame of the run confirms nothing, even if its counter differs.
     fn confirm(&mut self, arrival: &Arrival<'_>) {
         let (counter, bytes) = (arrival.frame.counter, arrival.bytes);
         let is_copy = |frame: &PendingFrame| {
@@ -143,8 +147,8 @@ impl PendingRun {
         self.links != 0
     }
 
-    /// A measure by which runs that are not confirmed can be compared; the least likely of a card
-    /// is the least.
+    /// A measure for comparing runs that are not confirmed. The run that is least likely a card's
+    /// has the least value.
     pub fn likelihood(&self) -> (u32, usize) {
         (self.confirmation, self.links)
     }
@@ -166,7 +170,8 @@ impl PendingRun {
         let behind = self.newest.wrapping_sub(counter) & COUNTER_MASK;
         let is_close = ahead <= WINDOW || behind <= FARTHEST_DETOUR + WINDOW;
         let may_be = match &self.frames[..] {
-            // A single frame has no frame before it that could give its place to another one.
+            // No frame before a single frame could show that another frame has a better claim to
+            // its counter. So only a copy fits at this counter.
             [first] if ahead == 0 && self.counter != 0 => {
                 are_alike(first.stored.bytes(), arrival.bytes)
             }
@@ -186,8 +191,9 @@ impl PendingRun {
         Some(RunFit { fit, counts_exactly })
     }
 
-    /// The result of [`CardTrace::fit`] for a frame that exactly follows the last one of a run that
-    /// is in order. It needs no trace. `None` for counter 0, with which a session may begin.
+    /// The result of [`CardTrace::fit`] for a frame that exactly follows the last frame of a run in
+    /// order, found without a trace. `None` for all other frames, and for counter 0, with which a
+    /// session may begin.
     fn next_in_order(&self, arrival: &Arrival<'_>) -> Option<Fit> {
         let follows = self.newest.wrapping_add(1) & COUNTER_MASK == arrival.frame.counter;
         if !(self.in_order && follows && arrival.frame.counter != 0) {
@@ -211,6 +217,7 @@ impl PendingRun {
     }
 
     /// Whether a card's trace would drop these frames as late although they are not from its past.
+    /// `was_new`: whether no frame with counts was decoded in the trace before the run.
     pub fn is_falsely_late(&self, trace: &CardTrace, was_new: bool) -> bool {
         let more = was_new && self.frames.len() > 1;
         let late = |first: Comparison| first.is_falsely_late() || more && first.is_late();
@@ -245,8 +252,7 @@ impl PendingRun {
         self.counter < FIRST_FRAMES && Agreement::with_power_on(self.opening).is_close()
     }
 
-    /// Whether another run could be of the same card as this one, with a few frames lost in
-    /// between.
+    /// Whether `other` could continue this run, with a few frames lost in between.
     pub fn leads_soon_to(&self, other: &PendingRun) -> bool {
         let first = other.first_with_counts().and_then(|first| first.stored.summary.counts());
         let own = self.frames.iter().rev().find_map(|frame| frame.stored.summary.counts());
@@ -254,8 +260,8 @@ impl PendingRun {
         own.zip(first).is_some_and(is_close) && self.may_lead_to(other)
     }
 
-    /// Whether another run could be of the same card as this one, with frames or records lost in
-    /// between, however many.
+    /// Whether `other` could continue this run, with any number of records and up to
+    /// [`FARTHEST_GAP`] frames lost in between.
     fn may_lead_to(&self, other: &PendingRun) -> bool {
         let missing = other.counter.wrapping_sub(self.counter) & COUNTER_MASK;
         if !(1..=FARTHEST_GAP).contains(&missing) {
@@ -264,7 +270,7 @@ impl PendingRun {
         let Some(next) = other.first_with_counts() else { return false };
         let first = next.stored.summary.counts();
         match (self.frames.first().map(|first| first.stored.summary), first) {
-            // The same result as the trace's, without building one.
+            // The same result as a comparison with the trace, without building a trace.
             (Some(FrameSummary::Counts(_, end)), Some((sync, _)))
                 if self.is_alone()
                     && self.counter != 0
@@ -290,14 +296,15 @@ impl PendingRun {
         self.counter
     }
 
-    /// Whether all frames of this run arrived before those of another.
+    /// Whether all frames of this run arrived before all frames of `other`.
     pub fn is_before(&self, other: &PendingRun) -> bool {
         let (last, first) = (self.frames.last(), other.frames.first());
         last.zip(first).is_some_and(|(last, first)| last.serial < first.serial)
     }
 
-    /// Whether another run may continue this one: this one arrived wholly before it, or its counter
-    /// and its counts can follow, although copies or frames out of order arrived later.
+    /// Whether `other` may continue this run. Either this run arrived wholly before `other`, or the
+    /// counter and the counts of `other` can follow, although copies or frames out of order arrived
+    /// later.
     pub fn may_precede(&self, other: &PendingRun) -> bool {
         self.is_before(other) || self.may_lead_to(other)
     }

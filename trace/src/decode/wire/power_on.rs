@@ -1,25 +1,27 @@
-//! Shows whether a card continues beside a run that begins as a card does that was switched on, or
-//! has become silent before it.
+//! Decides whether a card still sends beside a run, or has become silent before it, if the run
+//! begins like a card that was just switched on.
 //!
-//! If the run is the card's own after a restart, frames that the card sent before may still come,
-//! up to [`WINDOW`] places late. Their counters can be higher than all before, because a restart
-//! begins again with counter 0.
+//! If the run is the card's own after a restart, frames that the card sent before the restart may
+//! still arrive, up to [`WINDOW`] places late. Counters do not identify these late frames: they can
+//! be higher than all earlier counters, because a restart begins again with counter 0.
 
 use hmtt_format::frame::COUNTER_MASK;
 
 use crate::decode::sequence::WINDOW;
 
-/// Frames of a run and of its card, since the run began, after which no frame that was sent before
-/// the run is to come: one of the run can arrive [`WINDOW`] places early, and one sent before it as
-/// many late.
+/// Number of frames of the run and the card together, since the run began, after which no late
+/// frame from before the run can arrive. A frame of the run can arrive [`WINDOW`] places early, and
+/// a frame sent before the run as many places late.
 const ALL_LATE: usize = 2 * WINDOW as usize;
-/// Frames of a run without one of the card, after which the card is silent.
+/// Number of frames of a run, with no frame of the card in between, after which the card is taken
+/// to be silent.
 const SILENT: usize = WINDOW as usize;
-/// Frames ahead of the card's newest after which the card seems to continue.
+/// Number of frames with counters ahead of the card's newest, after which the card seems to send
+/// still.
 const GOES_ON: u32 = 4;
 
-/// What a card has sent since a run began that may be a power-on. Only frames are counted that the
-/// card cannot have sent before the run by their counters, if counters go on.
+/// Frames of a card since the beginning of a run that may be a power-on. Frames that the card may
+/// have sent before the run, by their counters, are not counted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BesidePowerOn {
     /// The card's highest counter when the run began, modulo 2^40: frames up to it were sent before
@@ -27,9 +29,10 @@ pub(super) struct BesidePowerOn {
     newest: u64,
     /// Frames with counters after `newest`.
     ahead: u32,
-    /// Number of frames of the run when the last frame came.
+    /// Number of frames of the run when the card's last frame arrived; `None` before the card's
+    /// first frame.
     run_at_last: Option<usize>,
-    /// Whether a frame came after all late ones.
+    /// Whether a frame arrived after the last possible late frame.
     continues: bool,
 }
 
@@ -44,8 +47,8 @@ impl BesidePowerOn {
     }
 
     /// Counts a frame of the card. `run`: the number of frames of the run; `before`: the frames of
-    /// the card since the run began. Returns whether this shows for the first time that the card
-    /// continues.
+    /// the card since the run began. Returns whether this frame is the first to show that the card
+    /// still sends.
     pub fn note(&mut self, counter: u64, run: usize, before: u32) -> bool {
         let ahead = counter.wrapping_sub(self.newest) & COUNTER_MASK;
         let is_ahead = (1..=COUNTER_MASK / 2).contains(&ahead);
@@ -56,7 +59,7 @@ impl BesidePowerOn {
         !continued && self.continues()
     }
 
-    /// Whether the card continues beside the run, so that the run is not its own.
+    /// Whether the card still sends beside the run, so that the run is not the card's.
     pub fn continues(&self) -> bool {
         // Two cards that are switched on together are likelier than one that is switched on twice.
         let is_young = self.newest < WINDOW;
@@ -69,14 +72,14 @@ impl BesidePowerOn {
         self.run_at_last.is_some_and(|last| run < last + SILENT)
     }
 
-    /// Whether the card seems to continue, if no more frames are to be awaited. `run`: the number
-    /// of frames of the run; `since`: the frames of the card since the run began; `is_clean`:
-    /// whether all frames on the wire are a card's.
+    /// Whether the card seems to send beside the run, if no more frames are awaited. `run`: the
+    /// number of frames of the run; `since`: the frames of the card since the run began;
+    /// `is_clean`: whether all frames on the wire are a card's.
     pub fn seems_to_continue(&self, run: usize, since: u32, is_clean: bool) -> bool {
         if self.continues() || run.saturating_add(since as usize) >= ALL_LATE {
             return self.continues();
         }
-        // Late frames come at first.
+        // Late frames arrive soon after the run began.
         let is_late = self.run_at_last.is_some_and(|last| last * 2 < run);
         if is_clean { self.ahead >= GOES_ON && !is_late } else { self.run_at_last.is_some() }
     }

@@ -1,5 +1,5 @@
-//! Keeps the latest strays, and finds one when another frame may continue it: by the counter and
-//! the counts that must come next after the stray, or by its counter alone.
+//! Keeps the latest strays, and finds the stray that a new frame may continue: by the counter and
+//! the counts that must follow the stray, or by the counter alone.
 //!
 //! In a flood of made-up frames, many arrive between two frames of a card that restarts or appears:
 //! more than can wait as pending runs and be compared one by one. Invariant: the last
@@ -63,10 +63,10 @@ impl Hasher for RandomFactorHash {
     }
 }
 
-/// What is found in the index.
+/// A key of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    /// A stretch of [`WINDOW`] counters, by its number.
+    /// A stretch of [`WINDOW`] counters: its first counter divided by [`WINDOW`].
     Stretch(u64),
     /// A counter, and the counts of accesses and lost records that a frame with this counter must
     /// state to follow exactly.
@@ -118,9 +118,9 @@ impl RecentStrays {
         frame
     }
 
-    /// Removes and returns a stray near a frame for which `fits` holds. Checks the latest stray
-    /// that the frame follows exactly, and the latest of the frame's stretch of counters and of the
-    /// two adjacent ones.
+    /// Removes and returns a stray near a frame for which `fits` holds. Checks at most four strays:
+    /// the latest stray that the frame follows exactly, and the latest stray in the frame's stretch
+    /// of counters and in each of the two adjacent stretches.
     pub fn take_near(
         &mut self,
         arrival: &Arrival<'_>,

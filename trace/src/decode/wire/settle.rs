@@ -1,4 +1,4 @@
-//! Decides whose the frames of pending runs are, and gives them to their cards.
+//! Decides which card sent the frames of each pending run, and gives the frames to that card.
 
 use super::parked::Parked;
 use super::pending_run::PendingRun;
@@ -31,8 +31,8 @@ impl Wire {
         }
     }
 
-    /// The pending run to be settled before another one, which may continue it; the other one
-    /// itself if there is none.
+    /// The pending run that has to be settled before the run `at`, because the run `at` may
+    /// continue it; `at` itself if there is no such run.
     pub(super) fn earlier_than(&self, at: usize) -> usize {
         let run = &self.pending[at];
         let precedes =
@@ -40,8 +40,8 @@ impl Wire {
         self.pending.iter().enumerate().position(precedes).unwrap_or(at)
     }
 
-    /// Settles one pending run to make space for another: the one that is least likely a card's,
-    /// else the oldest. Returns whether a card's trace may have changed.
+    /// Settles one pending run to make space for another: the run that is least likely a card's, or
+    /// the oldest run if all may be a card's. Returns whether a card's trace may have changed.
     pub(super) fn make_space(&mut self, sink: &mut impl Sink) -> bool {
         let strays = (0..self.pending.len()).filter(|at| !self.is_believed(*at));
         let likelihood = |at: &usize| {
@@ -57,11 +57,12 @@ impl Wire {
         }
     }
 
-    /// Whether a pending run can be a card's. A confirmed run can. So can one that a silent card
-    /// could have sent after it lost a few frames. As long as no stray was seen, a run also can if
-    /// another run could follow soon, or if all runs have several frames, begin a session or have a
-    /// counter or counts that a card could use next or after a gap. It cannot if such a silent card
-    /// could have sent another run that begins with the same counter.
+    /// Whether a pending run can be a card's. A run is taken for a card's if it is confirmed, or if
+    /// a silent card could have sent it after losing a few frames. Any other run can be a card's
+    /// only in one of two cases: another run could follow it soon; or all runs are taken for a
+    /// card's, have several frames, begin a session, or have a counter or counts that a card could
+    /// use next or after a gap. Even then there must be no stray so far, and no other run that is
+    /// taken for a card's and begins with the same counter.
     fn is_believed(&self, at: usize) -> bool {
         let run = &self.pending[at];
         let is_a_cards = |run: &PendingRun| run.is_confirmed() || run.follows_soon(Likeness::Close);
@@ -82,8 +83,8 @@ impl Wire {
                 || may_be(run) && others.all(|(_, other)| is_a_cards(other) || may_be(other)))
     }
 
-    /// Drops a pending run that is no card's. Returns whether a card's trace has changed: the run
-    /// may be damaged frames of the card.
+    /// Drops a pending run that is no card's. Returns whether a card's trace has changed, because
+    /// the run consists of damaged frames of the card.
     fn reject(&mut self, at: usize, sink: &mut impl Sink) -> bool {
         if let Some(card) = self.pending[at].left_behind(1) {
             self.stray(at, card, sink);
@@ -106,8 +107,9 @@ impl Wire {
             return;
         }
         let run = self.pending.remove(at);
-        // If others send frames, too, a run far ahead of a card's last frame is not that card's. If
-        // nobody does, it is: the trace then reports a gap, which a second card would hide.
+        // If there were strays, a run far ahead of the last frame of a card that has ended is not
+        // that card's. Without strays it is: the trace then reports a gap, which a second card
+        // would hide.
         let has_ended = |card: usize| self.stray_frames != 0 && self.cards[card].has_ended();
         let may_be = |card: &usize| !(has_ended(*card) && run.is_far_ahead(*card));
         match run.predecessor(self.last, self.stray_frames == 0).filter(may_be) {

@@ -35,8 +35,8 @@ impl PendingRun {
         }
     }
 
-    /// The frames whose counters are ahead of those of all frames before: only these show that
-    /// their sender goes on.
+    /// The frames whose counters are ahead of the counters of all earlier frames. Only these frames
+    /// show that their sender still sends.
     fn frames_ahead(&self) -> impl Iterator<Item = &PendingFrame> {
         let mut newest = None;
         self.frames.iter().filter(move |frame| {
@@ -56,8 +56,8 @@ impl PendingRun {
         self.cards.iter().any(CardActivity::is_near)
     }
 
-    /// Whether a card that has sent nothing after the run began could have lost a few frames before
-    /// it. `least`: how far the run must agree with that card's last frames.
+    /// Whether the run could continue a card that has been silent since the run began, with a few
+    /// frames lost before the run. `least`: least agreement of the run with the card's last frames.
     pub fn follows_soon(&self, least: Likeness) -> bool {
         self.cards.iter().any(|activity| {
             let is_like = activity.likeness >= least;
@@ -70,7 +70,7 @@ impl PendingRun {
         self.cards.get(card).is_some_and(|activity| activity.reach == Reach::LongGap)
     }
 
-    /// Whether the run is to be decided, although no card continues beside it.
+    /// Whether the run has so many frames that it is decided even if no card sends beside it.
     pub fn is_full(&self) -> bool {
         let run = self.frames.len();
         let awaits =
@@ -83,18 +83,18 @@ impl PendingRun {
         self.cards.get(card).is_some_and(|activity| activity.frames == 0)
     }
 
-    /// The card that has sent at least `frames` frames since this single frame, whose counter or
-    /// counts it could have used: the frame is a damaged one of that card. `None` if there is no
-    /// such card, or for a run of several frames that are no copies.
+    /// The card that could have used this single frame's counter or counts next and has sent at
+    /// least `frames` frames since. The single frame is then a damaged frame of that card. `None`
+    /// if there is no such card, and for a run of several frames that are no copies.
     pub fn left_behind(&self, frames: u32) -> Option<usize> {
         let used = |activity: &CardActivity| activity.is_near() && activity.frames >= frames;
         self.cards.iter().position(used).filter(|_| self.is_single())
     }
 
-    /// The card of which this single frame is a damaged one, because the card has since used its
-    /// counter and counts. `all`: no frames follow. Then a report whose counter has one flipped bit
-    /// is a damaged frame, too: it holds no access, and as a card's next frame it would make many
-    /// frames missing.
+    /// The card that sent this single frame damaged: the card has since used the frame's counter
+    /// and counts. `all`: no more frames follow. In this case a report whose counter has one
+    /// flipped bit is a damaged frame, too: it holds no access, and as a card's next frame it would
+    /// make many frames missing.
     pub fn damaged_frame_of(&self, all: bool) -> Option<usize> {
         if !all {
             return self.left_behind(LONG_USED);
@@ -107,13 +107,13 @@ impl PendingRun {
         })
     }
 
-    /// Whether this is a single frame that could be a damaged one of a card.
+    /// Whether this is a single frame that could be a damaged frame of a card.
     pub fn is_suspect(&self, card: usize) -> bool {
         self.is_single() && self.cards.get(card).is_some_and(CardActivity::is_near)
     }
 
     /// Whether the sender of this run, and not the card, may have sent a heartbeat with this
-    /// counter: it has no counts that would show the sender.
+    /// counter. A heartbeat has no counts that would show its sender.
     pub fn may_have_sent(&self, card: usize, counter: u64) -> bool {
         let ahead = counter.wrapping_sub(self.newest) & COUNTER_MASK;
         self.is_suspect(card) || (1..=WINDOW).contains(&ahead)
@@ -132,27 +132,29 @@ impl PendingRun {
         activity.is_some_and(|activity| activity.note(counter, run, beside)) || self.fits_several
     }
 
-    /// Whether a frame that arrives after the run's frames was not sent before them, if its card
-    /// sent them, too. Frames are put in order within [`WINDOW`] counts.
+    /// Whether a frame with this counter, which arrives after the run's frames, was also sent after
+    /// them if one card sent both. `false` if its counter is less than [`WINDOW`] counts before the
+    /// run's first frame and behind its newest: frames are put in order within [`WINDOW`] counts,
+    /// so this frame may only be late.
     fn is_sent_after(&self, counter: u64) -> bool {
         let before = self.counter.wrapping_sub(counter) & COUNTER_MASK;
         let behind = self.newest.wrapping_sub(counter) & COUNTER_MASK;
         !((1..WINDOW).contains(&before) && behind < WINDOW)
     }
 
-    /// Whether all cards continue beside the run, so that it is another card's. Frames that do not
-    /// confirm each other are no card: anyone can send them.
+    /// Whether the run is confirmed and all cards send beside it, so that it is another card's.
+    /// Frames that do not confirm each other are no card's: anyone can send them.
     pub fn is_other_card(&self) -> bool {
         self.is_confirmed() && self.cards.iter().all(|activity| self.is_beside(activity))
     }
 
-    /// Whether the run begins as a card does that was switched on, and the card had counted
-    /// further.
+    /// Whether the run begins like a card that was just switched on, at a counter that the card had
+    /// already used.
     fn begins_again(&self, activity: &CardActivity) -> bool {
         self.is_session_start() && self.counter <= activity.power_on.newest()
     }
 
-    /// Whether a card continues beside the run, so that the run is not its own.
+    /// Whether a card still sends beside the run, so that the run is not the card's.
     fn is_beside(&self, activity: &CardActivity) -> bool {
         match self.begins_again(activity) {
             true => activity.power_on.continues(),
@@ -160,8 +162,8 @@ impl PendingRun {
         }
     }
 
-    /// The same if no more frames are awaited. `is_clean`: whether all frames on the wire are a
-    /// card's.
+    /// Does the same as `is_beside`, if no more frames are awaited. `is_clean`: whether all frames
+    /// on the wire are a card's.
     fn seems_beside(&self, activity: &CardActivity, is_clean: bool) -> bool {
         let run = self.frames.len();
         match self.begins_again(activity) {
@@ -170,13 +172,14 @@ impl PendingRun {
         }
     }
 
-    /// The card of the run: the one whose frames the earliest frame of the run now follows exactly,
-    /// because a frame in between has arrived, or whose frames a single frame now lies between.
-    /// Also, if several cards could have sent it, the only one that does not continue beside it.
+    /// The card that sent the run, if frames that arrived later have shown it. The earliest frame
+    /// of the run now exactly follows the card's frames, because a frame in between has arrived; or
+    /// a single frame now lies between two frames of the card. If several cards could have sent the
+    /// run, it is also the only card that does not send beside it.
     pub fn matching_card(&self, cards: &[CardTrace]) -> Option<usize> {
         let behind =
             |frame: &&PendingFrame| self.newest.wrapping_sub(frame.stored.counter()) & COUNTER_MASK;
-        // Counters ahead of the newest are those of copies from long ago.
+        // Frames with counters ahead of the newest are copies from long ago.
         let is_behind = |frame: &&PendingFrame| behind(frame) <= COUNTER_MASK / 2;
         let earliest = self.frames.iter().filter(is_behind).max_by_key(behind)?.stored.arrival();
         let next = |trace: &CardTrace| matches!(trace.fit(&earliest), Some(Fit::Next(_)));
@@ -195,10 +198,10 @@ impl PendingRun {
         cards.iter().position(next).or(left.map(|(card, _)| card))
     }
 
-    /// The card that the run seems to continue. In this order: a silent card that could have lost
-    /// frames; for a single frame, the card that could use its counter or counts next; the card
-    /// `last` if it is silent; any silent card. `is_clean`: whether all frames on the wire are a
-    /// card's.
+    /// The card that the run seems to continue. The candidates, in this order: a silent card that
+    /// could have lost frames; for a single frame, the card that could use its counter or counts
+    /// next; the card `last` if it is silent; any silent card. `is_clean`: whether all frames on
+    /// the wire are a card's.
     pub fn predecessor(&self, last: usize, is_clean: bool) -> Option<usize> {
         let is_silent = |card| !self.seems_beside(card, is_clean);
         let silent = |at: &usize| self.cards.get(*at).is_some_and(is_silent);
