@@ -1,16 +1,17 @@
-//! Analyses of accesses: one contract for every source, and one file for each analysis.
+//! Analyses the accesses of any source: defines the trait [`Analysis`], with one file for each
+//! analysis.
 //!
 //! ```text
 //! capture, program trace, table -> source -> Batch, Gap, Known -> Fold -> Analysis -> result
 //! ```
 //!
 //! A [`source`] reads a file of any kind and passes on [`Batch`]es of columns, placed [`Gap`]s, and
-//! what it knows of them ([`Known`]). An [`Analysis`] adds batches in any number of pieces.
+//! what it knows of the accesses ([`Known`]). An [`Analysis`] adds batches in any number of pieces.
 //! [`Fold`] has one instance for each memory (a card, a program) and merges them. [`registry`]
 //! lists all analyses by name. `docs/analysis.md` defines the numbers of the results and shows how
 //! to add an analysis.
 //!
-//! Invariant: what a source does not know is stated in the result, and is no error.
+//! Invariant: facts that a source does not know are stated in the result, and are no error.
 
 pub mod bank_map;
 mod batch;
@@ -68,7 +69,8 @@ use serde::de::DeserializeOwned;
 /// An analysis of the accesses to one memory, or to several after [`Analysis::merge`].
 ///
 /// An instance is its own partial state: it can be serialised at any time, and continued elsewhere.
-/// The file of each analysis states its memory, and what is exact after [`Analysis::append`].
+/// The file of each analysis states how much memory it uses, and which numbers are exact after
+/// [`Analysis::append`].
 ///
 /// ```
 /// use hmtt::analysis::{Analysis, Batch};
@@ -108,56 +110,60 @@ use serde::de::DeserializeOwned;
 /// assert_eq!(share.result(), Some(0.5));
 /// ```
 pub trait Analysis: Sized + Serialize + DeserializeOwned {
-    /// What the analysis finds. The names of its fields are those of docs/glossary.md.
+    /// The result of the analysis. docs/glossary.md defines the names of its fields.
     type Result: Serialize;
 
-    /// Receives what the source knows: before the first batch, and again when it knows more.
+    /// Receives what the source knows of its accesses, before the first batch and again when the
+    /// source knows more.
     fn known(&mut self, known: &Known) {
         let _ = known;
     }
 
-    /// Adds the next accesses to the memory. Those of a thread, and those of a card, come in their
-    /// order.
+    /// Adds the next accesses to the memory. The accesses of each thread, and of each card, come in
+    /// their order.
     fn add(&mut self, batch: &Batch<'_>);
 
-    /// Adds elements of a string instruction that are known as a whole. An analysis that needs each
-    /// of them has a gap here.
+    /// Adds elements of a string instruction that are known as a whole. By default they are a gap,
+    /// for analyses that need each element.
     fn elements(&mut self, range: &ElementRange) {
         self.gap(&Gap { lost_accesses: Some(range.elements), ..Gap::default() });
     }
 
-    /// What must be known of accesses. Accesses of which less is known are gaps in the analysis.
+    /// The detail that the analysis needs of accesses. Accesses with less detail are gaps in the
+    /// analysis.
     fn needs(&self) -> Detail {
         Detail::Address
     }
 
-    /// Adds accesses to one page, whose lines are not known. An analysis that needs addresses has a
-    /// gap here.
+    /// Adds accesses to one page whose lines are not known. By default they are a gap, for analyses
+    /// that need addresses.
     fn page_run(&mut self, run: &PageRun) {
         self.gap(&run.as_gap());
     }
 
-    /// Adds accesses in a slice of time, whose pages are not known. An analysis that needs pages
-    /// has a gap here.
+    /// Adds accesses in a slice of time whose pages are not known. By default they are a gap, for
+    /// analyses that need pages.
     fn frequency_slice(&mut self, slice: &FrequencySlice) {
         self.gap(&slice.as_gap());
     }
 
-    /// Something is missing between the last batch and the next one.
+    /// Notes that accesses are missing between the last batch and the next one.
     fn gap(&mut self, gap: &Gap) {
         let _ = gap;
     }
 
-    /// The clock begins at 0 again: what follows is of the same memory, but after an unknown time.
+    /// Notes that the clock begins at 0 again. The accesses that follow are to the same memory,
+    /// after an unknown time.
     fn restart(&mut self) {}
 
-    /// Adds what another instance has found in the accesses that follow, to the same memory.
+    /// Adds the state of another instance, which has analysed the accesses that follow, to the same
+    /// memory.
     fn append(&mut self, later: Self);
 
-    /// Adds what another instance has found in another memory: of another card, or of another
-    /// program.
+    /// Adds the state of another instance, which has analysed another memory: another card or
+    /// another program.
     fn merge(&mut self, other: Self);
 
-    /// What was found up to here.
+    /// The result for the accesses so far.
     fn result(&self) -> Self::Result;
 }

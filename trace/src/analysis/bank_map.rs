@@ -1,7 +1,7 @@
-//! The bank and the row of an address, by the map in a card's description of its memory.
+//! Finds the bank and the row of an address, with the map in a card's description of its memory.
 //!
-//! A coordinate bit is the XOR of address bits, so coordinates of an address are the XOR of those
-//! of its bytes, which are looked up.
+//! Each bit of a coordinate is the XOR of address bits. So the coordinates of an address are the
+//! XOR of its bytes' coordinates, which are looked up in tables.
 
 use hmtt_format::address_map::{
     ADDRESS_BITS, AddressMap, Axis, MAX_BANK_BITS, MAX_RANK_BITS, MAX_ROW_BITS,
@@ -39,13 +39,13 @@ impl From<&AddressMap> for BankMap {
 /// A bank and a row in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Number of the bank among those of all ranks: below [`MOST_BANKS`].
+    /// Number of the bank among the banks of all ranks: below [`MOST_BANKS`].
     pub index: usize,
     /// Number of the row in its bank.
     pub row: u32,
 }
 
-/// The rank of a bank among those of all ranks, and its number in the rank.
+/// The rank of a bank, and its number in the rank. `index`: as [`Place::index`].
 pub fn rank_and_bank(index: usize) -> (u16, u16) {
     ((index >> MAX_BANK_BITS) as u16, (index & ((1 << MAX_BANK_BITS) - 1)) as u16)
 }

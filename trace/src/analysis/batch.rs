@@ -1,4 +1,4 @@
-//! Columns of accesses, as every source passes them on.
+//! Defines [`Batch`], the columns of accesses that every source passes on.
 //!
 //! Invariant: all columns of a batch have the same length.
 
@@ -6,8 +6,7 @@
 pub const LINE_LOG2: u32 = 6;
 /// log2 of the bytes of a page, in all analyses.
 pub const PAGE_LOG2: u32 = 12;
-/// Most bytes of one access whose lines and pages are looked at. Instructions have no larger
-/// accesses.
+/// Most bytes of one access that count as touched. Instructions have no larger accesses.
 pub const MOST_TOUCHED_BYTES: u32 = 4096;
 /// Most units that [`Batch::each_units`] passes on at once.
 pub(super) const UNITS_AT_ONCE: usize = 256;
@@ -34,7 +33,7 @@ pub struct Batch<'a> {
     unit_bytes: Option<u32>,
 }
 
-/// The first rows of a column, if it has as many.
+/// The first `count` rows of a column; `None` if the column is shorter.
 fn cut<T>(column: &[T], count: usize) -> Option<&[T]> {
     column.get(..count)
 }
@@ -48,24 +47,24 @@ impl<'a> Batch<'a> {
         Batch { addresses, writes, ..Batch::default() }
     }
 
-    /// Adds a clock for each access. A column that is too short is not known.
+    /// Adds a clock for each access. A column that is too short is ignored.
     pub fn with_clocks(self, clocks: &'a [u64]) -> Self {
         Batch { clocks: cut(clocks, self.len()), ..self }
     }
 
-    /// Adds the bytes of each access; 0 where they are not known. A column that is too short is not
-    /// known.
+    /// Adds the bytes of each access; 0 where they are not known. A column that is too short is
+    /// ignored.
     pub fn with_sizes(self, sizes: &'a [u32]) -> Self {
         Batch { sizes: cut(sizes, self.len()), ..self }
     }
 
-    /// Adds the address of the instruction of each access. A column that is too short is not known.
+    /// Adds the address of the instruction of each access. A column that is too short is ignored.
     pub fn with_instructions(self, instructions: &'a [u64]) -> Self {
         Batch { instructions: cut(instructions, self.len()), ..self }
     }
 
     /// Adds the function of each access's instruction, by its number in the source; 0 where it is
-    /// not known. A column that is too short is not known.
+    /// not known. A column that is too short is ignored.
     pub fn with_functions(self, functions: &'a [u32]) -> Self {
         Batch { functions: cut(functions, self.len()), ..self }
     }
@@ -75,13 +74,13 @@ impl<'a> Batch<'a> {
         Batch { thread: Some(thread), ..self }
     }
 
-    /// Adds the bytes that each access has, if the accesses have no sizes of their own. Addresses
-    /// are multiples of it.
+    /// Adds the number of bytes of every access, for accesses without sizes of their own. Addresses
+    /// are multiples of this number.
     pub fn with_unit(self, unit_bytes: Option<u32>) -> Self {
         Batch { unit_bytes, ..self }
     }
 
-    /// The accesses of some rows; none if there are not as many.
+    /// The accesses of a range of rows; none if the batch has fewer rows.
     pub fn rows(&self, rows: std::ops::Range<usize>) -> Batch<'a> {
         let (Some(addresses), Some(writes)) =
             (self.addresses.get(rows.clone()), self.writes.get(rows.clone()))
@@ -150,7 +149,8 @@ impl<'a> Batch<'a> {
         self.unit_bytes
     }
 
-    /// Bytes of the accesses whose sizes are known, and the number of the others.
+    /// Bytes of the accesses whose sizes are known, and the number of accesses whose sizes are not
+    /// known.
     pub fn sum_of_sizes(&self) -> (u64, u64) {
         let count = self.len() as u64;
         match (self.sizes, self.unit_bytes.filter(|bytes| *bytes > 0)) {
@@ -163,7 +163,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Calls `add` with all units of [`Batch::each_unit`], in order, some of them at once.
+    /// Calls `add` with slices of several units: all units of [`Batch::each_unit`], in order.
     pub fn each_units(&self, log2: u32, mut add: impl FnMut(&[u64])) {
         let (mut units, mut count) = ([0; UNITS_AT_ONCE], 0);
         self.each_unit(log2, |unit| {
@@ -176,10 +176,11 @@ impl<'a> Batch<'a> {
         add(&units[..count % UNITS_AT_ONCE]);
     }
 
-    /// Calls `add` for each unit of 2^`log2` bytes that each access touches, in order: with the
-    /// address shifted right by `log2`. An access without a size of its own touches the unit of its
-    /// address. Of an access of more than [`MOST_TOUCHED_BYTES`] only these are looked at, and none
-    /// beyond the end of the address space.
+    /// Calls `add` with each unit of 2^`log2` bytes that each access touches, in order. A unit is
+    /// given by its number, which is an address shifted right by `log2`. For example, with `log2`
+    /// 6, 8 bytes at 0x103c touch the units 0x40 and 0x41. An access without a size of its own
+    /// touches the unit of its address. Only the first [`MOST_TOUCHED_BYTES`] bytes of an access
+    /// count, and no byte beyond the end of the address space.
     #[inline]
     pub fn each_unit(&self, log2: u32, mut add: impl FnMut(u64)) {
         let Some(sizes) = self.sizes else {

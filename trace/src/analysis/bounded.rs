@@ -1,15 +1,18 @@
-//! Reuse distances in bounded memory: exact ones, until there are more than a number of lines; then
-//! of a part of all lines that becomes smaller.
+//! Computes reuse distances in bounded memory. Distances are exact until there are more than a
+//! given number of lines. From then on only a sample of the lines is measured, which becomes
+//! smaller as lines are added.
 //!
-//! Each time there are more lines, half of them, chosen by a hash, are left out from there on
-//! (Waldspurger et al., FAST 2015, with a fixed number of lines). Touches count with the part of
-//! lines that was looked at when they were made, so the exact ones stay exact.
-//! [`Reuses::sampling_rate`] is the last and smallest part; it is 1 if all is exact.
+//! Each time there are too many lines, a hash chooses half of the lines, which are left out from
+//! then on (Waldspurger et al., FAST 2015, with a fixed number of lines). Each touch is weighted by
+//! the sampling rate at which it was counted, so exact touches stay exact. For example, with at
+//! most 100 lines, the 101st line lowers the rate from 1 to 1/2; touches before it count once,
+//! later ones of sampled lines twice. [`Reuses::sampling_rate`] is the last and smallest rate; it
+//! is 1 if all distances are exact.
 //!
-//! Memory: 42 to 74 bytes for each of the lines, and up to 24 more for the moment in which half of
-//! them are left out. Addresses that were chosen by their hash so that none is left out can exceed
-//! it. [`Analysis::append`] is exact while both pieces are; otherwise lines of the later piece are
-//! as new as those of another memory. [`Analysis::merge`] adds counts.
+//! Memory: 42 to 74 bytes for each of these lines, and up to 24 bytes more while half of the lines
+//! are left out. Addresses that were chosen by their hash, so that no line is left out, can exceed
+//! this bound. [`Analysis::append`] is exact if both pieces are exact; otherwise the lines of the
+//! later piece count as new, as after a merge. [`Analysis::merge`] adds counts.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +21,7 @@ use super::reuse::{Distances, Reuses, Touches, unit_log2};
 use super::sample::{hash, sample};
 use super::{Analysis, Batch, LINE_LOG2};
 
-/// Reuse distances of at most some lines at once.
+/// Reuse distances of at most a given number of lines at once.
 ///
 /// ```
 /// use hmtt::analysis::{Analysis, Batch, bounded::Bounded};
@@ -37,13 +40,13 @@ pub struct Bounded {
     unit_log2: u32,
     most: usize,
     now: Distances,
-    /// Touches that were counted when other parts of all lines were looked at, and those of merged
-    /// memories; each with its threshold.
+    /// Touches that were counted at earlier sampling rates, and touches of merged memories, each
+    /// with the threshold of the hash at which they were counted.
     earlier: Vec<(u32, Touches)>,
 }
 
 impl Bounded {
-    /// Distances of lines, of which at most as many as `most` are looked at.
+    /// Distances of lines of 64 bytes. At most `most` lines are measured at once.
     pub fn lines(most: usize) -> Self {
         let (now, earlier) = (Distances::new(u32::MAX), Vec::new());
         Bounded { unit_log2: LINE_LOG2, most: most.max(1), now, earlier }
@@ -54,7 +57,7 @@ impl Bounded {
         self.unit_log2 == other.unit_log2
     }
 
-    /// Touches the lines that are looked at; at most [`UNITS_AT_ONCE`].
+    /// Touches the sampled lines among `lines`, which has at most [`UNITS_AT_ONCE`] elements.
     fn touch(&mut self, lines: &[u64]) {
         let mut sampled = [0; UNITS_AT_ONCE];
         let sampled = sample(lines, self.now.threshold, &mut sampled);
@@ -62,7 +65,7 @@ impl Bounded {
             return self.now.touch(sampled);
         }
         for line in sampled {
-            // Others may have been left out since.
+            // An earlier line of this loop may have halved the sample.
             if hash(*line) >= self.now.threshold {
                 continue;
             }
@@ -73,7 +76,7 @@ impl Bounded {
         }
     }
 
-    /// Leaves half of the lines out.
+    /// Leaves half of the lines out, and stores the touches so far with the old threshold.
     #[cold]
     fn leave_out(&mut self) {
         if self.now.threshold > 1 {
@@ -90,7 +93,7 @@ impl Bounded {
         }
     }
 
-    /// All counts, with the thresholds of their parts.
+    /// All touches, with the thresholds at which they were counted.
     fn all(&self) -> impl Iterator<Item = (u32, Touches)> {
         let now = (self.now.threshold, self.now.touches());
         self.earlier.iter().cloned().chain([now])

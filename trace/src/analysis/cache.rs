@@ -1,11 +1,12 @@
-//! Caches and translation buffers of a chosen geometry, as [`crate::cache`] models them.
+//! Simulates caches and translation buffers of a chosen geometry with the models of
+//! [`crate::cache`].
 //!
 //! A translation buffer is a cache whose lines are pages: `256K,4,4096,lru` has 64 entries in 4
 //! ways. Memory is constant: 8 bytes for each line of the caches. A serialised state has the counts
-//! but not the lines: after it was read, caches are empty. So each piece begins with empty caches,
-//! and in [`Analysis::append`] the misses are too many by at most the lines of the caches; the
-//! result has the number of such beginnings. [`Analysis::merge`] adds the counts of caches for
-//! another memory.
+//! but not the lines: after it was read, caches are empty. So each piece begins with empty caches.
+//! After [`Analysis::append`] there are too many misses, for each piece at most the number of lines
+//! of the caches; [`CacheCounts::empty_caches`] states how many pieces began empty.
+//! [`Analysis::merge`] adds the counts of other caches, for another memory.
 
 use hmtt_format::Direction;
 use serde::{Deserialize, Serialize};
@@ -16,15 +17,15 @@ use crate::cache::{AccessKind, CacheError, Hierarchy};
 /// The counts of one cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Lines that were wanted and present.
+    /// Requested lines that were present.
     pub cache_hits: u64,
-    /// Lines that were wanted and absent.
+    /// Requested lines that were absent.
     pub cache_misses: u64,
     /// Changed lines that were evicted.
     pub write_backs: u64,
 }
 
-/// Accesses, and what caches have made of them.
+/// Counts of accesses, and of hits, misses and transfers of lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheCounts {
     /// Accesses of the processor.
@@ -35,7 +36,7 @@ pub struct CacheCounts {
     pub line_reads: u64,
     /// Lines that were written to memory.
     pub line_writes: u64,
-    /// How often caches began empty.
+    /// How often the caches began empty: once for each piece.
     pub empty_caches: u64,
 }
 
@@ -54,11 +55,11 @@ pub struct CacheCounts {
 pub struct Caches {
     descriptions: Vec<String>,
     hierarchy: Hierarchy,
-    /// Without what the hierarchy has counted.
+    /// All counts except hits, misses and write-backs that the hierarchy has counted.
     counts: CacheCounts,
 }
 
-/// What is serialised.
+/// The serialised form, without the lines.
 #[derive(Clone, Serialize, Deserialize)]
 struct State {
     descriptions: Vec<String>,
@@ -69,7 +70,8 @@ impl Caches {
     /// Empty caches, from the processor to memory, as `SIZE,WAYS,LINE,REPLACEMENT[,inclusive]`.
     ///
     /// # Errors
-    /// [`CacheError`] if a cache cannot exist, or the caches not together.
+    /// [`CacheError`] if the geometry of a cache is impossible, or if the caches do not fit
+    /// together.
     pub fn new(descriptions: &[impl AsRef<str>]) -> Result<Self, CacheError> {
         let parsed = descriptions.iter().map(|one| one.as_ref().parse());
         let levels = parsed.collect::<Result<Vec<_>, _>>()?;

@@ -1,9 +1,9 @@
-//! Sums up the row outcomes that a card counts itself, in analysis mode: it sees ACTIVATE and
-//! PRECHARGE, which a file of accesses has not.
+//! Sums up the row outcomes that a card counts itself, in analysis mode. The card sees ACTIVATE and
+//! PRECHARGE, which a file of accesses does not have.
 //!
-//! A card sends its counts in dumps, each of which begins from 0, so sums over dumps are those of
-//! the capture. A dump of which a record is missing is counted, and what was received of it is in
-//! the sums. Memory is bounded by the number of banks.
+//! A card sends its counts in dumps. Each dump counts from 0, so the sums over all dumps are the
+//! counts of the capture. A dump with missing records is counted as incomplete, and its received
+//! records are in the sums. Memory is bounded by the number of banks.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use serde::Serialize;
 
 use crate::decode::Item;
 
-/// The part of hot pages whose dump has the row outcomes, too.
+/// The part of the hot pages whose dump has the row outcomes, too.
 const PART_WITH_ROWS: u8 = 0;
 
-/// Distance of ranks in the numbers of banks in counts.
+/// Difference between the bank numbers of adjacent ranks in count records.
 const RANK: u16 = 16;
 
 /// Row outcomes of a bank, as the card counts them.
@@ -41,7 +41,8 @@ pub struct CardOutcomes {
     pub source: u64,
     /// Dumps that have row outcomes.
     pub dump_count: u64,
-    /// Of these, dumps of which records are missing: then the sums are lower bounds.
+    /// Dumps with row outcomes in which records are missing. If there are any, the sums are lower
+    /// bounds.
     pub incomplete_dump_count: u64,
     /// Outcomes that the card did not count, because it was busy or made a dump.
     pub skipped_rows: u64,
@@ -49,7 +50,7 @@ pub struct CardOutcomes {
     pub banks: Vec<CardBank>,
 }
 
-/// A dump whose end is not known yet.
+/// The dump whose records arrive now.
 #[derive(Debug)]
 struct Open {
     has_rows: bool,
@@ -86,13 +87,14 @@ impl CardRows {
         }
     }
 
-    /// Something is missing here, or the card has restarted: a dump has no end.
+    /// Ends the open dump as incomplete, because records are missing here or the card has
+    /// restarted.
     pub fn lose(&mut self) {
         self.close(false);
     }
 
-    /// Counts a record of the open dump. Returns their number, or nothing if the record is of
-    /// another dump.
+    /// Counts a record of the open dump. Returns the number of its records so far; `None` if the
+    /// record is of another dump, or if no dump is open.
     fn record(&mut self, number: u8) -> Option<u32> {
         let open = self.open.as_mut()?;
         if *open.number.get_or_insert(number) != number {
@@ -126,8 +128,8 @@ impl CardRows {
         }
     }
 
-    /// What the card has counted; `None` if it has sent no row outcomes. `source`: the number of
-    /// the memory, from 1.
+    /// The sums of the card's counts; `None` if the card has sent no row outcomes. `source`: the
+    /// number of the memory, from 1.
     pub fn result(mut self, source: u64) -> Option<CardOutcomes> {
         self.close(false);
         let bank = |(index, [row_hits, row_misses, row_conflicts]): (u16, [u64; 3])| {

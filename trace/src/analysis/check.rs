@@ -1,10 +1,11 @@
-//! Checks what must hold in every trace: clocks do not go back, addresses are in memory, accesses
-//! have sizes and are aligned.
+//! Checks conditions that must hold in every trace: clocks do not go back, addresses are in memory,
+//! accesses have sizes and are aligned.
 //!
 //! All violations are counted, and the first [`MOST_PLACES`] of each kind are kept with their
 //! places. Memory is constant. [`Analysis::append`] compares the clocks on both sides, and is
-//! exact. [`Analysis::merge`] adds the counts; places in merged memories have their numbers. What a
-//! source does not know is not checked, and the result says so.
+//! exact. [`Analysis::merge`] adds the counts; places in merged memories state the number of the
+//! memory. A condition is not checked if the source does not know the facts for it, and the result
+//! says so.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -12,14 +13,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::pages::{from_hexadecimal, hexadecimal};
 use super::{Analysis, Batch, Detail, Gap, Known, PAGE_LOG2, PageRun};
 
-/// Places that are kept of each kind of violation.
+/// Most places that are kept for each kind of violation.
 pub const MOST_PLACES: usize = 20;
 
 /// A kind of violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// The clock is lower than that of the access before it, without a restart.
+    /// The clock is lower than the clock of the access before, without a restart in between.
     ClockBack,
     /// The address is not in the memory that the source describes.
     BeyondMemory,
@@ -37,52 +38,52 @@ impl Kind {
         [Kind::ClockBack, Kind::BeyondMemory, Kind::Unaligned, Kind::BeyondEnd, Kind::NoSize];
 }
 
-/// A violation.
+/// The place of a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// What is violated.
+    /// The kind of violation.
     pub kind: Kind,
     /// Number of the memory, from 1.
     pub source: u64,
     /// Number of the access to this memory, from 1.
     pub access: u64,
-    /// Its clock, if it has one.
+    /// Clock of the access, if it has one.
     pub clock: Option<u64>,
-    /// Its address.
+    /// Address of the access.
     #[serde(serialize_with = "hexadecimal", deserialize_with = "from_hexadecimal")]
     pub address: u64,
 }
 
-/// How often something is violated.
+/// Number of violations of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Violations {
-    /// What is violated.
+    /// The kind of violation.
     pub kind: Kind,
-    /// Whether the source knows what is needed to check it.
+    /// Whether the source knows the facts that are needed for the check.
     pub checked: bool,
-    /// Accesses that violate it.
+    /// Accesses with such a violation.
     pub violations: u64,
 }
 
-/// What was found.
+/// The result of all checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Accesses.
     pub accesses: u64,
-    /// How often each kind is violated.
+    /// Number of violations of each kind.
     pub kinds: Vec<Violations>,
     /// The first violations of each kind.
     pub places: Vec<Place>,
     /// Places at which accesses are missing.
     pub gap_count: u64,
-    /// Accesses that are missing there, as far as their numbers are known.
+    /// Accesses that are missing at these places, as far as their numbers are known.
     pub lost_accesses: u64,
     /// Restarts of the clock.
     pub restarts: u64,
 }
 
 impl Checked {
-    /// Whether anything is violated.
+    /// Whether there are violations of any kind.
     pub fn has_violations(&self) -> bool {
         self.kinds.iter().any(|of| of.violations > 0)
     }
@@ -106,19 +107,19 @@ pub struct Check {
     checked: [bool; Kind::ALL.len()],
     #[serde(deserialize_with = "places")]
     places: Vec<Place>,
-    /// The first clock, if no restart is before it, and the last one, if no restart is behind it:
-    /// each with its address.
+    /// Clock and address of the first access, if no restart was before it.
     first: Option<(u64, u64)>,
+    /// Clock and address of the last access, if no restart was after it.
     last: Option<(u64, u64)>,
     gap_count: u64,
     lost_accesses: u64,
     restarts: u64,
-    /// Memories that were merged.
+    /// Number of merged memories.
     merged: u64,
     merged_accesses: u64,
 }
 
-/// Reads places, of which there are at most [`MOST_PLACES`] of each kind.
+/// Reads places, and rejects more than [`MOST_PLACES`] for each kind.
 fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Place>, D::Error> {
     let places = Vec::<Place>::deserialize(deserializer)?;
     if places.len() > MOST_PLACES * Kind::ALL.len() {
@@ -136,7 +137,7 @@ impl Check {
         }
     }
 
-    /// Reports each row of which something does not hold.
+    /// Reports each row for which `is_wrong` is true.
     fn each(&mut self, kind: Kind, batch: &Batch<'_>, is_wrong: impl Fn(usize, u64) -> bool) {
         self.checked[kind as usize] = true;
         for (row, address) in batch.addresses().iter().enumerate() {
@@ -212,7 +213,7 @@ impl Analysis for Check {
         Detail::Page
     }
 
-    /// The page is checked as an access to its first byte.
+    /// Checks the run like an access to the first byte of its page.
     fn page_run(&mut self, run: &PageRun) {
         let (addresses, writes, clocks) = ([run.address], [run.reads == 0], [run.clock]);
         let first = Batch::new(&addresses, &writes).with_clocks(&clocks);

@@ -1,4 +1,4 @@
-//! The time of accesses: that of the source's clock, or the number of accesses before where there
+//! Determines the time of accesses: the source's clock, or the number of earlier accesses if there
 //! is no clock.
 
 use std::ops::Range;
@@ -16,10 +16,12 @@ const PIECE: usize = 64;
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Clock {
     known: Known,
+    /// Unit of time; `None` before the first access.
     unit: Option<SliceUnit>,
-    /// What is added to clocks: the time of earlier sessions. Accesses before this one, if accesses
-    /// are the time.
+    /// Time of earlier sessions, which is added to clocks. If accesses are the time: the number of
+    /// accesses so far.
     before: u64,
+    /// Time of the last access.
     last: u64,
 }
 
@@ -29,17 +31,18 @@ impl Clock {
         self.known = *known;
     }
 
-    /// What time is measured in.
+    /// The unit of time; accesses, before the first access.
     pub fn unit(&self) -> SliceUnit {
         self.unit.unwrap_or(SliceUnit::Accesses)
     }
 
-    /// Seconds of a time; `None` if it is one of accesses, or the period of the clock is not known.
+    /// A time in seconds; `None` if accesses are the time, or if the period of the clock is not
+    /// known.
     pub fn seconds(&self, time: u64) -> Option<f64> {
         self.known.seconds(time).filter(|_| self.unit() == SliceUnit::Clocks)
     }
 
-    /// What the time of a batch with accesses is measured in: as that of the first such batch.
+    /// The unit of time for a batch with accesses. The first such batch decides for all.
     fn unit_of(&mut self, batch: &Batch<'_>) -> SliceUnit {
         let usual = match batch.clocks() {
             Some(_) if self.known.clocks => SliceUnit::Clocks,
@@ -48,15 +51,15 @@ impl Clock {
         *self.unit.get_or_insert(usual)
     }
 
-    /// Calls `add` with the rows of a batch that follow each other within one column, the time of
-    /// the first of them, log2 of the column's length, and the column.
+    /// Splits a batch at the borders of columns. Calls `add` for each part with the range of its
+    /// rows, the time of its first row, log2 of the column's length, and the column.
     pub fn each_column<C: Column>(
         &mut self,
         batch: &Batch<'_>,
         columns: &mut Columns<C>,
         mut add: impl FnMut(Range<usize>, u64, u32, &mut C),
     ) {
-        // What has no access does not say what the time of the next ones is measured in.
+        // A batch without accesses does not decide the unit of time.
         if batch.is_empty() {
             return;
         }
@@ -69,7 +72,7 @@ impl Clock {
                 None if is_clocked => self.last,
                 None => self.before,
             };
-            // The column may become longer, so its length is known only then.
+            // Columns may become longer here, so their length is read afterwards.
             columns.at(at);
             let log2 = columns.log2();
             let left = batch.len() - from;
@@ -91,7 +94,7 @@ impl Clock {
         }
     }
 
-    /// How many clocks from the first one on are within a column.
+    /// Number of clocks, from the first one on, that are all within a column.
     fn within(&self, clocks: &[u64], column: u64, log2: u32) -> usize {
         let differs = |clock: &u64| clock.saturating_add(self.before) >> log2 ^ column;
         let mut count = 0;
@@ -106,8 +109,8 @@ impl Clock {
         count
     }
 
-    /// The times of the first and the last clock of a record that states accesses by their number.
-    /// Where accesses are the time, these are its first and last access.
+    /// The times of the first and the last clock of a record that states only the number of its
+    /// accesses. If accesses are the time: the times of its first and its last access.
     pub fn of_record(&mut self, first: u64, last: u64, accesses: u64) -> (u64, u64) {
         let usual = if self.known.clocks { SliceUnit::Clocks } else { SliceUnit::Accesses };
         let (first, last) = match *self.unit.get_or_insert(usual) {
@@ -124,7 +127,7 @@ impl Clock {
         (first, last)
     }
 
-    /// The time of a gap.
+    /// The time of a gap, by its clock. A gap without a clock has the time of the last access.
     pub fn of_gap(&self, gap: &Gap) -> u64 {
         let clock = gap.after_clock.or(gap.before_clock);
         // Before the first access it is only known whether the source has clocks.
@@ -133,25 +136,25 @@ impl Clock {
         clock.map_or(self.last, |clock| clock.saturating_add(self.before))
     }
 
-    /// The clock begins at 0 again, at this time.
+    /// Notes that the clock begins at 0 again. `at`: the time that its 0 has.
     pub fn restart(&mut self, at: u64) {
         if self.unit == Some(SliceUnit::Clocks) {
             self.before = at;
         }
     }
 
-    /// The time at which a later piece begins whose own begin is at 0.
+    /// The time that the 0 of a later piece has.
     pub fn shift(&self) -> u64 {
         self.before
     }
 
-    /// Continues behind a later piece.
+    /// Appends a later piece, and continues after it.
     pub fn append(&mut self, later: &Clock) {
         let shift = self.before;
         let mut known = self.known;
         known.append(&later.known);
         if later.unit.is_none() {
-            // It is empty.
+            // The later piece is empty.
             self.known = known;
             return;
         }

@@ -1,24 +1,24 @@
-//! Accesses of which a card records less than each address: runs of page mode, and slices of
-//! frequency mode.
+//! Defines accesses for which a card records less than each address: runs of page mode, and slices
+//! of frequency mode.
 //!
 //! A card in page mode records how many accesses in a row are to one page ([`PageRun`]). A card in
 //! frequency mode records how many accesses a slice of time has ([`FrequencySlice`]). Both count
-//! bursts, and not lines. [`Detail`] states what an analysis needs. What it cannot use is a gap in
-//! it, and [`CoarseAccesses`] counts it in the source.
+//! bursts, and not lines. [`Detail`] states what an analysis needs. Accesses that it cannot use are
+//! a gap in the analysis, and [`CoarseAccesses`] counts them for the source.
 
 use serde::{Deserialize, Serialize};
 
 use super::Gap;
 
-/// What is known of an access, or what an analysis must know of it. What is greater includes what
-/// is less.
+/// How much is known of an access, or how much an analysis needs to know. A greater value includes
+/// the lesser ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// Its time, to the length of a slice: frequency mode.
+    /// The time of the access, to the length of a slice: frequency mode.
     Time,
-    /// Its page, too: page mode.
+    /// Also the page of the access: page mode.
     Page,
-    /// Its address: line mode, programs.
+    /// Also the address of the access: line mode, programs.
     Address,
 }
 
@@ -39,14 +39,14 @@ pub struct PageRun {
     pub burst_bytes: Option<u32>,
 }
 
-/// Accesses of a card in a slice of time, of which no other record exists.
+/// Accesses of a card in a slice of time. No other record states these accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrequencySlice {
     /// The first clock.
     pub clock: u64,
     /// Length in clocks, if it is known.
     pub length_clocks: Option<u64>,
-    /// Whether the length is another one than that for which the card is set.
+    /// Whether the length differs from the length that is set on the card.
     pub is_partial: bool,
     /// Accesses that read.
     pub reads: u64,
@@ -56,7 +56,7 @@ pub struct FrequencySlice {
     pub burst_bytes: Option<u32>,
 }
 
-/// Bytes of accesses, and the number of those whose size is not known.
+/// Bytes of accesses, and the number of accesses whose size is not known.
 fn bytes_of(accesses: u64, burst_bytes: Option<u32>) -> (u64, u64) {
     match burst_bytes {
         Some(bytes) => (accesses.saturating_mul(bytes.into()), 0),
@@ -116,15 +116,15 @@ impl FrequencySlice {
     }
 }
 
-/// Accesses of a source whose addresses it does not state.
+/// Number of accesses whose addresses a source does not state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoarseAccesses {
     /// Accesses in page runs.
     pub page_run_accesses: u64,
     /// Accesses in slices of frequency mode.
     pub frequency_accesses: u64,
-    /// Accesses that the source has as sums only, and does not pass on: rows of a table of which it
-    /// is not known whether other rows have the same accesses.
+    /// Accesses that the source has only as sums, and does not pass on. They are in rows of a table
+    /// whose accesses may also be in other rows.
     pub unread_accesses: u64,
 }
 
@@ -147,8 +147,8 @@ impl CoarseAccesses {
         self.unread_accesses = self.unread_accesses.saturating_add(unread_accesses);
     }
 
-    /// Accesses that an analysis which needs this detail cannot use, though the source passes them
-    /// on.
+    /// Accesses that the source passes on but an analysis cannot use. `needed`: the detail that the
+    /// analysis needs.
     pub fn unusable(&self, needed: Detail) -> u64 {
         match needed {
             Detail::Time => 0,

@@ -1,8 +1,10 @@
-//! Columns of time whose number is bounded, so that accesses of any length fit: if there are more
-//! than [`MOST_COLUMNS`], each becomes twice as long.
+//! Divides time into a bounded number of columns, so that a trace of any length fits. If there are
+//! more than [`MOST_COLUMNS`], each column becomes twice as long.
 //!
 //! A column's length is a power of two, and column n begins at n times the length. So columns of
-//! different pieces can be joined, and a column is exactly the sum of those from which it was made.
+//! different pieces can be joined, and a column is exactly the sum of the columns from which it was
+//! made. For example, the columns 6 and 7 of length 4 become column 3 of length 8, which has the
+//! times 24 to 31.
 
 use std::collections::VecDeque;
 
@@ -11,9 +13,9 @@ use serde::{Deserialize, Serialize};
 /// Most columns from the first one in use to the last.
 pub const MOST_COLUMNS: u64 = 512;
 
-/// What is counted in a column.
+/// The counts of a column.
 pub trait Column: Default {
-    /// Adds what was counted in a later column, after both have become one.
+    /// Adds the counts of a later column, because both become one column.
     fn join(&mut self, later: &Self);
 }
 
@@ -46,13 +48,14 @@ impl<C: Column> Columns<C> {
         self.cells.iter_mut()
     }
 
-    /// Where the column behind the last one begins; 0 if there is none.
+    /// The time at which the last column ends; 0 without columns.
     pub fn end(&self) -> u64 {
         let end = self.first.saturating_add(self.cells.len() as u64);
         if self.cells.is_empty() { 0 } else { end.saturating_mul(1 << self.log2()) }
     }
 
-    /// The column of a time. Columns become longer until it is one of them.
+    /// The column of a time. If it is too far from the other columns, columns become longer until
+    /// there are at most [`MOST_COLUMNS`].
     #[inline]
     pub fn at(&mut self, at: u64) -> &mut C {
         let index = (at >> self.log2()).wrapping_sub(self.first);
@@ -60,7 +63,7 @@ impl<C: Column> Columns<C> {
         &mut self.cells[index]
     }
 
-    /// Adds the column of a time. Returns its place.
+    /// Adds the column of a time. Returns its index in `cells`.
     fn reach(&mut self, at: u64) -> usize {
         if self.cells.is_empty() {
             self.first = at >> self.log2();
@@ -84,7 +87,7 @@ impl<C: Column> Columns<C> {
         index
     }
 
-    /// Makes one column of every two.
+    /// Makes columns twice as long: joins the columns 2n and 2n + 1.
     fn double(&mut self) {
         let (first, cells) = (self.first, std::mem::take(&mut self.cells));
         self.first /= 2;
@@ -98,14 +101,15 @@ impl<C: Column> Columns<C> {
         }
     }
 
-    /// Makes columns at least so long.
+    /// Makes columns at least 2^`log2` long.
     pub fn lengthen(&mut self, log2: u32) {
         while self.log2() < log2.min(63) {
             self.double();
         }
     }
 
-    /// Adds later columns, which are moved by `shift`: exactly, if it is a multiple of the length.
+    /// Adds later columns, which are moved by `shift`. The result is exact if `shift` is a multiple
+    /// of the length.
     pub fn append(&mut self, mut later: Columns<C>, shift: u64) {
         later.lengthen(self.log2());
         self.lengthen(later.log2());

@@ -1,5 +1,5 @@
-//! The cumulative distribution of touches over pages: which part of all touches the hottest pages
-//! have.
+//! Computes the cumulative distribution of touches over pages: the share of all touches that the
+//! hottest pages have.
 
 use std::cmp::Reverse;
 
@@ -12,16 +12,16 @@ use super::pages::{Pages, hexadecimal};
 /// The hottest pages, and the part of all touches that they have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HotShare {
-    /// Pages of 4 KiB, the hottest ones.
+    /// Number of the hottest pages, of 4 KiB each.
     pub pages: u64,
-    /// Touches of these.
+    /// Touches of these pages.
     pub touches: u64,
-    /// Part of all touches that they have, from 0 to 1.
+    /// Share of all touches that these pages have, from 0 to 1.
     pub touch_share: f64,
 }
 
-/// The distribution at numbers of pages that grow by at least a factor of 1 + 1/`steps`, up to all
-/// pages.
+/// The distribution at increasing numbers of hottest pages: 1, then each about 1 + 1/`steps` times
+/// the last one, up to all pages.
 pub fn distribution(of: &Pages, steps: u64) -> Vec<HotShare> {
     let counts = of.counts().iter().flat_map(PageCounts::iter);
     let mut touches: Vec<u64> = counts.map(|page: PageCount| page.touches()).collect();
@@ -49,12 +49,11 @@ pub struct AddressBlock {
     pub address: u64,
     /// Pages of 4 KiB that were touched.
     pub pages: u64,
-    /// Touches of these.
+    /// Touches of these pages.
     pub touches: u64,
 }
 
-/// The touches of pages by their number: in blocks of addresses, in the order of memories and
-/// addresses.
+/// The touches of pages by address: in blocks of addresses, in the order of memories and addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AddressDistribution {
     /// Bytes of a block: a power of two, at least a page.
@@ -63,8 +62,8 @@ pub struct AddressDistribution {
     pub blocks: Vec<AddressBlock>,
 }
 
-/// The distribution by page number. Blocks are the smallest ones of which at most `most` are
-/// touched, or one for each memory.
+/// The distribution by address. Blocks have the smallest size at which at most `most` blocks are
+/// touched, or the largest possible size.
 pub fn by_address(of: &Pages, most: usize) -> AddressDistribution {
     let with_source = |(counts, source): (&PageCounts, u64)| {
         counts.iter().map(move |page| (source, page.page, page.touches())).collect::<Vec<_>>()
@@ -89,7 +88,8 @@ pub fn by_address(of: &Pages, most: usize) -> AddressDistribution {
 /// log2 of the pages of a block, so that at most `most` blocks are touched. `pages`: memory, page
 /// and touches, in order.
 fn block_log2(pages: &[(u64, u64, u64)], most: usize) -> u32 {
-    // How many pages are in another block than the page before, if blocks have 2^n pages.
+    // Element n: how many pages are in another block than the page before, if blocks have 2^n
+    // pages.
     let mut borders = [0; (u64::BITS - PAGE_LOG2) as usize];
     for pair in pages.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
         let bits = (u64::BITS - (pair[0].1 ^ pair[1].1).leading_zeros()) as usize;

@@ -1,9 +1,10 @@
-//! Elements of a string instruction that are known as a whole.
+//! Describes elements of a string instruction as one range.
 
 use super::Batch;
 
 /// Elements of a string instruction at consecutive addresses, which are too many to be passed on
-/// one by one. Analyses that only add up count them; for the others they are a gap.
+/// one by one. For example, a `rep stosq` that fills 1 GiB can be one range of 2^27 elements of 8
+/// bytes. Analyses that only add up count the elements; for other analyses they are a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementRange {
     /// The lowest address.
@@ -12,7 +13,7 @@ pub struct ElementRange {
     pub elements: u64,
     /// Bytes of each element, at least one.
     pub size: u32,
-    /// Whether they are writes.
+    /// Whether the elements are written; if not, they are read.
     pub is_write: bool,
     /// Address of the instruction.
     pub instruction: u64,
@@ -28,13 +29,13 @@ impl ElementRange {
         self.elements.saturating_mul(self.size.into())
     }
 
-    /// The last address; at most that of the address space.
+    /// Address of the last byte; at most the end of the address space.
     pub fn last(&self) -> u64 {
         self.address.saturating_add(self.bytes().max(1) - 1)
     }
 
-    /// Calls `add` with the first element by itself, as a batch: what decides the group of an
-    /// access reads it.
+    /// Calls `add` with a batch of the first element alone. The group of the first element is the
+    /// group of the whole range.
     pub fn first_element(&self, add: impl FnOnce(&Batch<'_>)) {
         let (functions, instructions) = ([self.function], [self.instruction]);
         let (addresses, writes, sizes) = ([self.address], [self.is_write], [self.size]);

@@ -1,28 +1,28 @@
-//! Has one instance of an analysis for each memory of the sources, and merges them. Pairs of
-//! analyses, and those that may be left out, are analyses too.
+//! Keeps one instance of an analysis for each memory of the sources, and merges the instances at
+//! the end. A pair of analyses and an optional analysis are analyses, too.
 
 use super::{Analysis, Batch, Detail, ElementRange, FrequencySlice, Gap, Known, PageRun};
 
 /// The instances of an analysis, one for each memory: each card of each capture, and each program.
 ///
-/// Memories are numbered from 0 as sources are read. The first instance of a result's `source`
-/// number is memory 0.
+/// Memories are numbered from 0 in the order in which sources are read. Results number them from 1:
+/// `source` 1 is memory 0.
 #[derive(Clone, Debug)]
 pub struct Fold<A> {
     new: A,
     memories: Vec<Pieces<A>>,
 }
 
-/// What was found in the accesses to a memory.
+/// The states of an analysis of one memory.
 #[derive(Clone, Debug)]
 struct Pieces<A> {
-    /// In the pieces before the last one.
+    /// The state after the pieces before the last one; `None` within the first piece.
     before: Option<A>,
     last: A,
 }
 
 impl<A: Analysis> Pieces<A> {
-    /// Ends the last piece. `new`: the begin of the next one.
+    /// Ends the last piece. `new`: an analysis without accesses, for the next piece.
     fn end(&mut self, new: A) {
         let ended = std::mem::replace(&mut self.last, new);
         match &mut self.before {
@@ -43,7 +43,8 @@ impl<A: Analysis> Pieces<A> {
 }
 
 impl<A: Analysis + Clone> Fold<A> {
-    /// An analysis without accesses is the begin of each instance.
+    /// Begins without memories. `analysis`: an analysis without accesses, with which each instance
+    /// begins.
     pub fn new(analysis: A) -> Self {
         Fold { new: analysis, memories: Vec::new() }
     }
@@ -55,7 +56,7 @@ impl<A: Analysis + Clone> Fold<A> {
         &mut self.memories[memory]
     }
 
-    /// The instance of a memory.
+    /// The instance for the last piece of a memory.
     fn of(&mut self, memory: usize) -> &mut A {
         &mut self.pieces(memory).last
     }
@@ -95,15 +96,16 @@ impl<A: Analysis + Clone> Fold<A> {
         self.of(memory).restart();
     }
 
-    /// Ends a piece of the accesses to a memory: an analysis that begins anew adds those that
-    /// follow, and is then appended. So the result is that of pieces which were analysed apart.
+    /// Ends a piece of the accesses to a memory. A new instance analyses the accesses that follow,
+    /// and is appended later. So the result is the same as if the pieces were analysed separately.
     pub fn end_piece(&mut self, memory: usize) {
         let new = self.new.clone();
         self.pieces(memory).end(new);
     }
 
-    /// Appends what was found elsewhere in the next piece of the accesses to a memory. The last
-    /// piece has ended.
+    /// Appends a state of the analysis that was computed elsewhere, for the next piece of the
+    /// accesses to a memory. [`Fold::end_piece`] must have ended the piece before, whose state is
+    /// otherwise lost.
     pub fn append(&mut self, memory: usize, piece: A) {
         let new = self.new.clone();
         let pieces = self.pieces(memory);

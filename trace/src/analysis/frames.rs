@@ -1,16 +1,16 @@
-//! Accesses of each page, which a map of pages then attributes to processes and mappings
-//! ([`Attributor`](crate::page_map::Attributor)).
+//! Counts the accesses to each page. A map of pages then attributes the pages to processes and
+//! mappings ([`Attributor`](crate::page_map::Attributor)).
 //!
-//! An access is one of the page of its first byte. Memory: 8 to 26 bytes for each page, up to 400
-//! for one without neighbours. [`Analysis::append`] is exact, and [`Analysis::merge`] sums up: the
-//! pages of several cards of one machine are in one map.
+//! An access counts for the page of its first byte. Memory: 8 to 26 bytes for each page, up to 400
+//! for a page without neighbours. [`Analysis::append`] is exact. [`Analysis::merge`] adds the
+//! counts, because the pages of several cards of one machine are in one map.
 
 use serde::{Deserialize, Serialize};
 
 use super::page_table::PageTable;
 use super::{Analysis, Batch, Detail, PageRun};
 
-/// Accesses of pages.
+/// Counts of accesses by page.
 ///
 /// ```
 /// use hmtt::analysis::{Analysis, Batch, frames::Frames};
@@ -41,7 +41,7 @@ impl Frames {
         Frames { page_log2: page_log2.clamp(1, 63), accesses: PageTable::default() }
     }
 
-    /// Numbers of pages, with their accesses.
+    /// The number of each accessed page, with its accesses.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.accesses.iter()
     }
@@ -51,7 +51,7 @@ impl Analysis for Frames {
     type Result = FrameCounts;
 
     fn add(&mut self, batch: &Batch<'_>) {
-        // A state that was read may have any number.
+        // A deserialised state may have any number.
         let log2 = self.page_log2.clamp(1, 63);
         for address in batch.addresses() {
             let sum = self.accesses.entry(address >> log2);

@@ -1,9 +1,9 @@
-//! Accesses over time: reads and writes in each slice.
+//! Counts accesses over time: reads and writes in each slice.
 //!
 //! Memory: 24 bytes for each slice with accesses, at most 24 MiB ([`slices`](super::slices)).
 //! [`Analysis::append`] is exact if slices are of clocks; slices of accesses begin anew in the
 //! later piece. [`Analysis::merge`] keeps the slices of each memory apart, because clocks of
-//! different sources are not related; `hmtt merge` relates those of captures.
+//! different sources are not related; `hmtt merge` relates the clocks of captures.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub struct Rate {
 pub struct Rates {
     /// Number of the memory, from 1.
     pub source: u64,
-    /// What slices are measured in.
+    /// The unit of the slices.
     pub slice_unit: SliceUnit,
     /// Length of a slice in its unit.
     pub slice_length: u64,
@@ -104,7 +104,7 @@ impl Analysis for Frequency {
         });
     }
 
-    /// A slice of the card counts where it begins.
+    /// Counts a slice of the card in the slice in which it begins.
     fn frequency_slice(&mut self, slice: &FrequencySlice) {
         self.own.record(slice.clock, slice.accesses(), Counts::default(), |_, counts| {
             counts.join(&Counts { reads: slice.reads, writes: slice.writes });

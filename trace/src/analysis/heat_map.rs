@@ -1,10 +1,9 @@
-//! Where and when accesses were made: a histogram of addresses over time with a bounded number of
-//! rows and columns.
+//! Counts accesses by address and time, in a histogram with a bounded number of rows and columns.
 //!
 //! Rows are blocks of addresses that have accesses. If there are more than [`MOST_ROWS`], blocks
 //! become twice as large; so a program's stack and heap, far apart, take few rows each. Columns of
-//! time are those of [`columns`](super::columns). Memory: at most 512 KiB. [`Analysis::append`] is
-//! exact if columns are of clocks. [`Analysis::merge`] keeps each memory apart.
+//! time are described in [`columns`](super::columns). Memory: at most 512 KiB. [`Analysis::append`]
+//! is exact if columns are of clocks. [`Analysis::merge`] keeps each memory apart.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -21,7 +20,7 @@ pub const MOST_ROWS: usize = 128;
 /// Accesses whose rows are found at once.
 const TOGETHER: usize = 256;
 
-/// Accesses by the place of their row.
+/// The accesses of a column, by row.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 struct Cells(Vec<u64>);
@@ -57,7 +56,7 @@ pub struct HeatRow {
 pub struct MemoryHeat {
     /// Number of the memory, from 1.
     pub source: u64,
-    /// What slices are measured in.
+    /// The unit of the slices.
     pub slice_unit: SliceUnit,
     /// Length of a slice in its unit: a power of two.
     pub slice_length: u64,
@@ -76,16 +75,16 @@ pub struct MemoryHeat {
 struct Memory {
     clock: Clock,
     block_log2: u32,
-    /// Numbers of the blocks; the place of a block is its row.
+    /// Numbers of the blocks. The index of a block is its row.
     #[serde(deserialize_with = "blocks")]
     blocks: Vec<u64>,
-    /// The rows of the blocks that were looked up since blocks became larger.
+    /// Row of each block that was looked up since blocks last became larger.
     #[serde(skip)]
     rows: Table<u32>,
     columns: Columns<Cells>,
 }
 
-/// Reads the numbers of blocks, of which there are at most [`MOST_ROWS`].
+/// Reads the numbers of blocks, and rejects more than [`MOST_ROWS`].
 fn blocks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
     let blocks = Vec::<u64>::deserialize(deserializer)?;
     if blocks.len() > MOST_ROWS {
@@ -103,7 +102,7 @@ impl Default for Memory {
 
 impl Memory {
     fn block_log2(&self) -> u32 {
-        // A state that was read may have any number.
+        // A deserialised state may have any number.
         self.block_log2.clamp(LINE_LOG2, 63)
     }
 
@@ -115,7 +114,7 @@ impl Memory {
             for (row, address) in rows.iter_mut().zip(batch.addresses()) {
                 *row = self.row(*address);
             }
-            // Rows found before blocks became larger are not those of their accesses.
+            // Rows that were found before blocks became larger are wrong, and are looked up again.
             if self.block_log2() == block_log2 {
                 break;
             }
@@ -134,7 +133,8 @@ impl Memory {
         self.columns.at(at).add(row, count);
     }
 
-    /// Counts a run. Blocks are at least as large as a page, because its lines are not known.
+    /// Counts a page run. Makes blocks at least as large as a page, because the lines of the run
+    /// are not known.
     fn count_page(&mut self, at: u64, run: &PageRun) {
         while self.block_log2() < PAGE_LOG2 {
             self.double();
@@ -142,7 +142,8 @@ impl Memory {
         self.count(at, run.address, run.accesses());
     }
 
-    /// The row of an address. Blocks become larger until there is one.
+    /// The row of an address. If there are too many rows, blocks become larger until the address
+    /// has a row.
     #[inline]
     fn row(&mut self, address: u64) -> usize {
         match self.rows.get(address >> self.block_log2()) {
@@ -151,7 +152,8 @@ impl Memory {
         }
     }
 
-    /// The row of an address, as [`Memory::row`]; it is then in the table.
+    /// Does the same as [`Memory::row`] for a block that is not in the table, and adds the block to
+    /// the table.
     #[cold]
     fn find_row(&mut self, address: u64) -> usize {
         loop {
@@ -170,7 +172,7 @@ impl Memory {
         }
     }
 
-    /// Makes one block of every two.
+    /// Makes blocks twice as large: joins the blocks 2n and 2n + 1.
     fn double(&mut self) {
         self.block_log2 = self.block_log2() + 1;
         self.rows = Table::default();
@@ -273,7 +275,8 @@ impl Analysis for HeatMap {
         }
     }
 
-    /// Has the columns of the [timeline](super::timeline), which has slices, too.
+    /// Adds the columns that the [timeline](super::timeline) has for the slice, so that both have
+    /// the same columns.
     fn frequency_slice(&mut self, slice: &FrequencySlice) {
         if let Some(memory) = self.memories.first_mut() {
             let last = slice.last_clock();
@@ -283,7 +286,8 @@ impl Analysis for HeatMap {
         }
     }
 
-    /// Has the columns of the [timeline](super::timeline), which has gaps, too.
+    /// Adds the column that the [timeline](super::timeline) has for the gap, so that both have the
+    /// same columns.
     fn gap(&mut self, gap: &Gap) {
         if let Some(memory) = self.memories.first_mut() {
             memory.columns.at(memory.clock.of_gap(gap));

@@ -1,7 +1,8 @@
 //! Counts numbers in buckets whose limits are powers of two.
 //!
-//! Bucket 0 has the number 0, and bucket n the numbers from 2^(n-1) to 2^n - 1. So the sum of the
-//! buckets 0 to n is the number of those below 2^n, exactly.
+//! Bucket 0 counts the number 0, and bucket n the numbers from 2^(n-1) to 2^n - 1. For example,
+//! bucket 3 counts the numbers 4 to 7. So the buckets 0 to n together count exactly the numbers
+//! below 2^n.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,13 +13,13 @@ pub struct Histogram {
     counts: Vec<u64>,
 }
 
-/// Most buckets: those of numbers below 2^64.
+/// Most buckets: enough for all numbers below 2^64.
 const MOST_BUCKETS: usize = u64::BITS as usize + 1;
 
 impl TryFrom<Vec<u64>> for Histogram {
     type Error = &'static str;
 
-    /// Takes the count of each bucket, as a state has them.
+    /// Takes the count of each bucket, from a serialised state.
     fn try_from(counts: Vec<u64>) -> Result<Self, Self::Error> {
         let error = "a histogram has more buckets than there are";
         if counts.len() > MOST_BUCKETS { Err(error) } else { Ok(Histogram { counts }) }

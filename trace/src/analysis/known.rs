@@ -1,10 +1,11 @@
-//! What a source knows of its accesses, and what is missing in it.
+//! Defines what a source knows of its accesses ([`Known`]), and the accesses that are missing in it
+//! ([`Gap`]).
 
 use serde::{Deserialize, Serialize};
 
 use super::bank_map::BankMap;
 
-/// What addresses are of.
+/// The kind of the addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AddressSpace {
@@ -20,7 +21,7 @@ pub enum AddressSpace {
 /// What a source knows of its accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
-    /// What addresses are of.
+    /// The kind of the addresses.
     pub address_space: AddressSpace,
     /// Whether accesses have clocks.
     pub clocks: bool,
@@ -36,7 +37,7 @@ pub struct Known {
     pub instructions: bool,
     /// Bytes of memory: all addresses are lower.
     pub capacity_bytes: Option<u64>,
-    /// Bytes that the memory's data bus transfers at once: on each edge of the clock.
+    /// Bytes that the memory's data bus transfers on each edge of the clock.
     pub bus_bytes: Option<u32>,
     /// Banks and rows of addresses.
     pub bank_map: Option<BankMap>,
@@ -46,7 +47,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// What is not known, for people.
+    /// The facts that are not known, as text for people.
     pub fn absent(&self) -> Vec<&'static str> {
         let all = [
             (self.address_space == AddressSpace::Unknown, "whether addresses are physical"),
@@ -59,7 +60,8 @@ impl Known {
         all.into_iter().filter_map(|(is_absent, what)| is_absent.then_some(what)).collect()
     }
 
-    /// Takes what a later piece knows, unless it knows nothing because it is empty.
+    /// Takes over what a later piece knows. A piece that knows nothing is empty, and changes
+    /// nothing.
     pub fn append(&mut self, later: &Known) {
         if *later != Known::default() {
             *self = *later;
@@ -81,7 +83,7 @@ impl Known {
 /// Accesses that are missing, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
-    /// Their number, if it is known.
+    /// Number of missing accesses, if it is known.
     pub lost_accesses: Option<u64>,
     /// Clock of the last record before the gap.
     pub after_clock: Option<u64>,

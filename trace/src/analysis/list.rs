@@ -1,9 +1,11 @@
-//! Serialises what an iterator has as a list whose length is stated first, as binary formats need.
+//! Serialises the items of an iterator as a list whose length is stated first, as binary formats
+//! need.
 
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
-/// Serialises a list. `items`: iterates it, which is done twice, with the same items.
+/// Serialises a list. `items`: returns an iterator over the items; it is called twice, and has to
+/// return the same items.
 pub fn serialize<S: Serializer, I: Iterator<Item: Serialize>>(
     serializer: S,
     items: impl Fn() -> I,

@@ -1,9 +1,10 @@
-//! Miss-ratio curves: the part of touches that a fully associative LRU cache of each size misses.
+//! Computes miss-ratio curves: the share of touches that miss in a fully associative LRU cache of
+//! each size.
 //!
-//! A cache of n lines has a touch's line if the distance is below n. With sizes that are powers of
+//! A touch hits in a cache of n lines if its distance is below n. With sizes that are powers of
 //! two, the buckets of a histogram give the curve exactly. First touches miss in every cache.
-//! Memory, [`Analysis::append`] and [`Analysis::merge`] are those of the distances; after a merge
-//! the curve is that of one such cache for each memory.
+//! Memory, [`Analysis::append`] and [`Analysis::merge`] are as described for the distances. After a
+//! merge the curve describes caches of which each memory has its own.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,9 +20,9 @@ pub struct Point {
     pub lines: u64,
     /// Bytes of the cache.
     pub cache_bytes: u64,
-    /// Part of all touches that miss.
+    /// Share of all touches that miss, from 0 to 1.
     pub miss_ratio: f64,
-    /// Touches that miss; of samples estimated.
+    /// Touches that miss; an estimate if lines were sampled.
     pub misses: f64,
 }
 
@@ -36,12 +37,13 @@ pub struct Curve {
     pub sampling_rate: f64,
     /// Touches of sampled lines.
     pub sampled_touches: u64,
-    /// Caches from the smallest one that is resolved to the one that has all lines.
+    /// Caches from the smallest one that is resolved to the one in which only first touches miss.
     pub points: Vec<Point>,
 }
 
 impl Curve {
-    /// The curve of distances. The smallest cache has at least as many lines as one is sampled of.
+    /// The curve of distances. Caches of fewer than 1/`sampling_rate` lines are not resolved and
+    /// have no point.
     pub fn new(of: &Reuses) -> Self {
         let all = of.touches as f64;
         let least = (1.0 / of.sampling_rate).ceil();
@@ -65,8 +67,8 @@ impl Curve {
         self.point(lines).map(|point| point.miss_ratio)
     }
 
-    /// A cache of 2^n lines; `None` if it is not resolved. One that is larger than the last on the
-    /// curve misses as that does.
+    /// A cache of 2^n lines; `None` if it is not resolved. A cache larger than the last one on the
+    /// curve has as many misses as the last one.
     pub fn point(&self, lines: u64) -> Option<Point> {
         let exact = self.points.iter().find(|point| point.lines == lines);
         let last = self.points.last().filter(|last| last.lines < lines);
@@ -99,7 +101,7 @@ pub enum Mrc {
 }
 
 impl Mrc {
-    /// Whether both are of one kind, with the same unit and rate, so that they can be appended and
+    /// Whether both are of one kind, with the same unit and rate, so that they can be appended or
     /// merged.
     pub fn is_of_kind(&self, other: &Mrc) -> bool {
         match (self, other) {
@@ -110,7 +112,7 @@ impl Mrc {
         }
     }
 
-    /// The distances of which the curve is made.
+    /// The distances from which the curve is computed.
     pub fn distances(&self) -> Reuses {
         match self {
             Mrc::Exact(reuse) => reuse.result(),
@@ -147,7 +149,7 @@ impl Analysis for Mrc {
         }
     }
 
-    /// Both are of one kind; otherwise nothing is added.
+    /// Both have to be of one kind; otherwise nothing is added.
     fn append(&mut self, later: Self) {
         match (self, later) {
             (Mrc::Exact(own), Mrc::Exact(later)) => own.append(later),
@@ -157,7 +159,7 @@ impl Analysis for Mrc {
         }
     }
 
-    /// Both are of one kind; otherwise nothing is added.
+    /// Both have to be of one kind; otherwise nothing is added.
     fn merge(&mut self, other: Self) {
         match (self, other) {
             (Mrc::Exact(own), Mrc::Exact(other)) => own.merge(other),

@@ -1,8 +1,8 @@
 //! Counts the touches of each line, page by page.
 //!
-//! Memory: 140 to 158 bytes for each distinct page, up to 470 for one without neighbours. Lines
-//! have 2 bytes each: more of them fit into caches. A count that passes 2^16 continues in a table
-//! of its own.
+//! Memory: 140 to 158 bytes for each distinct page, up to 470 for a page without neighbours. The
+//! count of a line has 2 bytes, so that more counts fit into caches. A separate table counts how
+//! often a count has passed 2^16.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -20,7 +20,7 @@ pub const PAGE_LINES: usize = 1 << (PAGE_LOG2 - LINE_LOG2);
 pub struct PageCount {
     /// Number of the page.
     pub page: u64,
-    /// Touches of each of its lines.
+    /// Touches of each line of the page.
     pub lines: [u64; PAGE_LINES],
     /// Accesses of page runs, whose lines are not known.
     pub run_accesses: u64,
@@ -36,12 +36,12 @@ impl PageCount {
 /// Counts of lines, by page.
 #[derive(Clone, Debug, Default)]
 pub struct PageCounts {
-    /// The place of each page in `pages` and `counts`, plus 1.
+    /// The index of each page in `pages`, plus 1.
     places: PageTable<u32>,
     pages: Vec<u64>,
-    /// Those of the lines of each page, next to each other.
+    /// Touches of lines modulo 2^16: for each page, the counts of its [`PAGE_LINES`] lines.
     counts: Vec<u16>,
-    /// How often the count of a line has passed 2^16.
+    /// How often the count of each line has passed 2^16.
     passed: Table<u64>,
     /// Accesses of page runs, by page.
     runs: Table<u64>,
@@ -53,7 +53,7 @@ impl PageCounts {
         self.pages.len() as u64
     }
 
-    /// The place of a page, which is added if it is not there.
+    /// The index of a page in `pages`. A new page is added.
     #[inline]
     fn place(&mut self, page: u64) -> usize {
         let place = self.places.entry(page);
@@ -65,7 +65,7 @@ impl PageCounts {
         *place as usize - 1
     }
 
-    /// The place of a line in `counts`.
+    /// The index of a line in `counts`. A new page is added.
     #[inline]
     fn place_of(&mut self, line: u64) -> usize {
         self.place(line / PAGE_LINES as u64) * PAGE_LINES + line as usize % PAGE_LINES
@@ -79,7 +79,7 @@ impl PageCounts {
             for (place, line) in places.iter_mut().zip(lines) {
                 *place = self.place_of(*line);
             }
-            // So short that the processor reads the counts of many lines at once.
+            // The loop is so short that the processor reads the counts of many lines at once.
             for (place, line) in places.iter().zip(lines) {
                 let count = &mut self.counts[*place];
                 *count = count.wrapping_add(1);
@@ -116,7 +116,7 @@ impl PageCounts {
         self.runs.iter().map(|(_, accesses)| accesses).fold(0, u64::saturating_add)
     }
 
-    /// Adds the counts of the same lines and pages.
+    /// Adds the counts of a later piece.
     pub fn append(&mut self, later: &PageCounts) {
         later.lines().for_each(|(line, touches)| self.add(line, touches));
         later.runs.iter().for_each(|(page, accesses)| self.add_run(page, accesses));
@@ -150,8 +150,9 @@ impl PageCounts {
     }
 }
 
-/// The lists of a state that is written.
+/// Serialises the touched lines as a list.
 struct Lines<'a>(&'a PageCounts);
+/// Serialises the accesses of page runs as a list.
 struct Runs<'a>(&'a PageCounts);
 
 impl Serialize for Lines<'_> {
@@ -166,7 +167,8 @@ impl Serialize for Runs<'_> {
     }
 }
 
-/// A list of lines with their touches, and one of pages with the accesses of their runs.
+/// Serialises a list of lines with their touches, and a list of pages with the accesses of their
+/// runs.
 impl Serialize for PageCounts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         (Lines(self), Runs(self)).serialize(serializer)

@@ -1,13 +1,13 @@
-//! A table from numbers of pages to values, with the values of neighbouring pages next to each
-//! other.
+//! Maps numbers of pages to values, and stores the values of neighbouring pages next to each other.
 //!
-//! Pages in use are rarely alone, so the values of [`GROUP`] pages are together. Where those of a
-//! group are is in an array for low groups, as in a page table, and in a [`Table`] for the others:
-//! physical pages are found without a hash, and without a branch that cannot be predicted. The
-//! array reaches to groups below `SPREAD` times the number of groups in use.
+//! Pages in use rarely stand alone, so the values of a group of [`GROUP`] pages are stored
+//! together. The place of a group's values is in an array for low groups, as in a page table, and
+//! in a [`Table`] for other groups. So physical pages are found without a hash, and without a
+//! branch that cannot be predicted. The array reaches to groups below `SPREAD` times the number of
+//! groups in use.
 //!
-//! Memory of a value of 8 bytes: 8 to 12 bytes for each page of memory that is in use as a whole,
-//! and at most 26 with most neighbours in use; 400 for a page without neighbours. A page whose
+//! Memory for values of 8 bytes: 8 to 12 bytes for each page if all pages of the memory are in use,
+//! at most 26 if most neighbours are in use, and 400 for a page without neighbours. A page whose
 //! value is the default one is not in the table.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,11 +16,11 @@ use super::hash::Table;
 use super::list;
 
 const GROUP_LOG2: u32 = 4;
-/// Pages whose values are together.
+/// Pages whose values are stored together.
 pub const GROUP: usize = 1 << GROUP_LOG2;
-/// The array has at most twice as many elements as groups are in use, times this.
+/// The array has at most twice this number of elements for each group in use.
 const SPREAD: usize = 32;
-/// Elements that the array may have in any case: those of 64 MiB.
+/// Elements that the array may have in any case: enough for 64 MiB of memory.
 const LEAST_REACH: usize = 1 << 10;
 
 /// A table from numbers of pages to values.
@@ -54,8 +54,7 @@ impl<V: Copy + Default + PartialEq> PageTable<V> {
         &mut self.values[place as usize - 1][page as usize % GROUP]
     }
 
-    /// The place of a group that is not in the array, plus 1.
-    /// The value of a page; the default one if it has none.
+    /// The value of a page; the default one if the page is not in the table.
     pub fn get(&self, page: u64) -> V {
         let group = page >> GROUP_LOG2;
         let place = match self.low.get(group as usize) {
@@ -66,6 +65,7 @@ impl<V: Copy + Default + PartialEq> PageTable<V> {
         values.map_or_else(V::default, |values| values[page as usize % GROUP])
     }
 
+    /// The place of a group that is not in the array, plus 1. A new group is added.
     fn place(&mut self, group: u64) -> u32 {
         if let Some(place) = self.high.get(group) {
             return place;
@@ -95,7 +95,7 @@ impl<V: Copy + Default + PartialEq> PageTable<V> {
         }
     }
 
-    /// All pages that have another value than the default one, in no order.
+    /// All pages with a value that is not the default one, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, V)> {
         let low = (0..).zip(self.low.iter().copied()).filter(|(_, place)| *place != 0);
         low.chain(self.high.iter()).flat_map(|(group, place)| {
@@ -106,7 +106,7 @@ impl<V: Copy + Default + PartialEq> PageTable<V> {
     }
 }
 
-/// A list of pairs.
+/// Serialises a list of pairs of page and value.
 impl<V: Serialize + Copy + Default + PartialEq> Serialize for PageTable<V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         list::serialize(serializer, || self.iter())

@@ -1,15 +1,19 @@
-//! Phases: stretches between changes of the rate of accesses or of the working set.
+//! Finds phases: the stretches between changes of the rate of accesses or of the working set.
 //!
-//! For each boundary of two slices, the mean of [`WINDOW`] slices before it is compared with that
-//! after it: of accesses, and of distinct pages. The score is the larger one of the two factors, of
-//! means to which 1 is added, up or down. Boundaries are taken in the order of their scores, down
-//! to [`LEAST_SCORE`], if none within [`WINDOW`] slices was taken. Slices without accesses count as
-//! such, but at most [`WINDOW`] in a row; the first and the last slice, which are not whole, are
-//! not compared. So a change that lasts for a few slices only may be seen as two, and a slow one as
-//! none.
+//! For each boundary between two slices, the mean of [`WINDOW`] slices before it is compared with
+//! the mean of [`WINDOW`] slices after it. This is done for accesses and for distinct pages, and
+//! each comparison has a factor: the larger mean plus 1, divided by the smaller mean plus 1. The
+//! score of the boundary is the larger one of the two factors. For example, a change from 9 to 19
+//! accesses a slice has the factor 2.
 //!
-//! Memory, [`Analysis::append`] and [`Analysis::merge`] are those of the [working
-//! set](super::working_set).
+//! Boundaries become changes in the order of their scores, down to [`LEAST_SCORE`], if no boundary
+//! within [`WINDOW`] slices has become a change before. Slices without accesses are compared, too,
+//! but at most [`WINDOW`] in a row. The last slice, and the first slice of clocks, are not whole
+//! and are not compared. So a change that lasts for only a few slices may be seen as two changes,
+//! and a slow change as none.
+//!
+//! Memory, [`Analysis::append`] and [`Analysis::merge`] are described in
+//! [`working_set`](super::working_set).
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +50,7 @@ pub struct Phase {
 pub struct MemoryPhases {
     /// Number of the memory, from 1.
     pub source: u64,
-    /// What slices are measured in.
+    /// The unit of the slices.
     pub slice_unit: SliceUnit,
     /// Length of a slice in its unit.
     pub slice_length: u64,
@@ -56,10 +60,11 @@ pub struct MemoryPhases {
     pub phases: Vec<Phase>,
 }
 
-/// Accesses, pages, and the index of a slice in the list of those with accesses.
+/// Accesses and pages of a slice, and its index in the list of slices with accesses. A slice
+/// without accesses has the index of the next slice in the list.
 type Row = (f64, f64, usize);
 
-/// Slices with accesses, and those without between them.
+/// Slices with accesses, and up to [`WINDOW`] slices without accesses between two of them.
 fn rows(of: &WorkingSets) -> Vec<Row> {
     let mut rows = Vec::new();
     for (index, slice) in of.slices.iter().enumerate() {
@@ -71,15 +76,15 @@ fn rows(of: &WorkingSets) -> Vec<Row> {
     rows
 }
 
-/// How much the rows before a boundary differ from those behind it.
+/// The score of the boundary before the row `boundary`.
 fn score(rows: &[Row], boundary: usize) -> f64 {
     let before = &rows[boundary.saturating_sub(WINDOW)..boundary];
     let behind = &rows[boundary..rows.len().min(boundary + WINDOW)];
     let mean = |rows: &[Row], of: fn(&Row) -> f64| {
         1.0 + rows.iter().map(of).sum::<f64>() / rows.len().max(1) as f64
     };
-    // Not as a logarithm: a factor has the same score up and down, without a rounding that decides
-    // between them.
+    // A factor and not a logarithm: a rise and a fall have exactly the same score, without a
+    // rounding that could decide between them.
     let factor = |of: fn(&Row) -> f64| {
         let (one, other) = (mean(before, of), mean(behind, of));
         one.max(other) / one.min(other)
@@ -87,7 +92,7 @@ fn score(rows: &[Row], boundary: usize) -> f64 {
     factor(|row| row.0).max(factor(|row| row.1))
 }
 
-/// Indices of the slices with which phases begin, apart from the first one.
+/// Indices of the slices with which phases begin, without the first phase.
 fn changes(of: &WorkingSets) -> Vec<usize> {
     let mut rows = rows(of);
     // The accesses end somewhere in the last slice, and in time begin somewhere in the first one.
@@ -98,7 +103,7 @@ fn changes(of: &WorkingSets) -> Vec<usize> {
     let scored = (1..rows.len()).map(|boundary| (score(&rows, boundary), boundary));
     let mut scored: Vec<_> = scored.filter(|(score, _)| *score >= LEAST_SCORE).collect();
     scored.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
-    // Whether a boundary is too near to one that was taken.
+    // Whether each boundary is too near to a boundary that was taken.
     let mut is_near = vec![false; rows.len()];
     let mut taken = Vec::new();
     for (_, boundary) in scored {

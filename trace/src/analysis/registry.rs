@@ -1,4 +1,5 @@
-//! All analyses by name, with their usual options. Programs can choose an analysis at run time.
+//! Lists all analyses by name, with their usual options, so that programs can choose an analysis at
+//! run time.
 
 use serde_json::Value;
 
@@ -18,12 +19,12 @@ use super::working_set::WorkingSet;
 use super::{Analysis, Batch, ElementRange, FrequencySlice, Gap, Known, PAGE_LOG2, PageRun};
 use super::{check::Check, mrc::Mrc};
 
-/// Entries of lists in results.
+/// Most entries of each list in a result.
 const LISTED: usize = 20;
-/// Part of lines that is sampled.
+/// Share of lines that is sampled.
 const RATE: f64 = 0.01;
 
-/// An analysis whose type is not known.
+/// An [`Analysis`] whose type is known only at run time.
 pub trait AnyAnalysis {
     /// As [`Analysis::known`].
     fn known(&mut self, known: &Known);
@@ -52,14 +53,14 @@ pub trait AnyAnalysis {
     /// Continues with a state of the same analysis, as [`AnyAnalysis::state`] returns it.
     ///
     /// # Errors
-    /// It is the state of another analysis, or none.
+    /// The value is not a state of this analysis.
     fn resume(&mut self, state: Value) -> serde_json::Result<()>;
-    /// As [`Analysis::append`], of a state.
+    /// As [`Analysis::append`], with the state of the later instance.
     ///
     /// # Errors
     /// As [`AnyAnalysis::resume`].
     fn append(&mut self, later: Value) -> serde_json::Result<()>;
-    /// As [`Analysis::merge`], of a state.
+    /// As [`Analysis::merge`], with the state of the other instance.
     ///
     /// # Errors
     /// As [`AnyAnalysis::resume`].
@@ -122,9 +123,9 @@ impl<A: Analysis> AnyAnalysis for A {
 /// A registered analysis.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its name.
+    /// The name by which programs choose it.
     pub name: &'static str,
-    /// What it finds, in a few words.
+    /// The result in a few words.
     pub about: &'static str,
     /// An instance without accesses.
     pub new: fn() -> Box<dyn AnyAnalysis>,

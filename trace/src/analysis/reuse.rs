@@ -1,14 +1,15 @@
-//! Reuse distances: how many other lines were accessed between two accesses to a line.
+//! Computes reuse distances: how many other lines were accessed between two accesses to a line.
 //!
 //! Each access is one touch of every line (or page) that it has bytes of. The distance of a touch
-//! is that of an LRU stack, and is exact. Memory is linear in the number of distinct lines: 42 to
-//! 74 bytes for each one.
+//! is the exact distance in an LRU stack. For example, if the lines A, B, B, C, A are touched, the
+//! second touch of A has the distance 2, because of B and C. Memory is linear in the number of
+//! distinct lines: 42 to 74 bytes for each line.
 //!
-//! [`Analysis::append`] is exact: a piece keeps the order of the first and of the last touches of
-//! its lines, so that the touches which are first ones in the later piece alone get their distances
-//! in both (Niu et al., PARDA, 2012). [`Analysis::merge`] adds the counts of another memory; no
-//! distance crosses memories. Threads share one stack, in the order in which the source has their
-//! accesses.
+//! [`Analysis::append`] is exact: a piece keeps the order of the first touches and of the last
+//! touches of its lines. So a touch that is the first one of its line only within the later piece
+//! gets its distance when the pieces are joined (Niu et al., PARDA, 2012). [`Analysis::merge`] adds
+//! the counts of another memory; no distance crosses memories. Threads share one stack, in the
+//! order in which the source has their accesses.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -37,17 +38,17 @@ impl Touches {
     }
 }
 
-/// The touches of a piece, and what is needed to join it to those around.
+/// The touches of a piece, and the state that joins it to the pieces before and after it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Distances {
     stack: Stack,
-    /// Lines by first touch.
+    /// Lines in the order of their first touches.
     #[serde(deserialize_with = "lines")]
     firsts: Vec<u64>,
     own: Touches,
     /// Sums over merged memories.
     others: Touches,
-    /// Lines whose hash is lower are sampled: 2^[`HASH_LOG2`] for all.
+    /// Lines whose hash is lower are sampled. 2^[`HASH_LOG2`] samples all lines.
     #[serde(deserialize_with = "threshold")]
     pub threshold: u32,
 }
@@ -68,7 +69,8 @@ impl Distances {
         self.own.all = self.own.all.saturating_add(touches);
     }
 
-    /// Touches sampled lines. Distances are those of all lines, as estimated.
+    /// Touches sampled lines. A distance among sampled lines, divided by the sampling rate, is
+    /// counted as the estimate for all lines.
     #[inline]
     pub fn touch(&mut self, lines: &[u64]) {
         let Distances { stack, firsts, own, threshold, .. } = self;
@@ -93,8 +95,8 @@ impl Distances {
     }
 
     pub fn append(&mut self, later: &Distances) {
-        // In the later piece these are first touches, here some have distances. Their order is that
-        // of all lines that the later piece has touched before.
+        // In the later piece these are first touches; here some have distances. The lines that the
+        // later piece has touched before one of them are exactly the lines before it in this list.
         self.touch(&later.firsts);
         self.stack.touch_all(&later.stack.order(), |_, _| {});
         self.own.all = self.own.all.saturating_add(later.own.all);
@@ -111,7 +113,8 @@ impl Distances {
         self.stack.len()
     }
 
-    /// Samples fewer lines from here on. Returns the touches up to here.
+    /// Samples fewer lines from here on: `threshold` is lower, and `keep` tells which lines stay.
+    /// Returns the touches up to here.
     pub fn restrict(&mut self, threshold: u32, keep: impl Fn(u64) -> bool) -> Touches {
         self.stack.retain(&keep);
         self.firsts.retain(|line| keep(*line));
@@ -120,7 +123,7 @@ impl Distances {
         std::mem::take(&mut self.own)
     }
 
-    /// What was found.
+    /// The result for all memories.
     pub fn result(&self, unit_log2: u32) -> Reuses {
         Reuses::new(&[(self.threshold, self.touches())], unit_log2)
     }
@@ -142,7 +145,7 @@ pub(super) fn unit_log2<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u3
     Ok(log2)
 }
 
-/// What must be known of accesses for distances in units of 2^`unit_log2` bytes.
+/// The detail that distances in units of 2^`unit_log2` bytes need.
 pub(super) fn needs(unit_log2: u32) -> Detail {
     if unit_log2 >= PAGE_LOG2 { Detail::Page } else { Detail::Address }
 }
@@ -156,7 +159,7 @@ fn threshold<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error
     Ok(threshold)
 }
 
-/// Reads lines. No line has the number that tables use for free places.
+/// Reads lines, and rejects the number that tables use for free places, which no line has.
 fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
     let lines = Vec::<u64>::deserialize(deserializer)?;
     if lines.contains(&u64::MAX) {
@@ -172,26 +175,26 @@ pub struct Bucket {
     pub distance_at_least: u64,
     /// Longest distance.
     pub distance_at_most: u64,
-    /// Touches with such distances; of samples estimated.
+    /// Touches with such distances; an estimate if lines were sampled.
     pub touches: f64,
 }
 
-/// What was found of distances.
+/// Distances of touches, with their sums.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reuses {
     /// Bytes of a line or page.
     pub unit_bytes: u64,
     /// Touches of lines or pages.
     pub touches: u64,
-    /// Touches whose line was not touched before: the number of distinct lines; of samples
-    /// estimated.
+    /// Touches whose line was not touched before, which is the number of distinct lines; an
+    /// estimate if lines were sampled.
     pub first_touches: f64,
     /// The part of lines that was sampled; 1 if distances are exact.
     pub sampling_rate: f64,
     /// Touches of sampled lines.
     pub sampled_touches: u64,
-    /// What was added to the touches of distance 0 because fewer touches were sampled than
-    /// expected, or subtracted.
+    /// Number that was added to the touches of distance 0, because fewer touches were sampled than
+    /// expected; negative if more were sampled.
     pub adjustment: f64,
     /// Touches by distance.
     pub distances: Vec<Bucket>,
@@ -255,12 +258,12 @@ impl Reuse {
         Reuse::new(LINE_LOG2)
     }
 
-    /// Distances in units of 2^`unit_log2` bytes, at least those of a line.
+    /// Distances in units of 2^`unit_log2` bytes, at least 64.
     pub fn new(unit_log2: u32) -> Self {
         Reuse { unit_log2: unit_log2.clamp(LINE_LOG2, 63), distances: Distances::new(u32::MAX) }
     }
 
-    /// Whether both have the same unit, and the distances of all units.
+    /// Whether both have the same unit and the same sampling threshold.
     pub(super) fn is_like(&self, other: &Reuse) -> bool {
         self.unit_log2 == other.unit_log2 && self.distances.threshold == other.distances.threshold
     }

@@ -1,9 +1,9 @@
-//! Rows and banks: whether an access is to the row of its bank's last access, and how banks are
+//! Compares the row of each access with the row of its bank's last access, and counts how banks are
 //! used over time.
 //!
-//! A file of accesses has no PRECHARGE, so whether a row was still open is not in it. What is in
-//! it: the row of the bank's last access. An access to the same row can be a row hit (or a miss, if
-//! the row was closed in between); one to another row is no hit, but a conflict or a miss. The
+//! A file of accesses has no PRECHARGE, so it does not show whether a row was still open. It shows
+//! only the row of the bank's last access. An access to the same row can be a row hit, or a miss if
+//! the row was closed in between. An access to another row is no hit, but a conflict or a miss. The
 //! card's own analysis (`hmtt analysis`) sees the commands and counts hits, misses and conflicts.
 //! After a gap or a restart the last rows are not known.
 //!
@@ -18,15 +18,15 @@ use super::columns::{Column, Columns};
 use super::slices::SliceUnit;
 use super::{Analysis, Batch, FrequencySlice, Gap, Known};
 
-/// The row of an access, compared with that of its bank's last access.
+/// Numbers of accesses by the comparison of their row with the row of their bank's last access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes {
-    /// Accesses to the row of the bank's last access: a bound from above of the row hits.
+    /// Accesses to the row of the bank's last access: an upper bound of the row hits.
     pub same_row_accesses: u64,
     /// Accesses to another row than the bank's last access.
     pub other_row_accesses: u64,
-    /// Accesses whose bank's last row is not known: the first one to the bank, also after a gap or
-    /// a restart.
+    /// Accesses whose bank's last row is not known: the first access to the bank, and the first one
+    /// after a gap or a restart.
     pub first_accesses: u64,
 }
 
@@ -44,8 +44,8 @@ impl Outcomes {
         add(&mut self.first_accesses, more.first_accesses);
     }
 
-    /// That of an access to a row, after one to another or the same row, or an unknown one. Without
-    /// branches, because whether rows are the same cannot be predicted.
+    /// The outcome of one access to the row `row`. `last`: the row of the bank's last access, if it
+    /// is known. Without branches, because it cannot be predicted whether rows are the same.
     #[inline]
     fn of(last: Option<u32>, row: u32) -> Outcomes {
         let (is_known, is_same) = (u64::from(last.is_some()), u64::from(last == Some(row)));
@@ -56,7 +56,8 @@ impl Outcomes {
         }
     }
 
-    /// The last row of an access that was counted as a first one is known now.
+    /// Corrects the outcome of an access to the row `row` that was counted as a first access.
+    /// `last`: the row of the bank's access before it, which is known now.
     fn correct(&mut self, last: u32, row: u32) {
         self.first_accesses = self.first_accesses.saturating_sub(1);
         self.add(&Outcomes::of(Some(last), row));
@@ -72,7 +73,7 @@ pub struct BankRows {
     pub bank: u16,
     /// Accesses to the bank.
     pub accesses: u64,
-    /// Their rows.
+    /// The outcomes of these accesses.
     #[serde(flatten)]
     pub outcomes: Outcomes,
     /// Accesses in each slice, from the first one.
@@ -96,7 +97,7 @@ pub struct MemoryRows {
     pub source: u64,
     /// Accesses that could not be mapped, because no description of the memory was known.
     pub unmapped_accesses: u64,
-    /// What slices are measured in.
+    /// The unit of the slices.
     pub slice_unit: SliceUnit,
     /// Length of a slice in its unit: a power of two.
     pub slice_length: u64,
@@ -113,7 +114,7 @@ pub struct MemoryRows {
     pub slices: Vec<RowSlice>,
 }
 
-/// Counts of a slice. `banks` is as long as the highest bank in it needs.
+/// Counts of a slice. `banks`: accesses by bank, up to the highest bank with accesses.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Counts {
     outcomes: Outcomes,
@@ -140,14 +141,15 @@ impl Column for Counts {
     }
 }
 
-/// A bank, up to the current access.
+/// The state of a bank after the last access.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Bank {
     outcomes: Outcomes,
     /// The row of the last access, if it is known.
     last: Option<u32>,
-    /// Row of the first access, and a time in its slice, if nothing is missing before it: an
-    /// earlier piece has the row before it.
+    /// Row of the first access in this piece, and a time in its slice; `None` if accesses before it
+    /// are missing. The first access gets its outcome when an earlier piece, with the row before
+    /// it, is joined.
     first: Option<(u32, u64)>,
 }
 
@@ -176,7 +178,7 @@ impl Memory {
         }
     }
 
-    /// What follows is not known to be next to what was before.
+    /// Forgets the last rows, because accesses may be missing here.
     fn forget(&mut self) {
         self.is_cut = true;
         self.banks.iter_mut().for_each(|bank| bank.last = None);
@@ -186,7 +188,7 @@ impl Memory {
         let Memory { clock, map, lookup, unmapped, is_cut, banks, columns } = self;
         let Some(map) = map else {
             *unmapped = unmapped.saturating_add(batch.len() as u64);
-            // The slices are those of the timeline.
+            // The columns have to be the same as in the timeline.
             clock.each_column(batch, columns, |_, _, _, _| {});
             return;
         };
@@ -315,13 +317,15 @@ impl Analysis for Rows {
         self.own(|memory| memory.add(batch));
     }
 
-    /// Has the columns of the [timeline](super::timeline), which has slices, too.
+    /// Adds the columns that the [timeline](super::timeline) has for the slice, so that both have
+    /// the same columns.
     fn frequency_slice(&mut self, slice: &FrequencySlice) {
         self.gap(&slice.as_gap());
         self.gap(&Gap { after_clock: Some(slice.last_clock()), ..Gap::default() });
     }
 
-    /// Has the columns of the [timeline](super::timeline), which has gaps, too.
+    /// Adds the column that the [timeline](super::timeline) has for the gap, so that both have the
+    /// same columns.
     fn gap(&mut self, gap: &Gap) {
         self.own(|memory| {
             memory.forget();

@@ -1,4 +1,6 @@
-//! Counts runs: touches in a row of lines of one page.
+//! Counts runs by length. A run is a series of touches in a row of lines of one page. For example,
+//! touches of the lines 0, 5, 64, 65, 1 are in the pages 0, 0, 1, 1, 0, and are runs of 2, 2 and 1
+//! touches.
 //!
 //! Some hundred touches are divided at once and without branches, so that the processor need not
 //! predict where runs end.
@@ -8,12 +10,14 @@ use super::{Batch, LINE_LOG2, PAGE_LOG2};
 
 /// Touches that are divided at once.
 pub const TOGETHER: usize = 256;
-/// Runs that end within these have fewer touches than 2^8 and one.
+/// Buckets for the lengths of runs that begin and end within [`TOGETHER`] touches: at most 2^8
+/// touches.
 const BUCKETS: usize = 16;
-/// Counts of runs are in turn in different places: an addition need not wait for the one before.
+/// Copies of the counts of runs, which are used in turn: an addition need not wait for the one
+/// before.
 const TURNS: usize = 4;
 
-/// The last page, and the touches of it in a row; no touches if there is no page.
+/// The last touched page, and the number of its touches in a row; 0 touches if there is no page.
 pub type Run = (u64, u64);
 
 /// Calls `add` for the lines that a batch touches, in order and in pieces of at most [`TOGETHER`].
@@ -40,10 +44,10 @@ pub fn pieces(batch: &Batch<'_>, mut add: impl FnMut(&[u64])) {
     add(&lines[..count]);
 }
 
-/// Adds the lengths of the runs that touches of at most [`TOGETHER`] lines end. `last`: the run
-/// before, then that which may go on.
+/// Adds the lengths of the runs that end within `lines`, which has at most [`TOGETHER`] touches.
+/// `last`: the unfinished run before `lines`; afterwards the unfinished run at their end.
 pub fn add(lines: &[u64], last: &mut Run, lengths: &mut Histogram) {
-    // Where each run begins but that which goes on from before.
+    // The index at which each run begins, without the run that continues from before.
     let (mut begins, mut count) = ([0u16; TOGETHER], 0);
     let mut before = last.0;
     for (line, at) in lines.iter().zip(0..) {

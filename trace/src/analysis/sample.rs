@@ -1,4 +1,4 @@
-//! Chooses lines by a hash of their numbers, so that the same ones are sampled everywhere.
+//! Chooses lines by a hash of their numbers, so that the same lines are sampled everywhere.
 
 use super::batch::UNITS_AT_ONCE;
 
@@ -15,15 +15,15 @@ pub const fn hash(line: u64) -> u32 {
     (word >> (u64::BITS - HASH_LOG2)) as u32
 }
 
-/// Copies the lines whose hash is below a threshold to `sampled`, in order, and returns them. There
-/// are at most [`UNITS_AT_ONCE`].
+/// Copies the lines whose hash is below a threshold to `sampled`, in order, and returns them.
+/// `lines` has at most [`UNITS_AT_ONCE`] elements.
 #[inline]
 pub fn sample<'a>(
     lines: &[u64],
     threshold: u32,
     sampled: &'a mut [u64; UNITS_AT_ONCE],
 ) -> &'a [u64] {
-    // Without branches: those on a hash cannot be predicted, if the rate is high.
+    // Without branches: a branch on a hash cannot be predicted if the rate is high.
     let mut count = 0;
     for line in lines {
         sampled[count % UNITS_AT_ONCE] = *line;

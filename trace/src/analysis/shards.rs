@@ -1,13 +1,15 @@
-//! Estimated reuse distances: those of a fixed part of all lines, chosen by a hash of their
+//! Estimates reuse distances from a fixed share of all lines, which is chosen by a hash of their
 //! numbers.
 //!
-//! A distance among sampled lines, divided by the sampling rate, estimates the distance among all.
-//! As a hot line may be sampled or not, the number of sampled touches differs from the expected
-//! one; the difference is added to the touches of distance 0 (SHARDS-adj: Waldspurger et al., FAST
-//! 2015). Distances below one divided by the rate are not resolved.
+//! A distance among sampled lines, divided by the sampling rate, estimates the distance among all
+//! lines. For example, a distance of 3 at a rate of 0.01 stands for 300 lines. As a hot line may be
+//! sampled or not, the number of sampled touches differs from the expected one; the difference is
+//! added to the touches of distance 0 (SHARDS-adj: Waldspurger et al., FAST 2015). Distances below
+//! 1/rate are not resolved.
 //!
-//! Memory is that of [`Reuse`](super::reuse::Reuse) for the sampled lines. [`Analysis::append`] and
-//! [`Analysis::merge`] are as exact as there: the same lines are sampled in every piece.
+//! Memory is as in [`Reuse`](super::reuse::Reuse), for the sampled lines alone.
+//! [`Analysis::append`] and [`Analysis::merge`] are as exact as in `Reuse`, because the same lines
+//! are sampled in every piece.
 
 use serde::{Deserialize, Serialize};
 
@@ -36,13 +38,13 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// Samples this part of all lines of 64 bytes, from 2^-24 to 1.
+    /// Samples a share of all lines of 64 bytes. `rate`: the share, from 2^-24 to 1.
     pub fn lines(rate: f64) -> Self {
         Shards::new(LINE_LOG2, rate)
     }
 
-    /// Samples this part, from 2^-24 to 1, of all units of 2^`unit_log2` bytes, at least those of a
-    /// line.
+    /// Samples a share of all units of 2^`unit_log2` bytes, at least 64. `rate`: the share, from
+    /// 2^-24 to 1.
     pub fn new(unit_log2: u32, rate: f64) -> Self {
         let threshold = (rate * f64::from(Distances::full())).round() as u32;
         Shards { unit_log2: unit_log2.clamp(LINE_LOG2, 63), distances: Distances::new(threshold) }
@@ -78,7 +80,7 @@ impl Analysis for Shards {
         self.distances.touch_run(page, run.accesses(), is_sampled);
     }
 
-    /// Both have the same rate and unit.
+    /// Both have to have the same rate and unit.
     fn append(&mut self, later: Self) {
         self.distances.append(&later.distances);
     }

@@ -1,7 +1,8 @@
-//! Divides accesses into slices of time, or of equal numbers of accesses where time is not known.
+//! Divides accesses into slices of time, or into slices of equal numbers of accesses if time is not
+//! known.
 //!
-//! Time is that of the source's clock, from its 0 on. After a restart it continues with the next
-//! slice. Memory is bounded: if there are more than [`MOST_SLICES`] slices with accesses, each
+//! Time is the source's clock, from its 0 on. After a restart of the clock, time continues with the
+//! next slice. Memory is bounded: if there are more than [`MOST_SLICES`] slices with accesses, each
 //! becomes twice as long.
 
 use std::ops::Range;
@@ -13,22 +14,22 @@ use super::{Batch, Known};
 /// Most slices with accesses.
 pub const MOST_SLICES: usize = 1 << 20;
 
-/// What a slice is measured in.
+/// The unit of slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SliceUnit {
     /// Clocks.
     Clocks,
-    /// Accesses, because the time of a clock is not known.
+    /// Accesses, because the period of the clock is not known.
     Accesses,
 }
 
 /// The wanted length of slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceLength {
-    /// Nanoseconds, if the source has a clock with a known period.
+    /// Length in nanoseconds, for a source that has a clock with a known period.
     pub ns: u64,
-    /// Accesses, if it has none.
+    /// Length in accesses, for other sources.
     pub accesses: u64,
 }
 
@@ -39,18 +40,18 @@ impl Default for SliceLength {
     }
 }
 
-/// What is counted in a slice.
+/// The counts of a slice.
 pub trait Slice: Copy {
-    /// Adds what was counted in the next slice, after both have become one.
+    /// Adds the counts of the next slice, because both become one slice.
     fn join(&mut self, next: &Self);
 }
 
 /// The place of a slice in time, in its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its begin.
+    /// The first time in the slice.
     pub begin: u64,
-    /// Its length; at least 1.
+    /// Length of the slice; at least 1.
     pub width: u64,
 }
 
@@ -66,12 +67,12 @@ impl Span {
 pub struct Slices<S> {
     length: SliceLength,
     unit: Option<SliceUnit>,
-    /// In units; at least 1.
+    /// Length of a slice in its unit; at least 1.
     width: u64,
-    /// What is added to clocks: the time of earlier sessions. Accesses before this one, if slices
-    /// are of accesses.
+    /// Time of earlier sessions, which is added to clocks. If slices are of accesses: the number of
+    /// accesses so far.
     before: u64,
-    /// By number; two of the same are possible, if the clock has gone back.
+    /// Number and counts of each slice. A number can occur twice if the clock has gone back.
     slices: Vec<(u64, S)>,
 }
 
@@ -94,7 +95,7 @@ impl<S: Slice> Slices<S> {
         self.unit = period.map(|_| SliceUnit::Clocks);
     }
 
-    /// What slices are measured in.
+    /// The unit of the slices.
     pub fn unit(&self) -> SliceUnit {
         self.unit.unwrap_or(SliceUnit::Accesses)
     }
@@ -104,7 +105,7 @@ impl<S: Slice> Slices<S> {
         self.width.max(1)
     }
 
-    /// Time goes on in the next slice, with a clock that begins at 0.
+    /// Continues in the next slice, with a clock that begins at 0 again.
     pub fn restart(&mut self) {
         if self.unit == Some(SliceUnit::Clocks) {
             let last = self.slices.last().map_or(0, |(number, _)| number.saturating_add(1));
@@ -112,8 +113,8 @@ impl<S: Slice> Slices<S> {
         }
     }
 
-    /// Calls `add` for the parts of a batch that are in one slice each, with the slice and its
-    /// counts.
+    /// Splits a batch at the borders of slices. Calls `add` for each part with the range of its
+    /// rows, its slice, and the counts of the slice. `new`: the counts of a slice without accesses.
     pub fn split(
         &mut self,
         batch: &Batch<'_>,
@@ -151,8 +152,8 @@ impl<S: Slice> Slices<S> {
         }
     }
 
-    /// Calls `add` with the slice of a record that states accesses by their number, and with its
-    /// counts. `clock`: the first one.
+    /// Calls `add` with the slice of a record that states only the number of its accesses, and with
+    /// the counts of the slice. `clock`: the record's first clock.
     pub fn record(&mut self, clock: u64, accesses: u64, new: S, add: impl FnOnce(Span, &mut S)) {
         let at = match *self.unit.get_or_insert(SliceUnit::Accesses) {
             SliceUnit::Clocks => clock.saturating_add(self.before),
@@ -166,7 +167,8 @@ impl<S: Slice> Slices<S> {
         add(span, counts);
     }
 
-    /// The slice of a time, which is another one if slices have become longer, and its counts.
+    /// The slice of a time, and its counts. `number`: the number of the slice. If slices become
+    /// longer here, the number is computed again from the time `at`.
     fn of(&mut self, number: u64, at: u64, new: S) -> (Span, &mut S) {
         let is_last = self.slices.last().is_some_and(|(last, _)| *last == number);
         if !is_last {
@@ -185,7 +187,7 @@ impl<S: Slice> Slices<S> {
         (Span { begin: number.saturating_mul(width), width }, counts)
     }
 
-    /// Makes one slice of every two.
+    /// Makes slices twice as long: joins the slices 2n and 2n + 1.
     fn double(&mut self) {
         self.slices = self.sorted();
         let mut joined: Vec<(u64, S)> = Vec::with_capacity(self.slices.len());
@@ -195,7 +197,7 @@ impl<S: Slice> Slices<S> {
                 _ => joined.push((number / 2, slice)),
             }
         }
-        // Fewer than half of the slices may have become one with others.
+        // If few slices had a neighbour, there are still too many.
         self.slices = joined;
         self.width = self.width().saturating_mul(2);
         if self.slices.len() > MOST_SLICES / 2 && self.width < u64::MAX / 2 {
@@ -217,7 +219,7 @@ impl<S: Slice> Slices<S> {
         sorted
     }
 
-    /// Where the slices end: behind the last one of clocks, or behind the last access.
+    /// The end of the slices: after the last slice of clocks, or after the last access.
     fn end(&self) -> u64 {
         let last = self.slices.iter().map(|(number, _)| number.saturating_add(1)).max();
         match self.unit() {
@@ -226,10 +228,10 @@ impl<S: Slice> Slices<S> {
         }
     }
 
-    /// Adds the slices of the accesses that follow. Clocks go on; slices of accesses follow those
-    /// that are there, and so do slices in another unit. Of lengths of which none is a multiple of
-    /// the other by a power of two, a later slice counts where it begins. Returns by how many units
-    /// later slices were moved.
+    /// Adds the slices of a later piece. If both pieces have slices of clocks, the clock continues;
+    /// otherwise the later slices follow the existing ones. If neither length is the other times a
+    /// power of two, a later slice counts in the slice in which it begins. Returns the number of
+    /// units by which later slices were moved.
     pub fn append(&mut self, later: Slices<S>) -> u64 {
         if self.unit.is_none() {
             *self = later;

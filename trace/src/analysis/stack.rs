@@ -1,15 +1,17 @@
-//! An LRU stack of lines, which states at each access how many other lines were accessed since the
-//! last one to its line.
+//! Keeps an LRU stack of lines. For each access, the stack states how many other lines were
+//! accessed since the last access to the same line.
 //!
-//! Each access gets the next slot of time; a bit says that the access of a slot is the last one to
-//! its line. The distance is the number of bits behind the line's old slot (Bennett and Kruskal,
-//! 1975), which `OrderedBits` has. An access to the line of the access before it changes nothing.
-//! When no slot is free, slots are numbered anew, without those whose bits are 0.
+//! Each access gets the next slot of time. A slot's bit is 1 if its access is the last one to its
+//! line. The distance is the number of 1 bits after the line's old slot (Bennett and Kruskal,
+//! 1975), which `OrderedBits` counts. For example, the lines 7, 8, 9, 8 have the slots 0 to 3, and
+//! the bits of slots 0, 2 and 3 are 1. An access to line 7 then has the distance 2. An access to
+//! the same line as the access before it changes nothing. When no slot is free, the slots with 1
+//! bits are numbered anew, and the others are dropped.
 //!
-//! What limits the speed is the time until memory answers: a line's slot, and the bits around it,
-//! are each in another line of the processor's caches than those of the access before. So accesses
-//! are made in chunks: slots of all lines of a chunk are loaded, and exchanged for new ones, before
-//! bits are loaded, and changed. The processor then waits for several at once.
+//! The latency of memory limits the speed: for each access, the slot and the bits around it are in
+//! other lines of the processor's caches than for the access before. So accesses are made in
+//! chunks: the slots of all lines of a chunk are loaded and exchanged for new ones, before any bits
+//! are loaded and changed. The processor then waits for several loads at once.
 //!
 //! Memory: 32 to 64 bytes for each line in the table, and at most 2 bytes in bits and their counts.
 
@@ -17,7 +19,7 @@ use super::hash::Table;
 use super::ordered_bits::OrderedBits;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Slots for each line, at least, after they were numbered anew.
+/// Least number of slots for each line, after slots were numbered anew.
 const SLOTS_PER_LINE: usize = 4;
 const LEAST_SLOTS: usize = 1 << 12;
 /// Accesses whose lines are looked up at once.
@@ -34,7 +36,7 @@ const CHUNK: usize = 64;
 pub struct Stack {
     /// The slot of the last access to each line, plus 1; 0 stands for no slot.
     slots: Table<u64>,
-    /// Whether each slot is that of the last access to its line.
+    /// For each slot, whether its access is the last one to its line.
     bits: OrderedBits,
     /// The next free slot.
     next: usize,
@@ -58,7 +60,7 @@ impl Stack {
     }
 
     /// Accesses a line. Returns the number of other lines that were accessed since the last access
-    /// to it; `None` if this is the first one.
+    /// to this line; `None` for the first access to it.
     #[inline]
     pub fn touch(&mut self, line: u64) -> Option<u64> {
         self.reserve(1);
@@ -67,8 +69,8 @@ impl Stack {
         self.replace(old[0])
     }
 
-    /// Accesses lines. `found` receives each line, and what [`Stack::touch`] returns for it, in
-    /// order.
+    /// Accesses lines in order. `found` receives each line with the result of [`Stack::touch`] for
+    /// it.
     pub fn touch_all(&mut self, lines: &[u64], mut found: impl FnMut(u64, Option<u64>)) {
         for chunk in lines.chunks(CHUNK) {
             self.reserve(chunk.len());
@@ -83,15 +85,14 @@ impl Stack {
         }
     }
 
-    /// Gives lines new slots, from the next one on, and returns their old ones in `old`, each plus
-    /// 1.
+    /// Gives lines new slots, from the next free slot on, and stores the old slots plus 1 in `old`.
     #[inline]
     fn exchange(&mut self, lines: &[u64], old: &mut [u64]) {
         let mut last = self.next as u64;
         for (line, old) in lines.iter().zip(old) {
             let slot = self.slots.entry(*line);
             *old = *slot;
-            // The line of the access before keeps its slot.
+            // A line that the access before was to keeps its slot.
             if *slot != last || last == 0 {
                 last += 1;
                 *slot = last;
@@ -99,8 +100,9 @@ impl Stack {
         }
     }
 
-    /// Replaces the bit of an old slot, plus 1, by that of the next one. Returns how many bits are
-    /// between them.
+    /// Clears the bit of an old slot and sets the bit of the next slot. `old`: the old slot plus 1;
+    /// 0 if there is none. Returns the number of 1 bits between the two slots; `None` without an
+    /// old slot.
     #[inline]
     fn replace(&mut self, old: u64) -> Option<u64> {
         let old = (old as usize).checked_sub(1);
@@ -115,7 +117,7 @@ impl Stack {
         distance
     }
 
-    /// Makes sure that so many slots are free, at most [`LEAST_SLOTS`].
+    /// Makes sure that `count` slots are free; `count` is at most [`LEAST_SLOTS`].
     #[inline]
     fn reserve(&mut self, count: usize) {
         if self.bits.len() - self.next < count {
@@ -134,7 +136,7 @@ impl Stack {
         self.next = used;
     }
 
-    /// Leaves out the lines that are not to be kept.
+    /// Removes the lines for which `keep` is false.
     pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
         let kept = self.order_of(keep);
         *self = Stack::default();
@@ -146,7 +148,7 @@ impl Stack {
         self.order_of(|_| true)
     }
 
-    /// The order of some of the lines.
+    /// The lines for which `is_wanted` is true, in the order of their last accesses.
     fn order_of(&self, is_wanted: impl Fn(u64) -> bool) -> Vec<u64> {
         let wanted = self.slots.iter().filter(|(line, _)| is_wanted(*line));
         let mut all: Vec<(u64, u64)> = wanted.map(|(line, slot)| (slot, line)).collect();
@@ -155,7 +157,7 @@ impl Stack {
     }
 }
 
-/// The list of [`Stack::order`].
+/// Serialises the list of [`Stack::order`].
 impl Serialize for Stack {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.order().serialize(serializer)

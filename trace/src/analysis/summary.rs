@@ -1,11 +1,12 @@
-//! Sums: accesses, bytes, time, distinct pages and lines, losses.
+//! Sums up accesses, bytes, time, distinct pages and lines, and losses.
 //!
-//! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours
+//! Memory: 8 to 26 bytes for each distinct page, up to 400 for a page without neighbours
 //! ([`page_table`](super::page_table)), and 50 for each range of elements that were not passed on
 //! one by one. [`Analysis::append`] is exact; only if the clock begins again within the later
 //! piece, the time between the pieces is left out. [`Analysis::merge`] adds all counts. Memories of
-//! one board are its runs, one after the other, so their times are added; different boards, and
-//! memories of no known board, were used at the same time, so the time of all is the longest one.
+//! one board are runs of the board, one after the other, so their times are added. Different
+//! boards, and memories without a known board, were used at the same time, so the longest time
+//! counts for all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +50,7 @@ pub struct Sums {
     /// Clocks from the first access to the last one, of all sessions; `None` if there are no
     /// clocks.
     pub duration_clocks: Option<u64>,
-    /// The same in seconds; `None` if the period of the clock is not known.
+    /// The duration in seconds; `None` if the period of the clock is not known.
     pub duration_seconds: Option<f64>,
     /// Accesses in a second.
     pub accesses_per_second: Option<f64>,
@@ -57,7 +58,7 @@ pub struct Sums {
     pub bytes_per_second: Option<f64>,
     /// Places at which accesses are missing.
     pub gap_count: u64,
-    /// Accesses that are missing there, as far as their numbers are known.
+    /// Accesses that are missing at these places, as far as their numbers are known.
     pub lost_accesses: u64,
 }
 
@@ -92,7 +93,7 @@ struct UsedTime {
 }
 
 impl UsedTime {
-    /// The time of both, one after the other.
+    /// The sum of both times, one after the other.
     fn then(self, later: UsedTime) -> UsedTime {
         let seconds = self.seconds.zip(later.seconds).map(|(one, more)| one + more);
         let clocks = self.clocks.zip(later.clocks).map(|(one, more)| one.saturating_add(more));
@@ -102,7 +103,7 @@ impl UsedTime {
         }
     }
 
-    /// The longer time: clocks and seconds are of one board.
+    /// The longer one of two times, so that clocks and seconds are of one board.
     fn or_longer(self, other: UsedTime) -> UsedTime {
         let is_longer = match (self.seconds, other.seconds) {
             (Some(own), Some(more)) => more > own,
@@ -157,25 +158,26 @@ impl BoardTimes {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     known: Known,
-    /// Without what is computed in the end.
+    /// Sums of this memory, without the fields that the result computes.
     own: Sums,
     /// A bit for each touched line of a page.
     pages: PageTable<u64>,
     /// A bit for each page that has runs, by the number of the page divided by 64.
     run_pages: PageTable<u64>,
-    /// Pages of which all lines are touched by elements that were known as a whole.
+    /// Pages whose lines are all touched by ranges of elements.
     ranges: PageRanges,
     threads: BTreeSet<u32>,
-    /// Clocks of earlier sessions, and the first and the last clock of this one.
+    /// Clocks of earlier sessions.
     closed_clocks: u64,
     /// Whether the clock has begun at 0 again.
     has_restarted: bool,
+    /// The first and the last clock of the current session.
     session: Option<(u64, u64)>,
     /// Sums over merged memories, without their times.
     others: Sums,
     /// Times of merged memories.
     times: BoardTimes,
-    /// Whether one of them has accesses whose time is not known in seconds.
+    /// Whether a merged memory has accesses whose time is not known in seconds.
     is_timeless: bool,
 }
 
@@ -202,8 +204,8 @@ impl Summary {
         self.session = Some((earliest.min(*first), latest.max(*last)));
     }
 
-    /// Adds accesses that are known by their number. `bytes`: of them, and the number of those
-    /// whose size is not known.
+    /// Adds accesses of which only the number is known. `bytes`: their bytes, and the number of
+    /// accesses whose size is not known.
     fn counted(&mut self, reads: u64, writes: u64, bytes: (u64, u64)) {
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         add(&mut self.own.accesses, reads.saturating_add(writes));
@@ -213,7 +215,7 @@ impl Summary {
         add(&mut self.own.unsized_accesses, bytes.1);
     }
 
-    /// Pages that only runs have.
+    /// Number of pages that only page runs have accessed.
     fn pages_of_runs(&self) -> u64 {
         let of_group = |(group, bits): (u64, u64)| {
             let pages = (0..u64::BITS).filter(move |bit| bits >> bit & 1 != 0);
@@ -362,7 +364,7 @@ impl Analysis for Summary {
         times.add(self.known.board, self.own_time());
         let time = times.longest();
         (sums.duration_clocks, sums.duration_seconds) = (time.clocks, time.seconds);
-        // Accesses whose time is not known have no part in a rate.
+        // Accesses whose time is not known must not count in a rate.
         let is_timeless = self.is_timeless || self.is_own_timeless();
         sums.add(&self.others);
         let seconds = sums.duration_seconds.filter(|seconds| *seconds > 0.0 && !is_timeless);

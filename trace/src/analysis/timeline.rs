@@ -1,16 +1,19 @@
-//! All that changes over time, in a bounded number of slices: reads, writes, bytes, the working set
-//! and gaps.
+//! Counts reads, writes, bytes, pages of the working set and gaps over time, in a bounded number of
+//! slices.
 //!
 //! Slices are the columns of [`columns`](super::columns): they become longer with the accesses, so
-//! that a trace of any length has some hundred. Of the touches of a page in a slice, each slice
-//! counts the first one, by the highest bit in which its time differs from that of the page's first
-//! touch in an earlier slice: the page is new in a longer slice if this bit is above those within
-//! it. So the distinct pages of slices that have become one are exact, too.
+//! that a trace of any length has some hundred slices. Each slice counts the first touch of each
+//! page in it, by the highest bit in which the touch's time differs from the time of the page's
+//! first touch in an earlier slice. A touch is the first one in a slice of 2^n if this bit is bit n
+//! or higher. So the numbers of distinct pages stay exact when slices are joined. For example, a
+//! page is first touched at time 4 in one slice of length 2 and at time 6 in the next. The times
+//! differ in bit 1, so both touches count in slices of length 2, but only the first counts in
+//! slices of length 4.
 //!
-//! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours, and at most
-//! 400 KiB for the slices. [`Analysis::append`] is exact if slices are of clocks, apart from the
-//! pages: one that both pieces touch counts as new in the later one, a bound from above.
-//! [`Analysis::merge`] keeps the slices of each memory apart.
+//! Memory: 8 to 26 bytes for each distinct page, up to 400 for a page without neighbours, and at
+//! most 400 KiB for the slices. [`Analysis::append`] is exact if slices are of clocks, except for
+//! pages: a page that both pieces touch counts as new in the later piece, so the number of new
+//! pages is an upper bound. [`Analysis::merge`] keeps the slices of each memory apart.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,8 +26,8 @@ use super::{Analysis, Batch, Detail, FrequencySlice, Gap, Known, PAGE_LOG2, Page
 
 /// Most gaps of a memory that are listed.
 pub const MOST_GAPS: usize = 100;
-/// Counts of touches: one for each highest bit in which two times differ, 0 if they do not, and one
-/// for first touches.
+/// Number of counts of touches: one for equal times, one for each highest bit in which two times
+/// can differ, and one for the first touches of pages.
 const DIFFERENCES: usize = u64::BITS as usize + 2;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -37,7 +40,8 @@ struct Counts {
     frequency_accesses: u64,
     gap_count: u64,
     lost_accesses: u64,
-    /// First touches of pages, by the bits of the difference of the times; empty without accesses.
+    /// First touches of pages in the slice, indexed by 1 plus the highest bit in which the times
+    /// differ; empty without accesses.
     touches: Vec<u64>,
 }
 
@@ -54,8 +58,8 @@ impl Counts {
         add(&mut self.unsized_accesses, unknown);
     }
 
-    /// Adds accesses that are known by their number. `bytes`: of them, and the number of those
-    /// whose size is not known.
+    /// Adds accesses of which only the number is known. `bytes`: their bytes, and the number of
+    /// accesses whose size is not known.
     fn counted(&mut self, reads: u64, writes: u64, bytes: (u64, u64)) {
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         add(&mut self.reads, reads);
@@ -64,8 +68,8 @@ impl Counts {
         add(&mut self.unsized_accesses, bytes.1);
     }
 
-    /// Adds a touch of a page. `at`: the time; `log2` of the column's length; `last`: the time of
-    /// the page's last touch.
+    /// Adds a touch of a page. `at`: the time; `log2`: log2 of the column's length; `last`: time of
+    /// the page's first touch in its last slice, plus 1, or 0 if there is none.
     fn touch(&mut self, at: u64, log2: u32, last: &mut u64) {
         let bits = match last.checked_sub(1) {
             Some(before) if before >> log2 == at >> log2 => return,
@@ -93,7 +97,7 @@ impl Column for Counts {
     }
 }
 
-/// What happened in a slice.
+/// The counts of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TimeSlice {
     /// Number of the slice, from 0: it begins at this multiple of the length.
@@ -110,13 +114,13 @@ pub struct TimeSlice {
     pub page_run_accesses: u64,
     /// Accesses in slices of frequency mode, whose pages are not known.
     pub frequency_accesses: u64,
-    /// Distinct pages of 4 KiB, of the other accesses.
+    /// Distinct pages of 4 KiB, of the accesses whose pages are known.
     pub pages: u64,
     /// Pages that no earlier slice has.
     pub new_pages: u64,
     /// Places at which accesses are missing.
     pub gap_count: u64,
-    /// Accesses that are missing there, as far as their numbers are known.
+    /// Accesses that are missing in these gaps, as far as their numbers are known.
     pub lost_accesses: u64,
 }
 
@@ -125,7 +129,7 @@ pub struct TimeSlice {
 pub struct MemoryTime {
     /// Number of the memory, from 1.
     pub source: u64,
-    /// What slices are measured in.
+    /// The unit of the slices.
     pub slice_unit: SliceUnit,
     /// Length of a slice in its unit: a power of two.
     pub slice_length: u64,
@@ -156,7 +160,8 @@ impl MemoryTime {
     }
 }
 
-/// How many of `all` are in the first `part` of `length`, if they are spread evenly.
+/// How many of `all` are in the first `part` of `length`, if they are spread evenly, rounded down.
+/// For example, `part_of(10, 1, 4)` is 2.
 fn part_of(all: u64, part: u64, length: u64) -> u64 {
     match all.checked_mul(part) {
         _ if part == length => all,
@@ -186,11 +191,11 @@ impl Memory {
         });
     }
 
-    /// A run counts whole at the clock of its first access.
+    /// Counts the whole run at the clock of its first access.
     fn page_run(&mut self, run: &PageRun) {
         let Memory { clock, columns, last, .. } = self;
         let (at, _) = clock.of_record(run.clock, run.clock, run.accesses());
-        // The column may become longer, so its length is known only then.
+        // Columns may become longer here, so their length is read afterwards.
         columns.at(at);
         let log2 = columns.log2();
         let counts = columns.at(at);
@@ -200,7 +205,7 @@ impl Memory {
         counts.touch(at, log2, last.entry(run.address >> PAGE_LOG2));
     }
 
-    /// The accesses of a slice are spread over its length, because a column can be shorter.
+    /// Spreads the accesses of a slice over its length, because a column can be shorter.
     fn frequency_slice(&mut self, slice: &FrequencySlice) {
         let Memory { clock, columns, .. } = self;
         let (first, last) = clock.of_record(slice.clock, slice.last_clock(), slice.accesses());

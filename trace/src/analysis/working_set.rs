@@ -1,10 +1,11 @@
-//! The working set over time: accesses and distinct pages of each slice.
+//! Measures the working set over time: the accesses and distinct pages of each slice.
 //!
-//! Memory: 8 to 26 bytes for each distinct page, up to 400 for one without neighbours, and 32 bytes
-//! for each slice ([`slices`](super::slices)). In [`Analysis::append`], the pages of a slice that
-//! both pieces have accesses of are counted in each piece, and the larger number is kept: a bound
-//! from below. So it is with slices that become one. Pages that are new in both are counted twice.
-//! All else is exact. [`Analysis::merge`] keeps the slices of each memory apart.
+//! Memory: 8 to 26 bytes for each distinct page, up to 400 for a page without neighbours, and 32
+//! bytes for each slice ([`slices`](super::slices)). If both pieces of an [`Analysis::append`] have
+//! accesses in a slice, the larger one of their numbers of pages is kept, which is a lower bound.
+//! Slices that are joined are treated in the same way. A page that is new in both pieces is counted
+//! as new twice. All other numbers are exact. [`Analysis::merge`] keeps the slices of each memory
+//! apart.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,14 +20,15 @@ pub struct Counts {
     pub accesses: u64,
     /// Accesses in slices of frequency mode, whose pages are not known.
     pub frequency_accesses: u64,
-    /// Distinct pages, of the other accesses.
+    /// Distinct pages, of the accesses whose pages are known.
     pub pages: u64,
     /// Pages that no earlier slice has.
     pub new_pages: u64,
 }
 
 impl Counts {
-    /// Adds a touch of a page. `last`: where the last slice of the page begins, plus 1.
+    /// Adds a touch of a page. `last`: begin of the last slice with a touch of the page, plus 1; 0
+    /// if there is none.
     fn touch(&mut self, slice: Span, last: &mut u64) {
         // Slices may have become longer since the last touch.
         let is_known = last.checked_sub(1).is_some_and(|at| slice.contains(at));
@@ -54,7 +56,7 @@ pub struct Working {
     pub accesses: u64,
     /// Accesses in slices of frequency mode, whose pages are not known.
     pub frequency_accesses: u64,
-    /// Distinct pages of 4 KiB, of the other accesses.
+    /// Distinct pages of 4 KiB, of the accesses whose pages are known.
     pub pages: u64,
     /// Pages that no earlier slice has.
     pub new_pages: u64,
@@ -65,7 +67,7 @@ pub struct Working {
 pub struct WorkingSets {
     /// Number of the memory, from 1.
     pub source: u64,
-    /// What slices are measured in.
+    /// The unit of the slices.
     pub slice_unit: SliceUnit,
     /// Length of a slice in its unit.
     pub slice_length: u64,
@@ -80,7 +82,7 @@ pub struct WorkingSets {
 struct Memory {
     known: Known,
     slices: Slices<Counts>,
-    /// Where the last slice of each page begins, in the slices' unit, plus 1.
+    /// Begin of the last slice with a touch of each page, in the slices' unit, plus 1.
     last: PageTable<u64>,
 }
 
@@ -125,7 +127,7 @@ impl Memory {
         });
     }
 
-    /// A run counts whole in the slice in which it begins.
+    /// Counts the whole run in the slice in which it begins.
     fn page_run(&mut self, run: &PageRun) {
         let Memory { slices, last, .. } = self;
         slices.record(run.clock, run.accesses(), Counts::default(), |slice, counts| {
@@ -134,7 +136,7 @@ impl Memory {
         });
     }
 
-    /// A slice of the card counts where it begins.
+    /// Counts a slice of the card in the slice in which it begins.
     fn frequency_slice(&mut self, slice: &FrequencySlice) {
         let (accesses, frequency_accesses) = (slice.accesses(), slice.accesses());
         self.slices.record(slice.clock, accesses, Counts::default(), |_, counts| {
