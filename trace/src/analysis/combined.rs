@@ -1,4 +1,5 @@
-//! All analyses of a report as one analysis, whose state another machine can have made.
+//! Combines all analyses of a report into one analysis, so that other machines can compute its
+//! state.
 
 use super::LINE_LOG2;
 use super::bounded::Bounded;
@@ -10,18 +11,19 @@ use super::shards::Shards;
 use super::summary::Summary;
 use super::timeline::Timeline;
 
-/// Pages, and lines, that are listed.
+/// Most hot pages, and most hot lines, that are listed.
 const LISTED: usize = 20;
-/// Lines up to which reuse distances are exact without a sample: those of 1 GiB. With one more
-/// their table would double.
+/// Most lines for which reuse distances are exact without a sample: the lines of 1 GiB. With one
+/// line more, their table would double in size.
 const MOST_LINES: usize = (1 << (30 - LINE_LOG2)) - 1;
 
-/// What changes over time.
+/// Analyses over time.
 pub type OverTime = (Timeline, (HeatMap, Rows));
 /// All analyses.
 pub type Combined = ((Summary, Pages), (Mrc, OverTime));
 
-/// All analyses, without accesses. `sample`: the part of lines of which reuse distances are found.
+/// All analyses, without accesses. `sample`: share of lines that are sampled for reuse distances;
+/// `None` for all lines, as long as there are not too many.
 pub fn combined(sample: Option<f64>) -> Combined {
     let mrc = match sample {
         None => Mrc::Bounded(Bounded::lines(MOST_LINES)),

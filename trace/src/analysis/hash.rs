@@ -1,8 +1,8 @@
-//! A table from numbers of lines or pages to values, with one memory access for most lookups.
+//! Maps numbers of lines or pages to values, with one memory access for most lookups.
 //!
-//! Keys and values are in one array; a key that is not at its place is at one of the next ones.
-//! Neighbouring keys are neighbours in the array, so that a scan takes one memory access for
-//! several lookups. The hash has a random key, so that the author of a trace cannot choose
+//! Keys and values are in one array. A key whose first place is taken is at one of the next places
+//! for it. Neighbouring keys are neighbours in the array, so that a scan takes one memory access
+//! for several lookups. The hash has a random key, so that the author of a trace cannot choose
 //! addresses that collide. At most half of the places are in use: 32 to 64 bytes for each key with
 //! a value of 8 bytes.
 
@@ -15,12 +15,13 @@ use super::list;
 
 /// The key of a free place. Numbers of lines and pages are smaller.
 const FREE: u64 = u64::MAX;
-/// Neighbouring keys whose places are neighbours: as many as are in a line of the cache.
+/// log2 of the number of neighbouring keys whose places are neighbours: as many as fit into a cache
+/// line.
 const GROUP_LOG2: u32 = 2;
 const GROUP: u64 = 1 << GROUP_LOG2;
-/// Distance of the next place at which a key is looked for: that of the next group, of which other
-/// places are in use if neighbours are. It is odd, so that all places are looked at before one is
-/// again.
+/// Distance to the next place at which a key is looked for. It leads to the next group, at another
+/// place in the group, because the same place is probably taken by a neighbouring key. It is odd,
+/// so that all places are tried before any is tried again.
 const STEP: usize = GROUP as usize + 1;
 const LEAST_PLACES: usize = 1 << 6;
 /// 2^64 divided by the golden ratio, rounded to an odd number.
@@ -74,7 +75,7 @@ impl<V: Copy + Default> Table<V> {
         (hash << GROUP_LOG2 | order) as usize & (self.places.len() - 1)
     }
 
-    /// The place of a key, or the free one where it would be.
+    /// The place of a key, or the free place at which it would be stored.
     #[inline]
     fn place(&self, key: u64) -> usize {
         let mask = self.places.len() - 1;
@@ -85,7 +86,7 @@ impl<V: Copy + Default> Table<V> {
         at
     }
 
-    /// Loads the first places of some keys, so that the loads are made at once.
+    /// Loads the first places of several keys, so that the processor makes these loads at once.
     #[inline]
     pub fn load(&self, keys: &[u64]) {
         black_box(keys.iter().fold(0, |sum, key| sum ^ self.places[self.first(*key)].0));
@@ -98,7 +99,7 @@ impl<V: Copy + Default> Table<V> {
         (found == key && key != FREE).then_some(value)
     }
 
-    /// The value of a key, which is added with the default value if it is not there.
+    /// The value of a key. A new key is added with the default value.
     #[inline]
     pub fn entry(&mut self, key: u64) -> &mut V {
         let mut at = self.place(key);
@@ -123,19 +124,19 @@ impl<V: Copy + Default> Table<V> {
         }
     }
 
-    /// Changes all values.
+    /// Calls `change` for each value.
     pub fn each_value(&mut self, mut change: impl FnMut(&mut V)) {
         let used = self.places.iter_mut().filter(|(key, _)| *key != FREE);
         used.for_each(|(_, value)| change(value));
     }
 
-    /// All keys and values, in no order.
+    /// All keys and values, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, V)> {
         self.places.iter().copied().filter(|(key, _)| *key != FREE)
     }
 }
 
-/// A list of pairs.
+/// Serialises a list of pairs of key and value.
 impl<V: Serialize + Copy + Default> Serialize for Table<V> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         list::serialize(serializer, || self.iter())

@@ -1,10 +1,12 @@
-//! Bits in order, which states how many bits are set behind one.
+//! Stores bits in order, and states how many bits after a given bit are set.
 //!
-//! Bits are in blocks, each of a line of the cache. The number of set bits of each block is
-//! counted, 16 blocks to a line of counts; the sums of these lines are counted in the same way, up
-//! to a single line. So a bit has a line in each of O(log n) levels, and what is behind it are the
-//! elements behind its own ones in these lines: sums of a fixed number of elements, without a
-//! branch that depends on the bit. All but the lowest two levels fit into a first-level cache.
+//! Bits are in blocks of one cache line each. The lowest level of counts has the number of set bits
+//! of each block, 16 counts to a line. Each level above has the sums of the lines below, again 16
+//! to a line, up to a level of a single line. So each bit belongs to one count in one line of each
+//! of O(log n) levels. The number of set bits after it is the sum of the later bits in its block,
+//! and of the later counts in each of these lines. These are sums of a fixed number of elements,
+//! without a branch that depends on the bit. All but the lowest two levels fit into a first-level
+//! cache.
 
 use std::cmp::Ordering;
 use std::hint::black_box;
@@ -26,7 +28,7 @@ struct Block([u64; WORDS]);
 #[repr(align(64))]
 struct Counts([u32; COUNTS]);
 
-/// Bits, of which fewer than 2^32 are set at once.
+/// Bits in order. Fewer than 2^32 of them may be set at once.
 #[derive(Clone, Debug)]
 pub(super) struct OrderedBits {
     blocks: Vec<Block>,
@@ -34,7 +36,7 @@ pub(super) struct OrderedBits {
     levels: Vec<Vec<Counts>>,
 }
 
-/// The word of a bit in its block, and the bit in the word.
+/// The index of a bit's word in its block, and the number of the bit in the word.
 const fn place(bit: usize) -> (usize, u32) {
     (bit >> WORD_LOG2 & (WORDS - 1), bit as u32 & (u64::BITS - 1))
 }
@@ -80,8 +82,9 @@ impl OrderedBits {
         }
     }
 
-    /// Clears a bit that is 1, and sets a later one, behind which none is set. Returns the number
-    /// of set bits between them.
+    /// Clears a bit that is 1, and sets a later bit `to`, after which no bit is set. Returns the
+    /// number of set bits between the two. For example, if the bits 0, 2 and 3 are set, `advance(0,
+    /// 4)` returns 2.
     #[inline]
     pub fn advance(&mut self, bit: usize, to: usize) -> u64 {
         let (word, shift) = place(bit);
@@ -92,7 +95,7 @@ impl OrderedBits {
         let (word, shift) = place(to);
         self.blocks[new].0[word] |= 1 << shift;
         for level in &mut self.levels {
-            // What has both bits keeps its count, and nothing is behind it.
+            // An element with both bits keeps its count, and no set bit is after it.
             if element == new {
                 break;
             }
@@ -108,7 +111,8 @@ impl OrderedBits {
         behind
     }
 
-    /// Loads what [`OrderedBits::advance`] needs for some bits, so that the loads are made at once.
+    /// Loads the data that [`OrderedBits::advance`] needs for several bits, so that the processor
+    /// makes these loads at once.
     #[inline]
     pub fn load(&self, bits: impl Iterator<Item = usize>) {
         let lines = bits.map(|bit| {
@@ -118,7 +122,7 @@ impl OrderedBits {
         black_box(lines.fold(0, |sum, line| sum ^ line));
     }
 
-    /// The number of set bits up to each bit, that one included, as a function of the bit.
+    /// Returns a function that returns the number of set bits up to and including a bit.
     pub fn ranks(&self) -> impl Fn(usize) -> u64 {
         let counts = self.levels[0].iter().flat_map(|line| line.0);
         let sums = counts.scan(0u64, |sum, count| {
@@ -138,7 +142,7 @@ fn ones_of(block: &[u64; WORDS]) -> u32 {
     block.iter().map(|word| word.count_ones()).sum()
 }
 
-/// Number of set bits of a block behind a bit.
+/// Number of set bits after a bit in its block.
 #[inline]
 fn ones_behind(block: &[u64; WORDS], word: usize, shift: u32) -> u32 {
     let mask = |at: usize| match at.cmp(&word) {

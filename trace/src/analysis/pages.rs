@@ -1,7 +1,7 @@
-//! Hot pages and lines: touches of each one, how many pages have most touches, and how many touches
-//! in a row are of one page.
+//! Finds hot pages and lines: counts the touches of each page and line, how few pages have most of
+//! the touches, and how many touches in a row are to one page.
 //!
-//! An access touches each line that it has bytes of, once. Memory: that of
+//! An access touches each line that it has bytes of, once. Memory: as in
 //! [`page_counts`](super::page_counts) for each distinct page, and the last page of each thread.
 //! [`Analysis::append`] is exact, except that runs end between the pieces. [`Analysis::merge`]
 //! keeps the pages of each memory apart: pages of different memories are different, even with the
@@ -17,7 +17,7 @@ use super::histogram::{Histogram, limits};
 use super::page_counts::PageCounts;
 use super::{Analysis, Batch, Detail, Gap, LINE_LOG2, PAGE_LOG2, PageRun, runs};
 
-/// Parts of all touches, in percent, for which the number of pages that have them is computed.
+/// Shares of all touches, in percent. For each share, the fewest pages that have it are counted.
 const SHARES: [u32; 4] = [50, 90, 99, 100];
 
 /// A page or line, and its touches.
@@ -40,7 +40,7 @@ pub(super) fn hexadecimal<S: serde::Serializer>(
     serializer.collect_str(&format_args!("{address:#x}"))
 }
 
-/// Reads what [`hexadecimal`] has written.
+/// Reads an address that [`hexadecimal`] has written.
 pub(super) fn from_hexadecimal<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<u64, D::Error> {
@@ -51,27 +51,27 @@ pub(super) fn from_hexadecimal<'de, D: serde::Deserializer<'de>>(
     })
 }
 
-/// How many pages have a part of all touches, if the hottest ones are taken.
+/// Number of the hottest pages that together have a share of all touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Concentration {
-    /// The part, in percent.
+    /// The share, in percent.
     pub share_percent: u32,
-    /// Fewest pages that have it.
+    /// Fewest pages that have this share.
     pub pages: u64,
 }
 
-/// Runs of touches in a row of one page, by their number of touches.
+/// Number of runs with a length in a range. A run is a series of touches of one page in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Runs {
     /// Fewest touches of a run.
     pub at_least: u64,
-    /// Most touches.
+    /// Most touches of a run.
     pub at_most: u64,
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
 }
 
-/// What was found of pages and lines.
+/// The result: pages and lines with most touches, and runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HotPages {
     /// Touches of lines, and accesses of page runs.
@@ -82,13 +82,14 @@ pub struct HotPages {
     pub pages: u64,
     /// Distinct lines of 64 bytes.
     pub lines: u64,
-    /// Pages with most touches, the first one with most; equal ones by memory and address.
+    /// Pages with most touches, in descending order; pages with equal touches by memory and
+    /// address.
     pub hot_pages: Vec<Hot>,
-    /// Lines with most touches, of those that are known.
+    /// Lines with most touches, in descending order; touches of page runs are not known by line.
     pub hot_lines: Vec<Hot>,
-    /// How many pages have half of all touches, and more.
+    /// Fewest pages that have 50, 90, 99 and 100 % of all touches.
     pub concentration: Vec<Concentration>,
-    /// Touches in a row of one page, by a thread or card.
+    /// Runs of touches in a row of one page, by a thread or card.
     pub page_runs: Vec<Runs>,
 }
 
@@ -106,15 +107,17 @@ pub struct HotPages {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pages {
     most: usize,
-    /// Counts of each memory. The first one is that to which accesses are added.
+    /// Counts of each memory. Accesses are added to the first one.
     memories: Vec<PageCounts>,
     run_lengths: Histogram,
-    /// The last page of each thread, by its number plus 1; by 0 that of accesses without a thread.
+    /// The unfinished run of each thread, by the thread's number plus 1; the run of accesses
+    /// without a thread is at 0.
     open: BTreeMap<u64, runs::Run>,
 }
 
 impl Pages {
-    /// Counts of pages, of which as many as `most` hot ones are in the result.
+    /// Begins without accesses. `most`: most hot pages, and hot lines, that are listed in the
+    /// result.
     pub fn new(most: usize) -> Self {
         let (run_lengths, open) = Default::default();
         Pages { most, memories: vec![PageCounts::default()], run_lengths, open }
@@ -131,7 +134,8 @@ impl Pages {
         }
     }
 
-    /// The hottest of pages or lines.
+    /// The hottest pages or lines. `of`: passes on the touches and address of each page or line of
+    /// a memory.
     fn hottest(&self, of: impl Fn(&PageCounts, &mut dyn FnMut(u64, u64))) -> Vec<Hot> {
         let mut heap = BinaryHeap::new();
         for (memory, source) in self.memories.iter().zip(1..) {
@@ -204,7 +208,7 @@ impl Analysis for Pages {
         *last = (page, last.1.saturating_add(accesses));
     }
 
-    /// Runs end: what is missing may be of another page.
+    /// Ends all runs, because the missing accesses may be to other pages.
     fn gap(&mut self, _: &Gap) {
         self.end_runs();
     }

@@ -1,4 +1,4 @@
-//! Opens a file of any kind that has accesses, and passes them on in the one form that analyses
+//! Opens a file of any kind that has accesses, and passes the accesses on in the form that analyses
 //! take.
 //!
 //! ```text
@@ -8,10 +8,10 @@
 //! files of other programs -> imported ----'
 //! ```
 //!
-//! The kind of a file is decided by its first bytes, decompressed, and that of a table of text by
-//! its extension. Memories are numbered from 0 in the order in which the file has their first
-//! accesses: each card is one, and so is a program. Invariant: memory does not grow with the file,
-//! and what could be read is passed on before the error that ended the reading
+//! The first bytes of a file, decompressed, decide its kind; the extension decides the kind of a
+//! table of text. Memories are numbered from 0 in the order in which the file has their first
+//! accesses: each card is a memory, and so is a program. Invariant: memory use does not grow with
+//! the file, and all parts before an error are passed on before the error is returned
 //! ([`Ending::failure`]).
 
 mod capture;
@@ -43,30 +43,30 @@ use kind::BEGIN_BYTES;
 pub use kind::Kind;
 pub use memories::MOST_MEMORIES;
 
-/// Why a file cannot be analysed, or not to its end.
+/// The reason why a file cannot be analysed, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("cannot be read")]
     File(#[from] std::io::Error),
-    /// It has no accesses.
+    /// The file has no accesses.
     #[error("{0}")]
     NoAccesses(&'static str),
-    /// No frame of a card is in a capture.
+    /// The capture has no frame of a card.
     #[error(
         "no frame of a card is in it: it is the capture of another wire, or no card has sent anything"
     )]
     NoFrames,
-    /// Neither its first bytes nor its extension say what it is.
+    /// Neither the first bytes nor the extension of the file state its kind.
     #[error(
         "is neither a capture, nor a trace of a program, nor a table: Parquet, or text with the extension \
          csv, jsonl or trace; nor a file of lackey, drmemtrace, gem5, perf, DRAMsim3, DRAMSys, Ramulator, ChampSim or libCacheSim"
     )]
     Unknown,
-    /// It is compressed, and its content is not read so.
+    /// The file is compressed, and its content is read only uncompressed.
     #[error("{}", compressed(*.0))]
     Compressed(Compression),
-    /// It comes from a pipe, and is not read from its begin to its end.
+    /// The file comes from a pipe, and its kind is not read from begin to end.
     #[error("is a {0}, which is not read from a pipe: name a file")]
     NoStream(&'static str),
     /// This program was built without a reader for this kind of file.
@@ -83,15 +83,15 @@ pub enum SourceError {
     #[cfg(feature = "tables")]
     #[error(transparent)]
     Table(#[from] crate::table::TableError),
-    /// A source that is not read here cannot be read further.
+    /// A source that another crate reads cannot be read further.
     #[error(transparent)]
     Other(Box<dyn std::error::Error + Send + Sync>),
-    /// It has more cards than are told apart.
+    /// The file has too many cards.
     #[error("has accesses of more than {MOST_MEMORIES} cards")]
     Memories,
 }
 
-/// What to do with a compressed file that is not read so.
+/// The message for a file that is read only uncompressed, with advice.
 fn compressed(compression: Compression) -> String {
     match compression {
         Compression::Xz => {
@@ -105,10 +105,11 @@ fn compressed(compression: Compression) -> String {
     }
 }
 
-/// A part of what a source has, of one memory.
+/// A part of the content of a source, for one memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'a> {
-    /// What is known of the memory's accesses: before the first one, and again when more is known.
+    /// The facts that are known of the memory's accesses: before the first access, and again when
+    /// more is known.
     Known(&'a Known),
     /// The next accesses.
     Batch(Batch<'a>),
@@ -118,40 +119,43 @@ pub enum Part<'a> {
     PageRun(PageRun),
     /// Accesses in a slice of time, of a card in frequency mode.
     FrequencySlice(FrequencySlice),
-    /// Accesses of which too little is known for the analysis: a gap in it, although no record is
-    /// missing.
+    /// Accesses of which too little is known for the analysis. They are a gap in the analysis,
+    /// although no record is missing.
     LeftOut(Gap),
     /// Accesses are missing here.
     Gap(Gap),
     /// The clock begins again at 0.
     Restart,
-    /// The end of a piece of the accesses, which is analysed apart. What is known follows again.
+    /// The end of a piece of the accesses, which is analysed separately. [`Part::Known`] follows
+    /// again.
     PieceEnd,
-    /// What a card has recorded between accesses: a mark, a tag, a report.
+    /// A record of a card between accesses: a mark, a tag, a report.
     Item(&'a Item),
-    /// The next functions of a program. The numbers that batches have count them from 1 on.
+    /// The next functions of a program. Batches refer to functions by their number in this order,
+    /// from 1 on.
     #[cfg(feature = "access-traces")]
     Functions(&'a [Function]),
 }
 
-/// What is known at the end of a source.
+/// Facts and counts that are known at the end of a source.
 #[derive(Debug, Default, Serialize)]
 pub struct Ending {
-    /// Accesses that were passed on, those of page runs and slices included.
+    /// Accesses that were passed on, including the accesses of page runs and slices.
     pub accesses: u64,
     /// Accesses whose addresses are not known.
     pub coarse: CoarseAccesses,
     /// Whether a card was in analysis mode, in which it records no accesses.
     pub has_analysis_mode: bool,
-    /// What is known of each memory.
+    /// The last known facts of each memory.
     pub memories: Vec<Known>,
-    /// What is missing, for people: losses. Empty if nothing is.
+    /// Losses, as texts for people; empty if nothing is missing.
     pub missing: Vec<String>,
-    /// What is missing for analyses that need each access, and not for sums: [`Part::Elements`].
+    /// Losses for analyses that need each access, but not for sums: [`Part::Elements`]. Texts for
+    /// people.
     pub only_summed: Vec<String>,
-    /// What else limits the results, for people.
+    /// Other facts that limit the results, as texts for people.
     pub notes: Vec<String>,
-    /// Why reading ended early.
+    /// The reason why reading ended early.
     #[serde(skip)]
     pub failure: Option<SourceError>,
 }
@@ -176,7 +180,7 @@ pub struct Source {
     kind: Kind,
     path: PathBuf,
     file: File,
-    /// Bytes of the file that were read already; none if it was rewound.
+    /// The first bytes of a stream, which are already read; empty for a file, which was rewound.
     begin: Begin,
     with_functions: bool,
 }
@@ -185,7 +189,7 @@ impl Source {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`SourceError`]: it cannot be opened, or is nothing that has accesses.
+    /// [`SourceError`]: the file cannot be opened, or has no accesses.
     pub fn open(path: impl AsRef<Path>) -> Result<Source, SourceError> {
         let path = path.as_ref().to_path_buf();
         let mut file = File::open(&path)?;
@@ -199,11 +203,12 @@ impl Source {
         Ok(Source { kind, path, file, begin, with_functions: false })
     }
 
-    /// Reads from an open file that cannot be rewound, such as standard input: a capture, or what
-    /// another program has written.
+    /// Reads from an open file that cannot be rewound, such as standard input: a capture, or a file
+    /// of another program.
     ///
     /// # Errors
-    /// [`SourceError`]: it cannot be read, is a terminal, or is nothing that is read so.
+    /// [`SourceError`]: the file cannot be read, is a terminal, or is of a kind that cannot be read
+    /// from a pipe.
     pub fn stream(mut file: File) -> Result<Source, SourceError> {
         if file.is_terminal() {
             return Err(SourceError::NoAccesses(
@@ -215,12 +220,12 @@ impl Source {
         Ok(Source { kind, path: PathBuf::new(), file, begin, with_functions: false })
     }
 
-    /// Batches get the functions of their instructions, where the file knows them.
+    /// Also passes on the functions of instructions, if the file states them.
     pub fn with_functions(self) -> Source {
         Source { with_functions: true, ..self }
     }
 
-    /// What the file is.
+    /// The kind of the file.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -247,7 +252,7 @@ impl Source {
     }
 
     /// Reads the file to its end into an analysis. `first`: the number of the file's first memory
-    /// in the fold, which is that of memories in the files before.
+    /// in the fold, which is the number of memories in the files before.
     pub fn fold<A: Analysis + Clone>(self, first: usize, fold: &mut Fold<A>) -> Ending {
         self.read(&mut |memory, part| fold.part(first + memory, part))
     }
@@ -270,8 +275,8 @@ impl<A: Analysis + Clone> Fold<A> {
     }
 }
 
-/// What the counts of cards say is missing, and what else limits results, for people: losses and
-/// notes. `accesses`: those that were passed on.
+/// Texts for people on the losses that the counts of cards show, and notes on other limits of the
+/// results. `accesses`: number of accesses that were passed on.
 pub fn losses_and_notes(
     counts: &crate::decode::Counts,
     accesses: u64,

@@ -1,16 +1,17 @@
-//! Splits accesses into groups, by kernel and user, by marks, by functions, or by threads, each
-//! with its own analysis.
+//! Splits accesses into groups (kernel and user, marks, functions, or threads), and analyses each
+//! group separately.
 //!
 //! ```text
 //! Part -> chooser (pair, tagged, ...) -> groups of the accesses -> labels -> instances -> result of each group
 //! ```
 //!
-//! Invariants: without [`Functions::inclusive`] every access is in exactly one group, so the sums
-//! of the groups' accesses are those of the whole. There are at most as many groups as were asked
-//! for, and one of all others. Time is linear in the input: what concerns all groups (gaps,
-//! restarts, what is known) is passed to a group with its next access.
+//! Invariants: without [`Functions::inclusive`] every access is in exactly one group, so the
+//! groups' accesses add up to all accesses. There are at most as many groups as were asked for, and
+//! one group for all other accesses. Time is linear in the input: gaps, restarts and facts about
+//! the source concern all groups, and are passed to a group with its next access.
 //!
-//! What a source does not know gives a group of its own, [`NOT_KNOWN`], and a note: it is no error.
+//! Accesses whose group a source does not know are in the group [`NOT_KNOWN`], and a note says so.
+//! This is no error.
 
 mod chooser;
 mod fold;
@@ -33,12 +34,12 @@ pub use fold::{GroupResult, SplitFold};
 
 /// Group of accesses whose group the source does not know.
 pub const NOT_KNOWN: &str = "(not known)";
-/// Group of the accesses for which there were too many groups.
+/// Group of the accesses that are in no other group because there were too many groups.
 pub const OTHERS: &str = "(others)";
-/// Usual limit of groups.
+/// Usual limit of the number of groups.
 pub const MOST_GROUPS: usize = 1024;
 
-/// What begins or ends a stretch of a trace.
+/// An event that begins or ends a stretch of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A mark, by its configuration register.
@@ -54,12 +55,12 @@ impl Place {
     }
 }
 
-/// What begins and what ends a stretch.
+/// The events that begin and end stretches of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// What begins it.
+    /// The event that begins a stretch.
     pub begin: Place,
-    /// What ends it.
+    /// The event that ends a stretch.
     pub end: Place,
 }
 
@@ -81,16 +82,16 @@ pub struct Functions {
     pub inclusive: bool,
 }
 
-/// What decides the group of an access.
+/// The property that decides the group of an access.
 #[derive(Clone, Debug)]
 pub enum By {
-    /// Kernel or user, by what the kernel writes when it is entered and left.
+    /// Kernel or user, by the marks or tags that the kernel writes when it is entered and left.
     Kernel(Pair),
-    /// Inside or outside of stretches.
+    /// Inside or outside of the stretches between a pair of marks or tags.
     Mark(Pair),
-    /// The function.
+    /// The function that made the access.
     Function(Functions),
-    /// The thread.
+    /// The thread that made the access.
     Thread,
 }
 
@@ -100,7 +101,7 @@ impl By {
         matches!(self, By::Function(functions) if functions.inclusive)
     }
 
-    /// Its name in outputs.
+    /// The name of the property in outputs.
     pub const fn name(&self) -> &'static str {
         match self {
             By::Kernel(_) => "kernel",

@@ -1,15 +1,18 @@
-//! Streams: accesses whose addresses go on with the same stride.
+//! Finds streams: accesses whose addresses continue with the same stride.
 //!
 //! An access is *in a stream* if its stride, the distance from the access before it, is not 0 and
-//! equals the stride before it. "Before" is per instruction and thread, where instructions are
-//! known. Otherwise lines are looked up in a table of [`OPEN_STREAMS`] streams: the one whose next
-//! line it is, or else the nearest one within [`NEAR_LINES`] lines, or else the one that was used
-//! longest ago, which begins anew. The length of a stream is the number of its accesses, with the
-//! two before the first one that is in it. All streams end at a gap and at a restart.
+//! equals the stride before it. If instructions are known, "before" means by the same instruction
+//! in the same thread. Otherwise the access's line is looked up in a table of [`OPEN_STREAMS`]
+//! streams. It continues the stream whose next line it is, or else the nearest stream within
+//! [`NEAR_LINES`] lines. If there is neither, it begins a new stream in place of the one that was
+//! used longest ago. The length of a stream is the number of its accesses, including the two before
+//! the first access that is in it. For example, the addresses 0, 128, 256, 384 have two accesses in
+//! a stream of length 4. All streams end at a gap and at a restart.
 //!
 //! Memory: 80 to 160 bytes for each instruction, and at most [`MOST_STRIDES`] strides; accesses
-//! with further ones are counted together. In [`Analysis::append`] each stream that is open between
-//! the pieces ends, and begins anew with its third access. [`Analysis::merge`] adds all counts.
+//! with further strides are counted together. In [`Analysis::append`] each stream that is open
+//! between the pieces ends, and begins anew with its third access. [`Analysis::merge`] adds all
+//! counts.
 
 mod open;
 
@@ -20,11 +23,12 @@ use super::hash::Table;
 use super::histogram::{Histogram, limits};
 use super::{Analysis, Batch, Gap, LINE_LOG2};
 
-/// Open streams, where instructions are not known.
+/// Number of open streams if instructions are not known.
 pub const OPEN_STREAMS: usize = 16;
-/// Longest distance of a line from the stream that it continues with another stride.
+/// Longest distance, in lines, between a line and the last line of a stream that it continues with
+/// another stride.
 pub const NEAR_LINES: u64 = 64;
-/// Most strides that are told apart.
+/// Most strides that are counted separately.
 pub const MOST_STRIDES: usize = 1 << 16;
 
 /// An open stream.
@@ -32,14 +36,14 @@ pub const MOST_STRIDES: usize = 1 << 16;
 struct Stream {
     last: u64,
     stride: i64,
-    /// Accesses before the next one: 0, 1, or 2 and more if there is a stride.
+    /// Accesses of the stream so far; it has a stride if there are at least 2.
     accesses: u64,
-    /// Of an open stream, when it was used last. Of an instruction's stream, the number of gaps
-    /// before it.
+    /// For an open stream: number of looked-up lines when it was used last. For an instruction's
+    /// stream: number of gaps before it.
     used: u64,
 }
 
-/// What was counted.
+/// Counts of accesses and streams.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Counts {
     accesses: u64,
@@ -52,7 +56,7 @@ struct Counts {
     lengths: Histogram,
 }
 
-/// A stride as a number whose lowest bit is its sign.
+/// A stride as a number whose lowest bit is its sign: 0, -1, 1, -2 become 0, 1, 2, 3.
 const fn folded(stride: i64) -> u64 {
     (stride << 1 ^ stride >> 63) as u64
 }
@@ -116,34 +120,34 @@ pub struct Stride {
     pub accesses: u64,
 }
 
-/// Streams of some lengths.
+/// Number of streams with a length in a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Lengths {
     /// Fewest accesses of a stream.
     pub at_least: u64,
-    /// Most accesses.
+    /// Most accesses of a stream.
     pub at_most: u64,
-    /// Streams.
+    /// Number of streams.
     pub streams: u64,
 }
 
-/// What was found of streams.
+/// The result: accesses in streams, with strides and lengths.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Found {
-    /// Whether streams are those of instructions.
+    /// Whether streams were followed by instruction; if not, by nearby lines.
     pub by_instruction: bool,
     /// Accesses.
     pub accesses: u64,
     /// Accesses in streams.
     pub stream_accesses: u64,
-    /// Accesses to the address before them, which are in no stream; without instructions, to its
-    /// line.
+    /// Accesses to the same address as the access before, which are in no stream; without
+    /// instructions, to the same line.
     pub repeated_accesses: u64,
-    /// Part of all accesses that are in streams; `None` without accesses.
+    /// Share of all accesses that are in streams; `None` without accesses.
     pub stream_share: Option<f64>,
     /// The strides with most accesses in streams.
     pub strides: Vec<Stride>,
-    /// Accesses with strides that were not told apart.
+    /// Accesses in streams whose strides were not counted separately.
     pub other_strides: u64,
     /// Streams by their lengths.
     pub stream_lengths: Vec<Lengths>,
@@ -168,7 +172,7 @@ pub struct Streams {
     open: Open,
     /// Accesses that were looked up in `open`.
     looked_up: u64,
-    /// Gaps and restarts so far, at which all streams end.
+    /// Number of gaps and restarts so far. All streams end at each of them.
     #[serde(default)]
     gaps: u64,
 }
@@ -180,13 +184,13 @@ fn key(instruction: u64, thread: Option<u32>) -> u64 {
 }
 
 impl Streams {
-    /// Streams; as many as `most` strides are in the result.
+    /// Begins without accesses. `most`: most strides that are listed in the result.
     pub fn new(most: usize) -> Self {
         let (counts, instructions, open) = Default::default();
         Streams { most, counts, instructions, open, looked_up: 0, gaps: 0 }
     }
 
-    /// Adds an access to a line, whose stream is not known.
+    /// Adds an access to a line, whose instruction is not known.
     fn look_up(&mut self, line: u64) {
         self.looked_up = self.looked_up.saturating_add(1);
         let Streams { counts, open, .. } = self;
@@ -205,7 +209,7 @@ impl Streams {
         });
     }
 
-    /// Ends all streams: what is missing may have continued them, or not.
+    /// Ends all streams, because it is not known whether the missing accesses have continued them.
     fn end_streams(&mut self) {
         self.gaps = self.gaps.wrapping_add(1);
         std::mem::take(&mut self.open).streams().iter().for_each(|stream| self.counts.end(stream));
@@ -238,8 +242,8 @@ impl Analysis for Streams {
                 for (address, instruction) in batch.addresses().iter().zip(instructions) {
                     let stream = self.instructions.entry(key(*instruction, batch.thread()));
                     if stream.used != self.gaps {
-                        // It has ended at a gap. All are not ended there, because that would take
-                        // time for each gap.
+                        // The stream has ended at a gap. It was not ended there, because ending all
+                        // streams at each gap would take too long.
                         self.counts.end(stream);
                         *stream = Stream { used: self.gaps, ..Stream::default() };
                     }

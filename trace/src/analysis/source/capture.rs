@@ -1,4 +1,4 @@
-//! Reads captures.
+//! Reads captures and passes on the accesses of each card.
 
 use std::io::Read;
 use std::path::Path;
@@ -15,22 +15,22 @@ use crate::identity::CardId;
 use crate::pcapng::ReadError;
 use crate::trace::Trace;
 
-/// Batches within which a card's first report is looked for, so that the clock's period is known
-/// before the first access.
+/// Number of batches that are searched for a card's first report, so that the clock's period is
+/// known before the first access.
 const BATCHES_AHEAD: usize = 64;
 
-/// A capture, and what the first reports in it say.
+/// A capture, and the facts in the first report of each card.
 pub struct Capture<R: Read> {
     trace: Trace<R>,
     reports: Vec<(CardId, Known)>,
 }
 
-/// Opens a capture, and looks for reports.
+/// Opens a capture, and looks for the first reports of its cards.
 pub fn open(path: &Path) -> Result<Capture<std::fs::File>, ReadError> {
     let mut ahead = Trace::open(path)?;
     let mut reports: Vec<(CardId, Known)> = Vec::new();
     for _ in 0..BATCHES_AHEAD {
-        // An error is found again where it matters.
+        // An error is found again when the capture is read.
         let Ok(Some(batch)) = ahead.next_batch() else { break };
         if let Some(Item::Report { report, .. }) = &batch.item
             && reports.len() < super::MOST_MEMORIES
@@ -48,7 +48,7 @@ impl<R: Read> From<Trace<R>> for Capture<R> {
     }
 }
 
-/// What is known without a report.
+/// The facts that are known without a report.
 const NO_REPORT: Known = Known {
     address_space: AddressSpace::Physical,
     clocks: true,
@@ -63,7 +63,7 @@ const NO_REPORT: Known = Known {
     board: None,
 };
 
-/// What a report says.
+/// The facts that a report states.
 fn of_report(report: &Report) -> Known {
     let memory = &report.memory;
     let shifted = |number: u32, log2: u8| number.checked_shl(log2.into()).unwrap_or(0);
@@ -93,7 +93,7 @@ pub fn read<R: Read>(
     let mut failure = pass_on(&mut trace, &reports, &mut memories, &mut coarse).err();
     let mut ending = memories.finish();
     ending.has_analysis_mode = coarse.has_analysis_mode;
-    // The error that is repeated here is the one above.
+    // An error here is the error above again.
     if let Ok(counts) = trace.counts() {
         let (missing, notes) = in_words(&counts.sum(), ending.accesses);
         ending.missing.extend(missing);
@@ -109,7 +109,7 @@ pub fn read<R: Read>(
     Ok(Ending { failure, ..ending })
 }
 
-/// What is needed for records that do not state addresses.
+/// Facts from reports that are needed for records without addresses.
 #[derive(Default)]
 struct Coarse {
     /// Bytes of a burst and the clock's period, by memory, as the last report states them.
@@ -128,7 +128,7 @@ impl Coarse {
     }
 
     /// Passes on accesses that an event states without their addresses. `has_slices_only`: whether
-    /// no other record has the accesses of a slice.
+    /// no other record states the accesses of a slice.
     fn event(&self, memory: usize, event: &Event, has_slices_only: bool, to: &mut Memories<'_>) {
         let (burst_bytes, tck_ps) = self.reported.get(memory).copied().unwrap_or_default();
         match event.with_settings(None, tck_ps) {
@@ -210,7 +210,7 @@ fn pass_on<R: Read>(
     Ok(())
 }
 
-/// What counts say is missing, and what else limits results.
+/// Losses that counts show, and notes on other limits of the results, as texts for people.
 pub fn in_words(counts: &Counts, accesses: u64) -> (Vec<String>, Vec<String>) {
     let losses = [
         (counts.lost_accesses, "access is missing", "accesses are missing"),

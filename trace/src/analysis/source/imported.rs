@@ -1,4 +1,4 @@
-//! Reads the accesses that other programs have recorded.
+//! Reads files of other programs and passes on their accesses.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -78,8 +78,8 @@ impl Columns<'_> {
     }
 }
 
-/// Reads a file. Of samples it is stated that accesses are missing. `begin`: bytes that were read
-/// already.
+/// Reads a file. For a file of samples, the ending states that accesses are missing. `begin`: bytes
+/// that were already read.
 pub fn read(
     format: ImportedFormat,
     begin: Begin,
@@ -88,7 +88,7 @@ pub fn read(
 ) -> Result<Ending, SourceError> {
     let input = BufReader::with_capacity(BUFFER_BYTES, begin.decompress(file)?);
     let mut reader = ImportedReader::new(format, input);
-    // What the file states is known once its first access was read.
+    // The reader knows which columns the file has once its first access was read.
     let mut next = reader.next_access();
     let contents = reader.contents();
     let mut memories = Memories::new(add);

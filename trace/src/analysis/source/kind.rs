@@ -1,4 +1,4 @@
-//! Decides what a file is.
+//! Decides the kind of a file.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use crate::compression::{Begin, Compression};
 use crate::imported::{self, ImportedFormat};
 use crate::pcapng;
 
-/// Bytes that are looked at, decompressed.
+/// Number of decompressed bytes that are examined.
 pub(super) const BEGIN_BYTES: usize = 4096;
-/// How files other than captures begin, by kind.
+/// First bytes of files other than captures, by kind.
 const BEGINS: [(&[u8], Kind); 3] =
     [(b"HMTTACCS", Kind::Program), (b"hmtt-tag", Kind::TagLog), (b"PAR1", Kind::Parquet)];
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A capture.
@@ -33,13 +33,13 @@ pub enum Kind {
     Jsonl,
     /// A table in HMTT's 6-byte records.
     Hmtt6,
-    /// What another program has written.
+    /// A file of another program.
     #[cfg(feature = "tables")]
     Imported(ImportedFormat),
 }
 
 impl Kind {
-    /// What a file is, by its begin or else its name.
+    /// The kind of a file, by its first bytes or else its name.
     pub(super) fn of(path: &Path, begin: &Begin) -> Result<Kind, SourceError> {
         let by_begin = Kind::of_content(&begin.content);
         if let Some(compression) = begin.compression {
@@ -52,8 +52,8 @@ impl Kind {
         by_begin.or_else(|| Kind::of_name(path)).ok_or(SourceError::Unknown)
     }
 
-    /// What a stream is, which has no name. What is not recognised is taken for a capture, whose
-    /// reader says what is wrong.
+    /// The kind of a stream, which has no name. An unknown kind is taken for a capture, whose
+    /// reader reports what is wrong.
     pub(super) fn of_stream(begin: &Begin) -> Result<Kind, SourceError> {
         match Kind::of_content(&begin.content) {
             None | Some(Kind::Capture) if begin.compression == Some(Compression::Xz) => {
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// What it is by its first bytes.
+    /// The kind by the first bytes; `None` if they do not state it.
     fn of_content(begin: &[u8]) -> Option<Kind> {
         if pcapng::is_plain_capture(begin) {
             return Some(Kind::Capture);
@@ -77,8 +77,8 @@ impl Kind {
         kind
     }
 
-    /// What a compressed file is: a capture, or what another program has written. Others are not
-    /// read compressed.
+    /// The kind of a compressed file: a capture, or a file of another program. Other kinds are read
+    /// only uncompressed.
     fn of_compressed(
         path: &Path,
         by_begin: Option<Kind>,
@@ -90,28 +90,28 @@ impl Kind {
         };
         match by_begin {
             Some(kind) if kind == Kind::Capture || kind.is_read_forward() => Ok(kind),
-            // Its reader says what is wrong with it.
+            // The reader of captures reports what is wrong with the file.
             None if compression != Compression::Xz && is_named_capture() => Ok(Kind::Capture),
             _ => Err(SourceError::Compressed(compression)),
         }
     }
 
-    /// What it is by its extension.
+    /// The kind by the extension of the name.
     fn of_name(path: &Path) -> Option<Kind> {
         let extension = path.extension()?.to_string_lossy().to_lowercase();
         Some(match &*extension {
             "csv" => Kind::Csv,
             "jsonl" | "ndjson" => Kind::Jsonl,
             "trace" => Kind::Hmtt6,
-            // Its reader says what is wrong with it.
+            // The reader of captures reports what is wrong with the file.
             "pcapng" | "pcap" => Kind::Capture,
             "parquet" => Kind::Parquet,
             _ => return None,
         })
     }
 
-    /// Whether it is read from its begin to its end, so that it may be compressed, or come from a
-    /// pipe.
+    /// Whether files of this kind are read from begin to end, so that they may be compressed or
+    /// come from a pipe.
     fn is_read_forward(self) -> bool {
         #[cfg(feature = "tables")]
         return matches!(self, Kind::Imported(_));
@@ -129,7 +129,7 @@ impl Kind {
         }
     }
 
-    /// The cargo feature that reads it.
+    /// The cargo feature that reads files of this kind.
     pub(super) const fn feature(self) -> &'static str {
         match self {
             Kind::Program => "access-traces",
@@ -138,7 +138,7 @@ impl Kind {
         }
     }
 
-    /// Its name, for people.
+    /// The name of the kind, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Capture | Kind::Stream => "capture",

@@ -1,4 +1,4 @@
-//! Numbers the memories of a source, and keeps what is known of each.
+//! Numbers the memories of a source, and keeps the known facts of each memory.
 
 #[cfg(feature = "access-traces")]
 use hmtt_format::access_trace::Function;
@@ -12,23 +12,24 @@ use crate::identity::CardId;
 /// Most memories of a source. Each has an instance of the analysis.
 pub const MOST_MEMORIES: usize = 1024;
 
-/// Passes on what a source has, with the numbers of memories.
+/// Passes on the parts of a source with the numbers of their memories, and counts for the ending.
 pub struct Memories<'a> {
     add: &'a mut dyn FnMut(usize, Part<'_>),
-    /// The card of each memory, and the last one that was looked up.
+    /// The card of each memory.
     cards: Vec<CardId>,
+    /// The memory that was looked up last.
     last: usize,
     ending: Ending,
-    /// Clocks of each memory.
+    /// Order of the clocks of each memory.
     clocks: Vec<ClockOrder>,
 }
 
 /// Whether the clocks of a memory ascend.
 #[derive(Clone, Copy, Default)]
 struct ClockOrder {
-    /// Clock of the access before; `None` at the begin of a session.
+    /// Clock of the last access; `None` at the begin of a session.
     last: Option<u64>,
-    /// Accesses whose clock is before that of the access before.
+    /// Number of accesses whose clock is lower than the clock of the access before.
     backward: u64,
 }
 
@@ -49,7 +50,7 @@ impl<'a> Memories<'a> {
         Memories { add, cards: Vec::new(), last: 0, ending: Ending::default(), clocks: Vec::new() }
     }
 
-    /// The memory of a card. A new one has what `known` says.
+    /// The memory of a card. `known`: returns the facts that are known of a new memory.
     pub fn of(
         &mut self,
         card: CardId,
@@ -72,12 +73,12 @@ impl<'a> Memories<'a> {
         Ok(self.last)
     }
 
-    /// What is known of a memory up to here.
+    /// The facts that are known of a memory up to here.
     pub fn now(&self, memory: usize) -> Known {
         self.ending.memories.get(memory).copied().unwrap_or_default()
     }
 
-    /// Passes on what is known.
+    /// Passes on the facts that are known of a memory.
     pub fn known(&mut self, memory: usize, known: Known) {
         if let Some(before) = self.ending.memories.get_mut(memory) {
             *before = known;
@@ -147,13 +148,13 @@ impl<'a> Memories<'a> {
         &mut self.clocks[memory]
     }
 
-    /// What is known in the end.
+    /// The ending, with a note if clocks go back.
     pub fn finish(mut self) -> Ending {
         self.ending.notes.extend(self.backward_clocks());
         self.ending
     }
 
-    /// That clocks go back, for people.
+    /// A note for people that clocks go back; `None` if they do not.
     pub fn backward_clocks(&self) -> Option<String> {
         let backward: u64 = self.clocks.iter().map(|order| order.backward).sum();
         let times = counted(backward, "time", "times");

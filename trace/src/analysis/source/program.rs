@@ -1,5 +1,5 @@
-//! Reads what `hmtt trace` writes. Each element of a string instruction is an access; elements that
-//! are too many are passed on as a whole ([`Part::Elements`]).
+//! Reads traces that `hmtt trace` has written. Each element of a string instruction is an access;
+//! too many elements are passed on as a whole ([`Part::Elements`]).
 
 use std::fs::File;
 use std::io::BufReader;
@@ -48,11 +48,11 @@ pub(super) struct Columns<'m, 'a> {
     writes: Vec<bool>,
     sizes: Vec<u32>,
     instructions: Vec<u64>,
-    /// Numbers of functions, if they are wanted.
+    /// Numbers of functions; `None` if they are not wanted.
     functions: Option<Vec<u32>>,
     /// The function of the current instruction; 0 if it is not known.
     function: u32,
-    /// The elements that may still be passed on one by one.
+    /// Number of elements that may still be passed on one by one.
     budget: ElementBudget,
     unknown: u64,
 }
@@ -78,7 +78,7 @@ impl Columns<'_, '_> {
         &self.instruction
     }
 
-    /// The thread of the accesses that follow.
+    /// Sets the thread of the accesses that follow.
     #[cfg(feature = "tables")]
     pub fn set_thread(&mut self, thread: u32) {
         if self.thread != thread {
@@ -87,7 +87,7 @@ impl Columns<'_, '_> {
         }
     }
 
-    /// The next functions.
+    /// Passes on the next functions.
     #[cfg(feature = "tables")]
     pub fn add_functions(&mut self, functions: &[Function]) {
         if !functions.is_empty() {
@@ -101,14 +101,15 @@ impl Columns<'_, '_> {
         self.function = function;
         self.budget.earn();
         if made.elements == 1 && self.instruction.is_empty() {
-            // What follows in the instruction is accessed after it, however many elements that has.
+            // Later accesses of the instruction come after this one, however many elements they
+            // have.
             self.add(&Made { address: made.address.filter(|_| is_known(&made)), ..made });
         } else {
             self.instruction.push(made);
         }
     }
 
-    /// Adds an access to a known address of a number of bytes that is not known.
+    /// Adds an access whose address is known and whose size is not.
     #[cfg(feature = "tables")]
     pub fn push_unsized(&mut self, function: u32, made: &Made) {
         self.end_instruction();
@@ -123,7 +124,7 @@ impl Columns<'_, '_> {
         self.pass_on();
     }
 
-    /// Adds the accesses of an instruction.
+    /// Adds the accesses of the current instruction.
     #[inline]
     pub fn end_instruction(&mut self) {
         if !self.instruction.is_empty() {
@@ -203,8 +204,8 @@ impl Visitor for Columns<'_, '_> {
     }
 }
 
-/// Reads accesses into columns with what `fill` does, which returns why it ended early. Notes say
-/// what was left out.
+/// Reads accesses into columns with `fill`, which returns the reason if it ended early. Notes in
+/// the ending state the accesses that were left out.
 pub(super) fn read_with(
     with_functions: bool,
     add: &mut dyn FnMut(usize, Part<'_>),
@@ -261,7 +262,7 @@ pub fn read(
                 Some(error.into())
             }
         };
-        // Gaps of dropped words are where they are.
+        // Dropped words have caused a gap at their place already.
         if (Found { dropped: 0, ..found }).has_loss() {
             columns.memories.gap(columns.memory, Gap::default());
         }
@@ -283,7 +284,7 @@ pub fn read(
 
 type Found = access_trace::Ending;
 
-/// Passes on all accesses. Returns what was lost, and why reading ended early.
+/// Passes on all accesses. Returns the losses, and the error if reading ended early.
 fn pass_on(
     chunks: &mut ChunkReader<BufReader<File>>,
     columns: &mut Columns<'_, '_>,

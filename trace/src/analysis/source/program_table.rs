@@ -1,9 +1,10 @@
 //! Reads tables of the accesses of a program, as `hmtt convert` writes them.
 //!
-//! A table does not state which accesses are of one execution of an instruction. Those of a string
-//! instruction, which has at most one operand that it reads and another one, are found by their
-//! directions; two scans of a string in a row by the same instruction, with no other access between
-//! them, look like a comparison of two.
+//! A table does not state which accesses belong to one execution of an instruction. A string
+//! instruction has at most one operand that it reads, followed by one other operand. So its
+//! accesses are found by their directions: a read, followed by an access with as many elements, is
+//! one execution. Two scans of a string in a row by the same instruction, with no other access
+//! between them, look like a comparison of two strings.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -15,10 +16,10 @@ use super::program::Columns;
 use super::{Ending, Part, SourceError};
 use crate::access_trace::table::reader::{Row, Rows};
 
-/// Why nothing is complete that a table of samples says.
+/// The reason why the results for a table of samples are incomplete.
 const SAMPLES: &str =
     "accesses were sampled: most of them are missing, and numbers are those of the samples";
-/// What no table of a program states.
+/// The note on a fact that no table of a program states.
 const LOSSES: &str = "a table does not say which accesses its trace lacks";
 
 /// The name of a function, or the path of its file, if it is known.
@@ -33,7 +34,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// The number of a function, and its description if it is a new one.
+    /// The number of a function, and its description if the function is new.
     fn of(
         &mut self,
         function: Option<Rc<str>>,
@@ -65,12 +66,12 @@ impl Numbers {
     }
 }
 
-/// Whether an access is one of the same execution as those before it, of which it has the
-/// instruction.
+/// Whether an access belongs to the same execution of an instruction as the accesses before it. All
+/// are by the same instruction.
 fn continues(before: &[Made], next: &Made) -> bool {
     let has_elements = next.elements != 1 || before.iter().any(|one| one.elements != 1);
     match before {
-        // Accesses of one element each are in the same order either way.
+        // Accesses of one element each have the same order in both cases.
         _ if !has_elements => true,
         [first] => first.direction == Direction::Read && first.elements == next.elements,
         _ => false,

@@ -26,7 +26,7 @@ use crate::table::{Card, Entry, Reader, Row};
 
 /// Bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Bytes of a table that say whether it is of a program: more than those of a heading.
+/// Bytes of a table that show whether it is a program's: more than a heading has.
 #[cfg(feature = "access-traces")]
 const BEGIN_BYTES: u64 = 256;
 /// Accesses that are passed on at once.
@@ -40,16 +40,16 @@ struct Columns {
     writes: Vec<bool>,
 }
 
-/// What a table says, and what is missing in it.
+/// The content of a table while it is passed on, and counts of what is missing in it.
 struct Table<'a> {
     memories: Memories<'a>,
     described: Vec<(CardId, Known)>,
-    /// By memory.
+    /// The accesses that were not passed on yet, by memory.
     columns: Vec<Columns>,
     gaps: u64,
     lost_accesses: u64,
     tags: u64,
-    /// Accesses in rows of slices.
+    /// Accesses in rows of slices, which are not passed on.
     slice_accesses: u64,
 }
 
@@ -137,7 +137,7 @@ impl Table<'_> {
                     PageRun { clock, duration_clocks, address, reads, writes, burst_bytes: None };
                 self.memories.page_run(memory, run);
             }
-            // The table does not say whether other rows have the same accesses.
+            // The table does not state whether other rows have the same accesses.
             Entry::Event(Event::Slice { reads, writes, .. }) => {
                 let accesses = u64::from(*reads) + u64::from(*writes);
                 self.slice_accesses = self.slice_accesses.saturating_add(accesses);
@@ -168,7 +168,7 @@ impl Table<'_> {
     }
 }
 
-/// Whether a table is of the accesses of a program. The file is read from its begin afterwards.
+/// Whether a table has the accesses of a program. Rewinds the file.
 #[cfg(feature = "access-traces")]
 fn is_of_program(file: &mut File) -> std::io::Result<bool> {
     let mut begin = Vec::new();
@@ -177,7 +177,8 @@ fn is_of_program(file: &mut File) -> std::io::Result<bool> {
     Ok(reader::is_of_program(&begin))
 }
 
-/// Reads a table. One of a program has the functions of accesses if they are wanted.
+/// Reads a table of a capture or of a program. `with_functions`: whether a program's accesses get
+/// their functions.
 pub fn read(
     kind: Kind,
     mut file: File,

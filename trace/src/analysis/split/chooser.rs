@@ -1,4 +1,4 @@
-//! Decides the groups of one memory's accesses.
+//! Decides to which groups the accesses of one memory belong.
 
 #[cfg(feature = "access-traces")]
 use hmtt_format::access_trace::Function;
@@ -13,11 +13,11 @@ use super::tagged::Tagged;
 use super::{By, Functions, NOT_KNOWN, Pair};
 use crate::decode::Item;
 
-/// What decides the group of a memory's accesses.
+/// The state that decides the group of a memory's accesses.
 pub enum Chooser {
-    /// All are of one group. What is absent, or else to be stated.
+    /// All accesses are in one group. `note`: the fact that is not known, or another note.
     One { name: &'static str, note: Option<&'static str> },
-    /// A pair of marks or tags, and the names of what is inside and outside.
+    /// A pair of marks or tags. `names`: the groups inside and outside of its stretches.
     Pair { state: PairState, names: [&'static str; 2] },
     /// The thread of a batch.
     Thread,
@@ -37,7 +37,7 @@ const SELF_ONLY: &str =
     "callers of functions are not known: accesses are those of the functions themselves";
 
 impl Chooser {
-    /// Chooses by what is known of a memory.
+    /// The chooser for a memory of which `known` is known.
     pub fn new(by: &By, known: &Known) -> Chooser {
         let is_program = known.address_space == AddressSpace::Virtual;
         match by {
@@ -78,7 +78,7 @@ impl Chooser {
         }
     }
 
-    /// Something is missing here, or the card has restarted.
+    /// Notes that accesses are missing here, or that the card has restarted.
     pub fn lose(&mut self) {
         match self {
             Chooser::Pair { state, .. } => state.lose(),
@@ -96,7 +96,7 @@ impl Chooser {
         }
     }
 
-    /// Calls `to` with each group that has accesses in a batch, and these accesses.
+    /// Calls `to` with each group that has accesses in a batch, and with the group's accesses.
     pub fn batch(
         &mut self,
         memory: usize,
@@ -131,7 +131,8 @@ impl Chooser {
         }
     }
 
-    /// What is missing for the groups, for people.
+    /// A text for people that says what is missing for the groups: functions whose tags the card
+    /// cannot see.
     pub fn missing(&self) -> Option<String> {
         match self {
             #[cfg(feature = "tags")]
@@ -140,7 +141,8 @@ impl Chooser {
         }
     }
 
-    /// What limits the groups, for people. `inclusive`: whether all open functions were asked for.
+    /// Notes for people on the limits of the groups. `inclusive`: whether all open functions were
+    /// asked for.
     pub fn notes(&self, inclusive: bool) -> Vec<String> {
         match self {
             Chooser::One { note, .. } => note.iter().map(|note| (*note).to_owned()).collect(),
@@ -153,7 +155,7 @@ impl Chooser {
     }
 }
 
-/// What was unexpected in a pair.
+/// Notes on unexpected begins and ends of a pair.
 fn pair_notes(state: &PairState, names: &[&str; 2]) -> Vec<String> {
     let [begins, ends] = state.found;
     if begins == 0 && ends == 0 {

@@ -1,4 +1,4 @@
-//! Reads a source into an analysis for each group.
+//! Passes the parts of a source to one analysis for each group.
 
 use super::super::source::Part;
 use super::super::summary::{Summary, Sums};
@@ -9,14 +9,14 @@ use super::labels::Labels;
 use super::rows::Rows;
 use super::{By, MOST_GROUPS};
 
-/// What was found in the accesses of a group.
+/// The result for the accesses of a group.
 #[derive(Clone, Debug)]
 pub struct GroupResult<R> {
-    /// Its name. In parentheses it is not that of a function.
+    /// Name of the group. A name in parentheses is no function's.
     pub name: String,
     /// Path of the function's file; empty if it has none.
     pub object: String,
-    /// Sums of its accesses.
+    /// Sums of the group's accesses.
     pub sums: Sums,
     /// The result of the analysis.
     pub result: R,
@@ -46,7 +46,8 @@ pub struct SplitFold<A> {
 }
 
 impl<A: Analysis + Clone> SplitFold<A> {
-    /// An analysis without accesses is the begin of each group's.
+    /// Begins without groups. `analysis`: an analysis without accesses, with which each group
+    /// begins.
     pub fn new(by: By, analysis: A) -> Self {
         SplitFold {
             by,
@@ -57,7 +58,8 @@ impl<A: Analysis + Clone> SplitFold<A> {
         }
     }
 
-    /// Limits the groups. The accesses of more are in one group of all others.
+    /// Limits the number of groups. Accesses of further groups are in the group
+    /// [`OTHERS`](super::OTHERS).
     pub fn with_most(self, groups: usize) -> Self {
         SplitFold { labels: Labels::new(groups), ..self }
     }
@@ -77,7 +79,7 @@ impl<A: Analysis + Clone> SplitFold<A> {
             Part::Batch(batch) => self.batch(memory, &batch),
             Part::Elements(range) => self.elements(memory, &range),
             Part::PageRun(run) => self.page_run(memory, &run),
-            // Marks and tags do not end a slice, so that it is of no group.
+            // Marks and tags do not end a slice, so its accesses cannot be given to a group.
             Part::FrequencySlice(slice) => self.instances.gap(memory, &slice.as_gap()),
             Part::LeftOut(gap) => self.instances.gap(memory, &gap),
             Part::Gap(gap) => {
@@ -114,7 +116,8 @@ impl<A: Analysis + Clone> SplitFold<A> {
         });
     }
 
-    /// Marks and tags end a run, so that it is in the group of its first access.
+    /// Adds a page run to the group of its first access. Marks and tags end a run, so all its
+    /// accesses are in one group.
     fn page_run(&mut self, memory: usize, run: &PageRun) {
         let SplitFold { choosers, labels, rows, instances, .. } = self;
         let Some(Some(chooser)) = choosers.get_mut(memory) else { return };
@@ -125,8 +128,8 @@ impl<A: Analysis + Clone> SplitFold<A> {
         });
     }
 
-    /// What is missing for the groups of a memory, for people: functions whose tags its card cannot
-    /// have seen.
+    /// Texts for people on what is missing for the groups of each memory: functions whose tags its
+    /// card cannot have seen.
     pub fn missing(&self) -> Vec<(usize, String)> {
         let of = |(memory, chooser): (usize, &Option<Chooser>)| {
             Some((memory, chooser.as_ref()?.missing()?))
@@ -134,8 +137,8 @@ impl<A: Analysis + Clone> SplitFold<A> {
         self.choosers.iter().enumerate().filter_map(of).collect()
     }
 
-    /// What was found in each group, that with most accesses first; and what limits the groups, for
-    /// people.
+    /// The results of all groups, in descending order of accesses, and notes for people on the
+    /// limits of the groups.
     pub fn finish(self) -> (Vec<GroupResult<A::Result>>, Vec<String>) {
         let SplitFold { by, choosers, labels, instances, .. } = self;
         let mut notes = Vec::new();

@@ -1,18 +1,19 @@
-//! Has an instance of an analysis for each group and memory, and passes on what concerns all groups
-//! when it is needed.
+//! Keeps an instance of an analysis for each group and memory. Events that concern all groups are
+//! passed on only when a group has its next access.
 //!
-//! A group learns of gaps, of restarts and of what is known with its next access. So a source of
-//! many gaps costs no more for many groups.
+//! These events are gaps, restarts and new facts about the source. So a source with many gaps does
+//! not take longer with many groups. For example, if a thread makes no access between two gaps, its
+//! instance receives one gap with the sum of the lost accesses.
 
 use std::collections::BTreeMap;
 
 use super::super::{Analysis, Batch, ElementRange, Gap, Known, PageRun};
 
-/// What happened to a memory's accesses so far.
+/// The facts and events that concern all accesses to a memory so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Happened {
     known: Known,
-    /// How often what is known has changed.
+    /// How often `known` has changed.
     changes: u64,
     restarts: u64,
     gaps: u64,
@@ -20,7 +21,7 @@ struct Happened {
     gap: Gap,
 }
 
-/// An instance, and what it was told.
+/// An instance, and the facts and events that it has received, as numbers of [`Happened`].
 #[derive(Clone, Debug)]
 struct Instance<A> {
     analysis: A,
@@ -40,7 +41,7 @@ pub struct Instances<A> {
 }
 
 impl<A: Analysis + Clone> Instance<A> {
-    /// Begins now: what was missing before is not the group's.
+    /// An instance that begins now. Accesses that were missing before do not count for its group.
     fn new(new: &A, now: &Happened) -> Self {
         let mut analysis = new.clone();
         analysis.known(&now.known);
@@ -49,7 +50,7 @@ impl<A: Analysis + Clone> Instance<A> {
         Instance { analysis, changes, restarts, gaps, lost }
     }
 
-    /// Passes on what has happened since the last access.
+    /// Passes on the facts and events since the group's last access.
     fn reach(&mut self, now: &Happened) {
         if self.changes != now.changes {
             self.changes = now.changes;
@@ -69,7 +70,7 @@ impl<A: Analysis + Clone> Instance<A> {
 }
 
 impl<A: Analysis + Clone> Instances<A> {
-    /// An analysis without accesses is the begin of each instance.
+    /// Begins without groups. `new`: an analysis without accesses, with which each instance begins.
     pub fn new(new: A) -> Self {
         Instances { new, memories: Vec::new(), groups: Vec::new() }
     }
@@ -81,14 +82,14 @@ impl<A: Analysis + Clone> Instances<A> {
         &mut self.memories[memory]
     }
 
-    /// What is known of a memory.
+    /// Notes what is known of a memory.
     pub fn known(&mut self, memory: usize, known: &Known) {
         let of = self.of(memory);
         of.known = *known;
         of.changes += 1;
     }
 
-    /// Something is missing in a memory's accesses.
+    /// Notes a gap in the accesses to a memory.
     pub fn gap(&mut self, memory: usize, gap: &Gap) {
         let of = self.of(memory);
         let before = of.gap.lost_accesses;
@@ -100,7 +101,7 @@ impl<A: Analysis + Clone> Instances<A> {
         of.gaps += 1;
     }
 
-    /// The clock of a memory's accesses begins again.
+    /// Notes that the clock of a memory's accesses begins at 0 again.
     pub fn restart(&mut self, memory: usize) {
         self.of(memory).restarts += 1;
     }
@@ -120,7 +121,7 @@ impl<A: Analysis + Clone> Instances<A> {
         self.instance(group, memory).page_run(run);
     }
 
-    /// The instance of a group and memory, which knows what has happened up to here.
+    /// The instance of a group and memory, after it has received all facts and events up to here.
     fn instance(&mut self, group: usize, memory: usize) -> &mut A {
         let now = *self.of(memory);
         if self.groups.len() <= group {
@@ -137,7 +138,8 @@ impl<A: Analysis + Clone> Instances<A> {
         let Instances { new, memories, groups } = self;
         groups.into_iter().map(move |mut of| {
             let last = of.last_key_value().map_or(0, |(memory, _)| *memory);
-            // Memories without accesses keep the numbers of those behind them.
+            // A memory without accesses has an empty instance, so that later memories keep their
+            // numbers.
             let mut all = (0..=last).map(|memory| match of.remove(&memory) {
                 None => new.clone(),
                 Some(Instance { mut analysis, changes, .. }) => {

@@ -1,4 +1,4 @@
-//! Gives the functions of a program's instructions their groups.
+//! Numbers the groups of a program's functions.
 
 #[cfg(feature = "access-traces")]
 use hmtt_format::access_trace::Function;
@@ -9,9 +9,10 @@ use super::labels::{Label, Labels};
 /// The functions of one program.
 #[derive(Debug, Default)]
 pub struct Instructions {
-    /// Labels of functions that have no accesses yet, by number, from 1 on.
+    /// Labels of functions that have no group yet, by number, from 1 on.
     labels: Vec<Option<Label>>,
-    /// Groups of the others, by number; 0 is that of code whose function is not known.
+    /// Groups of the other functions, by number. Number 0 stands for code whose function is not
+    /// known.
     groups: Vec<Option<usize>>,
 }
 
@@ -36,7 +37,8 @@ impl Instructions {
         }
         let own = at.checked_sub(1).and_then(|at| self.labels.get_mut(at)?.take());
         let group = all.number(own.unwrap_or_else(|| Label::new(NOT_KNOWN)));
-        // A number that is not described, as a damaged file may have, is looked up each time.
+        // A number without a description, as in a damaged file, is looked up each time, so that
+        // memory stays bounded.
         if at <= self.labels.len() {
             if self.groups.len() <= at {
                 self.groups.resize(at + 1, None);

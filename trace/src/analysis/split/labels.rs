@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use super::OTHERS;
 
-/// What a group is.
+/// The name of a group, and the file of its function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Label {
-    /// Its name. Names in parentheses are not of functions.
+    /// Name of the group. A name in parentheses is no function's.
     pub name: String,
     /// Path of the function's file; empty if it has none.
     pub object: String,
@@ -30,12 +30,13 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// At most so many groups, and one of all others.
+    /// Begins without groups. `most`: most groups, besides the group [`OTHERS`].
     pub fn new(most: usize) -> Labels {
         Labels { most, numbers: HashMap::new(), all: Vec::new(), others: None }
     }
 
-    /// The number of a group: a new one, that of its label, or that of all others.
+    /// The number of the group with a label. A new label gets a new number, or the number of
+    /// [`OTHERS`] if there are too many.
     pub fn number(&mut self, label: Label) -> usize {
         if let Some(number) = self.numbers.get(&label) {
             return *number;
@@ -52,7 +53,7 @@ impl Labels {
         })
     }
 
-    /// What the group of all others has, for people; `None` if there is none.
+    /// A note for people on the group [`OTHERS`]; `None` if there is no such group.
     pub fn note_on_others(&self) -> Option<String> {
         let most = self.most;
         let note = || {

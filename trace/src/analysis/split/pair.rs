@@ -4,31 +4,31 @@ use hmtt_format::{Direction, Event};
 
 use super::{Pair, Place};
 
-/// Where a trace is.
+/// The position of a trace relative to the stretches of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// In a stretch.
     Inside,
-    /// In none.
+    /// In no stretch.
     Outside,
-    /// It is not known: something is missing since the last mark of the pair.
+    /// Not known, because accesses were lost since the last mark of the pair.
     NotKnown,
 }
 
-/// The state of a pair, and what was unexpected.
+/// The state of a pair, and the number of unexpected begins and ends.
 #[derive(Clone, Debug)]
 pub struct PairState {
     pair: Pair,
-    /// Where the trace is.
+    /// The position of the trace.
     pub side: Side,
-    /// Begins, and ends, that were found.
+    /// Number of begins, and of ends, in the trace.
     pub found: [u64; 2],
-    /// Begins within a stretch, and ends outside of one.
+    /// Number of begins within a stretch, and of ends outside of a stretch.
     pub unpaired: [u64; 2],
 }
 
 impl PairState {
-    /// Begins on a side.
+    /// The state at the begin of a trace. `side`: the position before the first mark.
     pub fn new(pair: Pair, side: Side) -> PairState {
         PairState { pair, side, found: [0; 2], unpaired: [0; 2] }
     }
@@ -50,7 +50,7 @@ impl PairState {
         self.side = side;
     }
 
-    /// Something is missing here: also marks may be.
+    /// Notes that records are missing here, among which may be marks.
     pub fn lose(&mut self) {
         self.side = Side::NotKnown;
     }

@@ -1,8 +1,8 @@
-//! Divides the rows of a batch into those of each group.
+//! Divides the rows of a batch by group.
 
 use super::super::Batch;
 
-/// Columns of the accesses of a group, and memory for the order of rows.
+/// Memory that is reused: the columns of a group's accesses, and the order of rows.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     order: Vec<(usize, usize)>,
@@ -21,8 +21,8 @@ fn gather<T: Copy>(to: &mut Vec<T>, from: Option<&[T]>, rows: &[(usize, usize)])
 }
 
 impl Rows {
-    /// Calls `to` with each group that has accesses in the batch, and these accesses in their
-    /// order. `group_of`: the group of a row.
+    /// Calls `to` with each group that has accesses in the batch, and with the group's accesses in
+    /// their order. `group_of`: returns the group of a row.
     pub fn each_group(
         &mut self,
         batch: &Batch<'_>,
@@ -50,7 +50,7 @@ impl Rows {
         self.order = order;
     }
 
-    /// The gathered columns, with what the batch has in common.
+    /// The gathered columns, with the unit and the thread of the batch.
     fn batch<'r>(&'r self, of: &Batch<'r>) -> Batch<'r> {
         let columns = Batch::new(&self.addresses, &self.writes)
             .with_clocks(&self.clocks)

@@ -1,4 +1,5 @@
-//! Decides the groups of a capture's accesses by the tags in it, as `hmtt tag report` does.
+//! Decides to which functions the accesses of a capture belong, by the tags in it, as `hmtt tag
+//! report` does.
 //!
 //! The bus shows no threads: all calls are on one stack, and at a gap all calls end.
 
@@ -37,7 +38,7 @@ impl Tagged {
         let window = map.window.clone();
         let numbers = numbers(&map);
         let names = Names::new(map);
-        // Blocks are parts of functions, and need not be told apart.
+        // Blocks are parts of functions, and need not be distinguished.
         let bus = Bus::new(window.clone(), Regions::new(&names), CallCounts::default());
         let (groups, current) = (HashMap::new(), None);
         Tagged { bus, names, window, numbers, inclusive, groups, current, tags: 0 }
@@ -50,13 +51,13 @@ impl Tagged {
         self.current = None;
     }
 
-    /// Calls are not known any more.
+    /// Forgets all calls, because records are missing here.
     pub fn lose(&mut self) {
         self.bus.item(&Item::Restart);
         self.current = None;
     }
 
-    /// The groups of the next access, each once.
+    /// The groups of the next access, each listed once.
     pub fn groups(&mut self, labels: &mut Labels) -> &[usize] {
         let Tagged { bus, names, inclusive, groups, current, .. } = self;
         current.get_or_insert_with(|| {
@@ -74,19 +75,19 @@ impl Tagged {
         })
     }
 
-    /// Functions whose calls the trace cannot have.
+    /// Functions whose calls cannot be in the trace.
     pub fn unseen(&self) -> Option<UnseenFunctions> {
         UnseenFunctions::find(&self.numbers, self.window.as_ref(), &self.bus.steps)
     }
 
-    /// What limits the groups, for people.
+    /// Notes for people on the limits of the groups.
     pub fn notes(&self) -> Vec<String> {
         let none = "no tag is in it: which function made the accesses is not known".to_owned();
         if self.tags == 0 { vec![none] } else { Vec::new() }
     }
 }
 
-/// The label of an owner.
+/// The label of the group of an owner.
 fn label(owner: Owner, names: &Names) -> Label {
     match owner {
         Owner::Function(number) => {

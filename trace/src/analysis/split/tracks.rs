@@ -1,11 +1,12 @@
 //! Counts the accesses of each group and thread over time, as tracks for ui.perfetto.dev.
 //!
-//! Time is the clock of a card or, where accesses have none, the number of accesses to the memory
-//! before, in the order of the file. Memory and output are bounded: a track has at most
+//! Time is the clock of a card. Without a clock, time is the number of earlier accesses to the
+//! memory, in the order of the file. Memory and output are bounded: a track has at most
 //! [`MOST_COLUMNS`](super::super::columns::MOST_COLUMNS) slices, and accesses beyond
 //! [`MOST_TRACKS`] tracks are counted in one track for each memory. All tracks of a memory have
-//! slices of one length, and the sum of all tracks is the number of accesses, or for each open
-//! function with [`Functions::inclusive`](super::Functions::inclusive).
+//! slices of one length. The sum of all tracks is the number of accesses; with
+//! [`Functions::inclusive`](super::Functions::inclusive), each access counts once for each open
+//! function.
 
 mod events;
 
@@ -21,10 +22,10 @@ use super::labels::Labels;
 use super::rows::Rows;
 use super::{By, OTHERS};
 
-/// Most tracks that are counted apart.
+/// Most tracks that are counted separately.
 pub const MOST_TRACKS: usize = 1024;
 
-/// Accesses in a slice.
+/// Number of accesses in a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count(u64);
 
@@ -34,20 +35,20 @@ impl Column for Count {
     }
 }
 
-/// Where a memory's accesses are, and how they are divided.
+/// State of a memory: the time of its accesses, and how they are divided into groups.
 struct Memory {
     chooser: Chooser,
     known: Known,
-    /// Where the clock of the session begins.
+    /// Time at which the session's clock is 0.
     offset: u64,
-    /// The place behind the last access.
+    /// Time after the last access.
     next: u64,
-    /// Places of the accesses of a batch.
+    /// Times of the accesses of a batch.
     places: Vec<u64>,
 }
 
-/// Whose accesses a track has: the memory, the thread if it is known, and the group, or none for
-/// all others.
+/// Key of a track: the memory, the thread if it is known, and the group, or `None` for all other
+/// accesses.
 type Key = (usize, Option<u32>, Option<usize>);
 
 /// The tracks of all memories.
@@ -60,7 +61,7 @@ pub struct Tracks {
 }
 
 impl Memory {
-    /// Finds the places of accesses.
+    /// Computes the times of a batch's accesses.
     fn place(&mut self, batch: &Batch<'_>) {
         self.places.clear();
         match batch.clocks() {
@@ -75,8 +76,7 @@ impl Memory {
 }
 
 impl Tracks {
-    /// Begins without accesses. `most`: how many groups there are at most, besides one of all
-    /// others.
+    /// Begins without accesses. `most`: most groups, besides the group of all others.
     pub fn new(by: By, most: usize) -> Self {
         Tracks {
             by,
@@ -106,7 +106,7 @@ impl Tracks {
         match part {
             Part::Known(_) => {}
             Part::Batch(batch) => self.batch(memory, &batch),
-            // They have no place among the accesses.
+            // These accesses have no exact time.
             Part::Elements(_) | Part::PageRun(_) | Part::FrequencySlice(_) | Part::LeftOut(_) => {}
             Part::Gap(_) => of.chooser.lose(),
             Part::Restart => {

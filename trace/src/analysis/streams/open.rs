@@ -1,8 +1,8 @@
-//! The open streams of lines, where instructions are not known, and the choice of the one that a
+//! Keeps the open streams of lines, for accesses without instructions, and finds the stream that a
 //! line continues.
 //!
-//! Each access looks all of them up. So what is compared is in arrays of its own, without branches
-//! in between: a random order of lines costs no wrong predictions.
+//! Each access is compared with all streams. So the compared lines are in separate arrays, and are
+//! compared without branches in between: a random order of lines costs no wrong predictions.
 
 use std::ops::Range;
 
@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{NEAR_LINES, OPEN_STREAMS, Stream};
 
-/// A line that is far from those of all accesses, which are addresses without their lowest bits.
+/// A line that is far from the lines of all accesses, because lines are addresses without their
+/// lowest bits.
 const NO_LINE: u64 = 1 << 63;
-/// A nibble of each value, from the lowest one on.
+/// The nibbles 0 to 15, from the lowest one on.
 const ASCENDING: u64 = 0xfedc_ba98_7654_3210;
 const EACH_NIBBLE: u64 = 0x1111_1111_1111_1111;
 
@@ -27,12 +28,12 @@ const _: () = assert!(OPEN_STREAMS == 16);
 #[serde(from = "[Stream; OPEN_STREAMS]", into = "[Stream; OPEN_STREAMS]")]
 pub(super) struct Open {
     streams: [Stream; OPEN_STREAMS],
-    /// The last line of each stream, and the line behind it at its stride; [`NO_LINE`] if there is
-    /// none.
+    /// The last line of each stream; [`NO_LINE`] without accesses.
     last: [u64; OPEN_STREAMS],
+    /// The last line plus the stride of each stream; [`NO_LINE`] without a stride.
     next: [u64; OPEN_STREAMS],
-    /// Places of the streams, a nibble each: the one that was used longest ago is the lowest one.
-    /// Of those that were not used yet, the first place is lower.
+    /// Places of the streams, one nibble each, ordered by their last use: the lowest nibble is the
+    /// stream that was used longest ago. Streams that were not used yet are ordered by place.
     order: u64,
 }
 
@@ -66,18 +67,19 @@ impl Open {
         &self.streams
     }
 
-    /// The place of the stream that a line continues: the one whose next line it is, or else the
-    /// nearest one within [`NEAR_LINES`]; of several the first one in the table.
+    /// The place of the stream that a line continues: the stream whose next line it is, or else the
+    /// nearest stream within [`NEAR_LINES`]; the first one in the table if there are several.
+    /// `None` if there is no such stream.
     #[inline]
     pub fn continued(&self, line: u64) -> Option<usize> {
-        // Scans are mostly in the first places, which are few.
+        // Scans are mostly in the first places, so a few places are compared at a time.
         for first in (0..OPEN_STREAMS).step_by(COMPARED) {
             let next = places(first..first + COMPARED, |at| self.next[at] == line);
             if next != 0 {
                 return Some(next.trailing_zeros() as usize);
             }
         }
-        // Distances from -NEAR_LINES to NEAR_LINES become those from 0 to twice as many.
+        // Adding NEAR_LINES maps the distances -NEAR_LINES to NEAR_LINES to 0 to 2 * NEAR_LINES.
         let near = |at: usize| self.last[at].wrapping_sub(line).wrapping_add(NEAR_LINES);
         let mut left = places(0..OPEN_STREAMS, |at| near(at) <= 2 * NEAR_LINES);
         let mut nearest = None;
@@ -98,15 +100,16 @@ impl Open {
         self.order as usize % OPEN_STREAMS
     }
 
-    /// Empties the place of the stream that was used longest ago. Returns the place, which is to be
-    /// [changed](Self::change) next, and that stream.
+    /// Empties the place of the stream that was used longest ago. Returns the place, which has to
+    /// be [changed](Self::change) next, and the stream.
     #[inline]
     pub fn take_oldest(&mut self) -> (usize, Stream) {
         let at = self.oldest();
         (at, std::mem::take(&mut self.streams[at]))
     }
 
-    /// Changes a stream, which is used now. `used`: how many lines were looked up.
+    /// Changes a stream, which becomes the last used one. `used`: number of lines that were looked
+    /// up so far.
     #[inline]
     pub fn change(&mut self, at: usize, used: u64, change: impl FnOnce(&mut Stream)) {
         let stream = &mut self.streams[at];
@@ -116,7 +119,7 @@ impl Open {
         self.use_now(at);
     }
 
-    /// Sets what is compared with lines.
+    /// Sets the lines with which accesses are compared, from the stream at this place.
     #[inline]
     fn compare_with(&mut self, at: usize) {
         let Stream { last, stride, accesses, .. } = self.streams[at];
@@ -127,7 +130,8 @@ impl Open {
     /// Makes a stream the one that was used last.
     #[inline]
     fn use_now(&mut self, at: usize) {
-        // The lowest nibble that is 0 is found exactly; `at` is in one.
+        // The nibble that equals `at` becomes 0. The search for a nibble of 0 is exact for the
+        // lowest one.
         let other = self.order ^ (EACH_NIBBLE * at as u64);
         let zero = other.wrapping_sub(EACH_NIBBLE) & !other & (EACH_NIBBLE << 3);
         let older = (1 << (zero.trailing_zeros() & !3)) - 1;
@@ -136,7 +140,7 @@ impl Open {
     }
 }
 
-/// A bit for each of some places at which something is so.
+/// A bit mask of the places for which `is_so` is true.
 #[inline]
 fn places(places: Range<usize>, is_so: impl Fn(usize) -> bool) -> u32 {
     places.fold(0, |all, at| all | u32::from(is_so(at)) << at)

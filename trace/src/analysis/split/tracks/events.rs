@@ -1,4 +1,4 @@
-//! Writes tracks as counters.
+//! Writes tracks as counters of trace events.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,37 +10,37 @@ use super::super::super::slices::SliceUnit;
 use super::{Columns, Count, Key, Known, OTHERS, Tracks};
 use crate::trace_events::TraceEvents;
 
-/// Most tracks that are written apart. With 512 slices each they are at most about 20 MB.
+/// Most tracks that are written separately. With 512 slices each they are at most about 20 MB.
 pub const MOST_WRITTEN: usize = 256;
-/// Most letters of a name.
+/// Most characters of a track's name.
 const MOST_LETTERS: usize = 200;
 
 /// Picoseconds that an access, or a clock of unknown period, takes in the trace.
 const UNKNOWN_PS: u64 = 1000;
 
-/// What was written, and what was not.
+/// The numbers of written tracks and of accesses without a track of their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Written {
-    /// Tracks of a group and thread each.
+    /// Number of tracks that belong to one group and thread.
     pub tracks: usize,
-    /// Accesses in tracks of a memory or thread that have all others.
+    /// Accesses in the tracks of all other accesses.
     pub other_accesses: u64,
     /// Slices of each memory.
     pub slices: Vec<Slices>,
 }
 
-/// What time is in the tracks of a memory.
+/// The slices of time of a memory's tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Slices {
     /// Number of the memory, from 1.
     pub source: u64,
-    /// What slices are measured in.
+    /// The unit of the slices.
     pub slice_unit: SliceUnit,
-    /// The length of a slice in that.
+    /// Length of a slice in its unit: a power of two.
     pub slice_length: u64,
-    /// How many picoseconds a clock or access takes in the trace.
+    /// Picoseconds that a clock or an access takes in the written trace.
     pub unit_ps: u64,
-    /// Whether this is its real time.
+    /// Whether `unit_ps` is the real time of a clock.
     pub is_time_known: bool,
 }
 
@@ -62,13 +62,13 @@ impl Slices {
 struct Track {
     process: u32,
     name: String,
-    /// Picoseconds of a unit.
+    /// Picoseconds that a clock or an access takes.
     unit_ps: u64,
     columns: Columns<Count>,
 }
 
 impl Tracks {
-    /// Length of slices of each memory: that of its track with the longest ones, as log2.
+    /// log2 of the length of each memory's slices: the longest one of its tracks.
     fn lengths(&self) -> BTreeMap<usize, u32> {
         let mut lengths = BTreeMap::new();
         for ((memory, ..), columns) in &self.tracks {
@@ -78,8 +78,8 @@ impl Tracks {
         lengths
     }
 
-    /// Joins the tracks with fewest accesses, so that at most so many are left besides those of all
-    /// others.
+    /// Joins the tracks with fewest accesses into the tracks of all other accesses, so that at most
+    /// `most` other tracks are left.
     fn join_smallest(&mut self, most: usize) {
         let sum = |columns: &Columns<Count>| columns.iter().map(|(_, count)| count.0).sum::<u64>();
         let own = self.tracks.iter().filter(|((.., group), _)| group.is_some());
@@ -104,8 +104,8 @@ impl Tracks {
         name.chars().take(MOST_LETTERS).collect()
     }
 
-    /// Writes the tracks with most accesses as counters: accesses in each slice. Each memory and
-    /// thread is a process.
+    /// Writes the tracks with most accesses as counters, which have the number of accesses in each
+    /// slice. Each memory and thread is shown as a process.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -156,7 +156,7 @@ impl Tracks {
 }
 
 impl Track {
-    /// Writes the slices whose number of accesses is another one than in the slice before.
+    /// Writes the slices whose number of accesses differs from the slice before.
     fn write(&self, events: &mut TraceEvents<impl Write>) {
         let Track { process, name, unit_ps, columns } = self;
         let length = 1u64 << columns.log2();
