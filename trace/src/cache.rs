@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! configuration  sizes, ways, lines and replacement of a level, also as text
-//! places         names of levels, and the order of those that a user gives
+//! places         names of levels, and the order of the levels that a user gives
 //! level          the lines of one cache
 //! ```
 //!
@@ -29,7 +29,7 @@ pub mod places;
 pub use configuration::{CacheConfiguration, CacheError, Replacement};
 use level::{Level, Victim};
 
-/// What an access is to the processor.
+/// The kind of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
     /// An instruction is fetched.
@@ -54,9 +54,9 @@ pub struct Transfer {
 /// Counts of one cache. A part of an access that lies in one line counts once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Lines that were wanted and were present.
+    /// Requested lines that were present.
     pub hits: u64,
-    /// Lines that were wanted and were absent.
+    /// Requested lines that were absent.
     pub misses: u64,
     /// Dirty lines that were evicted.
     pub write_backs: u64,
@@ -78,7 +78,7 @@ pub struct Counters {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
-    /// The levels, the one for data of the processor first.
+    /// The levels of the data path, from the processor to memory.
     levels: Vec<Level>,
     /// The instruction cache of the first level.
     instructions: Option<Level>,
@@ -90,8 +90,8 @@ impl Hierarchy {
     /// the data path.
     ///
     /// # Errors
-    /// [`CacheError`] if a level cannot exist, if a level has shorter lines than one before it, or
-    /// if there is no level.
+    /// [`CacheError`] if a level is impossible, if a level has shorter lines than a level before
+    /// it, or if there is no level.
     pub fn new(
         levels: &[CacheConfiguration],
         instructions: Option<&CacheConfiguration>,
@@ -112,11 +112,11 @@ impl Hierarchy {
     }
 
     /// Makes an access of `size` bytes. Calls `memory` for each line that is read from memory or
-    /// written to it, in order. An access that crosses lines is made line by line; one that would
-    /// pass the end of the address space ends there.
+    /// written to it, in order. An access that crosses lines is made line by line; an access that
+    /// would pass the end of the address space ends there.
     ///
-    /// Returns the number of levels that missed, the most of any line: 0 if the first level had all
-    /// of it.
+    /// Returns the number of levels that missed; for several lines, the largest number of any line.
+    /// 0 means that the first level had all lines.
     pub fn access(
         &mut self,
         kind: AccessKind,
@@ -157,7 +157,8 @@ impl Hierarchy {
         self.instructions.as_ref().map(|level| level.counters)
     }
 
-    /// Number of dirty lines of all levels, which memory does not have yet.
+    /// Number of dirty lines, which memory does not have yet. A line counts once for each level in
+    /// which it is dirty.
     pub fn dirty_lines(&self) -> u64 {
         self.levels.iter().map(Level::dirty_lines).sum()
     }
@@ -215,15 +216,15 @@ impl Hierarchy {
         missed
     }
 
-    /// Removes a line of level `at` from the levels before it. Returns whether one of them had
-    /// changed it.
+    /// Removes a line of level `at` from the levels before it. Returns whether the line was dirty
+    /// in one of them.
     fn remove_before(&mut self, at: usize, address: u64) -> bool {
         let bytes = self.levels[at].line_bytes();
         let before = self.levels[..at].iter_mut().chain(&mut self.instructions);
         before.fold(false, |dirty, level| level.remove(address, bytes) | dirty)
     }
 
-    /// Writes a dirty line to level `at`, or to the first one after it that has the line.
+    /// Writes a dirty line to the first level from `at` on that has the line, or to memory.
     fn write_back(
         &mut self,
         at: usize,

@@ -13,15 +13,15 @@ const MOST_WAYS: u32 = 64;
 /// Largest cache in bytes. The model needs 8 bytes of memory for each line.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Which line of a full set is evicted.
+/// The rule by which a line of a full set is chosen for eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
-    /// The least recently used one.
+    /// The least recently used line.
     Lru,
-    /// The one to which a binary tree of bits points. Each use of a way makes the bits on its path
-    /// point away from it.
+    /// The line to which a binary tree of bits points. Each use of a line makes the bits on its
+    /// path point away from it.
     TreePlru,
-    /// A random one.
+    /// A random line.
     Random {
         /// Seed of the random numbers.
         seed: u64,
@@ -37,13 +37,13 @@ pub struct CacheConfiguration {
     pub ways: u32,
     /// Size of a line in bytes, a power of two.
     pub line_bytes: u32,
-    /// Which line of a full set is evicted.
+    /// The rule by which a line of a full set is chosen for eviction.
     pub replacement: Replacement,
     /// Whether a line that is evicted is removed from the levels before this one, too.
     pub inclusive: bool,
 }
 
-/// Why a cache cannot exist.
+/// The reason why a description of a cache or of a hierarchy is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum CacheError {
@@ -81,7 +81,7 @@ impl CacheConfiguration {
     /// Number of sets.
     ///
     /// # Errors
-    /// [`CacheError`] if such a cache cannot exist.
+    /// [`CacheError`] if a size is out of range, or if the sizes do not make 2^n sets.
     pub fn sets(&self) -> Result<u64, CacheError> {
         let CacheConfiguration { size_bytes, ways, line_bytes, .. } = *self;
         if !line_bytes.is_power_of_two() || !LINE_BYTES.contains(&line_bytes) {
@@ -105,7 +105,7 @@ impl CacheConfiguration {
 impl FromStr for CacheConfiguration {
     type Err = CacheError;
 
-    /// Parses `32K,8,64,lru` and the like.
+    /// Parses a description such as `32K,8,64,lru`.
     fn from_str(text: &str) -> Result<Self, CacheError> {
         parse(text).ok_or_else(|| CacheError::Expected(text.to_owned())).and_then(|configuration| {
             configuration.sets()?;

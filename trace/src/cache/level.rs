@@ -8,7 +8,7 @@
 use super::Counters;
 use super::configuration::{CacheConfiguration, CacheError, Replacement};
 
-/// The bit of a word that says that the line is dirty.
+/// The bit of a word that is 1 if the line is dirty.
 const DIRTY: u64 = 1;
 /// The word of a way without a line. Line numbers have at most 61 bits, as a line has at least 8
 /// bytes.
@@ -17,12 +17,12 @@ const EMPTY: u64 = u64::MAX;
 /// State from which the victim is chosen.
 #[derive(Clone, Debug)]
 enum Order {
-    /// The order of the words.
+    /// The order of the words is the order of use.
     Lru,
-    /// For each set the bits of its tree: bit n is that of node n, where the children of n are 2n
-    /// and 2n+1.
+    /// For each set the bits of its tree. Bit n belongs to node n; its children are the nodes 2n
+    /// and 2n+1, and node 1 is the root.
     Tree(Vec<u64>),
-    /// State of the random numbers.
+    /// State of the random number generator.
     Random(u64),
 }
 
@@ -31,7 +31,7 @@ enum Order {
 pub struct Victim {
     /// Address of the first byte of the line.
     pub address: u64,
-    /// Whether the next level must get its content.
+    /// Whether the line is dirty, so that the next level must get its content.
     pub dirty: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Level {
     order: Order,
     /// log2 of the size of a line in bytes.
     pub line_log2: u32,
-    /// Whether a line that is evicted must leave the levels before this one.
+    /// Whether a line that is evicted must also be removed from the levels before this one.
     pub inclusive: bool,
     /// Counts of this cache. The caller keeps them, except for lines that [`Level::remove`]
     /// removes.
@@ -91,7 +91,8 @@ impl Level {
         self.words[base..base + self.ways].iter().position(|word| word & !DIRTY == line << 1)
     }
 
-    /// Uses line number `line`. Returns whether the cache has it.
+    /// Counts as a use of line number `line`, and makes it dirty if `write`. Returns whether the
+    /// cache has the line.
     #[inline]
     pub fn touch(&mut self, line: u64, write: bool) -> bool {
         let set = self.set(line);
@@ -115,7 +116,8 @@ impl Level {
         true
     }
 
-    /// Marks the line at `address` as dirty, without using it. Returns whether the cache has it.
+    /// Marks the line at `address` as dirty, without counting as a use. Returns whether the cache
+    /// has the line.
     pub fn update(&mut self, address: u64) -> bool {
         let line = address >> self.line_log2;
         let Some(way) = self.position(line) else { return false };
@@ -124,7 +126,7 @@ impl Level {
         true
     }
 
-    /// Returns the way in which a line of `set` would be placed.
+    /// Returns the way in which the next new line of `set` is placed.
     fn place(&mut self, set: usize) -> usize {
         let base = set * self.ways;
         let words = &self.words[base..base + self.ways];
@@ -187,7 +189,8 @@ impl Level {
     }
 }
 
-/// Makes the bits on the path to `way` point to the other side.
+/// Makes the bits on the path to `way` point to the other side. For example, in a tree of 4 ways
+/// whose bits are 0, a use of way 0 sets the bits of nodes 1 and 2. The tree then points to way 2.
 fn point_away(tree: &mut u64, way: usize, ways: usize) {
     let mut node = 1;
     for bit in (0..ways.trailing_zeros()).rev() {

@@ -15,7 +15,7 @@ pub const MOST_LEVELS: u8 = 4;
 /// The place of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
-    /// Beside the first level.
+    /// The instruction cache, beside the first level.
     Instructions,
     /// A level on the way of data, from 1.
     Level(u8),
@@ -34,13 +34,13 @@ impl fmt::Display for Place {
 /// A cache in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedCache {
-    /// Its place.
+    /// The place of the cache.
     pub place: Place,
-    /// Its description.
+    /// The description of the cache.
     pub configuration: CacheConfiguration,
 }
 
-/// Why caches cannot be put in order.
+/// The reason why caches cannot be put in order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum PlaceError {
@@ -59,7 +59,7 @@ pub enum PlaceError {
 impl FromStr for PlacedCache {
     type Err = PlaceError;
 
-    /// Parses `l1=32K,8,64,lru` and the like.
+    /// Parses a place and a description, such as `l1=32K,8,64,lru`.
     fn from_str(text: &str) -> Result<Self, PlaceError> {
         let (place, configuration) = text.split_once('=').ok_or(PlaceError::Expected)?;
         let place = match place {
@@ -78,7 +78,7 @@ impl FromStr for PlacedCache {
 /// there is one.
 ///
 /// # Errors
-/// [`PlaceError`] if a cache is given twice, or one before a given one is missing.
+/// [`PlaceError`] if a cache is given twice, or if a level before a given cache is missing.
 pub fn in_order(
     caches: &[PlacedCache],
 ) -> Result<(Vec<CacheConfiguration>, Option<CacheConfiguration>), PlaceError> {
