@@ -1,9 +1,9 @@
 //! Summarises traces, captures and tag logs as text and JSON: counts, the card and its memory,
 //! calls, losses.
 //!
-//! [`summary`] is always compiled; the other modules need the feature `reports`, and those of tag
-//! logs ([`calls`], [`callgrind`]) also the feature `tags`. The module `table` writes the single
-//! rows of a trace.
+//! [`summary`] is always compiled. The other modules need the feature `reports`, and the modules
+//! for tag logs ([`calls`], [`callgrind`]) also the feature `tags`. The single rows of a trace are
+//! written by the module `table`.
 
 #[cfg(feature = "reports")]
 pub mod analysis;

@@ -1,8 +1,8 @@
 //! Evaluates the dumps of the card's analysis: hot pages with bounds, reuse distances and the use
 //! of banks.
 //!
-//! A bound is stated only where all data that it depends on were received: the complete dump, the
-//! previous dump of the same part, and the dumps in between. The accesses that those dumps skipped
+//! A bound is stated only if all data on which it depends were received: the complete dump, the
+//! previous dump of the same part, and the dumps in between. Accesses that these dumps skipped
 //! widen the bound.
 
 use std::collections::BTreeMap;
@@ -24,9 +24,9 @@ const PARTS: usize = 1 << HOT_PARTS_LOG2;
 pub struct HotPage {
     /// Address of the page's first byte, hexadecimal.
     pub address: String,
-    /// Lower bound of its accesses.
+    /// Lower bound of the accesses to the page.
     pub at_least: u64,
-    /// Upper bound of its accesses; unknown where dumps are missing.
+    /// Upper bound of the accesses to the page; `None` if dumps are missing.
     pub at_most: Option<u64>,
 }
 
@@ -50,11 +50,11 @@ pub struct Bank {
 pub struct Dump {
     /// Clock at which the dump began.
     pub clock: u64,
-    /// Clock from which its hot pages are counted; unknown where dumps are missing.
+    /// Clock from which the hot pages of the dump are counted; `None` if dumps are missing.
     pub since_clock: Option<u64>,
     /// Part of the table of hot pages that the dump holds; `None` stands for all parts.
     pub part: Option<u8>,
-    /// Whether all its records were received.
+    /// Whether all records of the dump were received.
     pub complete: bool,
     /// Accesses since the previous dump that were not counted for hot pages.
     pub skipped_accesses: u64,
@@ -62,13 +62,14 @@ pub struct Dump {
     pub skipped_rows: u64,
     /// Runs of sampled pages that were not counted.
     pub skipped_runs: u64,
-    /// Hot pages, those with most accesses first.
+    /// Hot pages, in descending order of accesses.
     pub hot_pages: Vec<HotPage>,
-    /// Upper bound of the accesses to each page of these parts that is not listed; unknown where
-    /// dumps are missing.
+    /// Upper bound of the accesses to each page of these parts that is not listed; `None` if dumps
+    /// are missing.
     pub others_at_most: Option<u64>,
-    /// Number of runs of sampled pages by reuse distance: the approximate least number of distinct
-    /// pages used in between. `None` stands for a distance beyond the stored pages, or a first use.
+    /// Reuse distances, each with its number of runs of sampled pages. A distance is the
+    /// approximate least number of distinct pages used in between. `None` stands for a distance
+    /// beyond the stored pages, or for a first use.
     pub reuse: Vec<(Option<u64>, u32)>,
     /// Banks that were used.
     pub banks: Vec<Bank>,
@@ -155,7 +156,8 @@ impl Analysis {
         }
     }
 
-    /// The open dump, if it has this number.
+    /// Counts a record of the dump with this number. Returns the open dump; `None` if the record is
+    /// of another dump, or if no dump is open.
     fn record(&mut self, number: u8) -> Option<&mut Dump> {
         let open = self.open.as_mut()?;
         if *open.number.get_or_insert(number) != number {
@@ -212,7 +214,8 @@ impl Analysis {
     }
 }
 
-/// Approximate least number of distinct pages between the uses of a bucket's runs.
+/// Approximate least number of distinct pages between the uses that a bucket counts; `None` for the
+/// bucket of first uses.
 fn distance(bucket: u16) -> Option<u64> {
     let least = |bucket: u16| 1u64.checked_shl(u32::from(bucket) - 1).unwrap_or(0);
     match bucket {

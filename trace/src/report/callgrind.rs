@@ -9,7 +9,7 @@ use hmtt_format::tag_log::FunctionId;
 
 use super::calls::{Calls, Edge, Sum};
 
-/// Writes a profile. Its costs are nanoseconds; ticks if their frequency is not known; calls if
+/// Writes a profile. Costs are nanoseconds, or ticks if their frequency is not known, or calls if
 /// there are no times.
 ///
 /// # Errors
@@ -67,7 +67,7 @@ fn own(sum: &Sum) -> u64 {
     sum.times.self_ns.or(sum.times.self_ticks).unwrap_or(sum.calls)
 }
 
-/// Inclusive cost of calls; without times it is not known.
+/// Inclusive cost of calls; 0 without times, because it is not known then.
 fn inclusive(sum: &Sum) -> u64 {
     sum.times.inclusive_ns.or(sum.times.inclusive_ticks).unwrap_or(0)
 }

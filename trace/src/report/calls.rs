@@ -87,16 +87,16 @@ pub struct Exits {
 /// Times of calls, in ticks if their frequency is not known. All are `None` for logs without times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Times {
-    /// With the calls made, recursion counted once.
+    /// Time of the calls and of the calls that they made, in nanoseconds; recursion counts once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inclusive_ns: Option<u64>,
-    /// Without.
+    /// Time of the calls without the calls that they made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_ns: Option<u64>,
-    /// With the calls made.
+    /// Time of the calls and of the calls that they made, in ticks; recursion counts once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inclusive_ticks: Option<u64>,
-    /// Without.
+    /// Time of the calls without the calls that they made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_ticks: Option<u64>,
 }
@@ -108,18 +108,19 @@ pub struct Function {
     pub number: FunctionId,
     /// Unique readable name.
     pub name: String,
-    /// File that contains it.
+    /// File that contains the code; `None` if the map does not state it.
     pub object: Option<String>,
     /// Reason why its tags were removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<String>,
-    /// Sums of its calls.
+    /// Sums of the function's calls.
     #[serde(flatten)]
     pub sum: Sum,
     /// Accesses of the function to memory, if there is a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accesses: Option<Split>,
-    /// The function's own accesses that are those of none of its blocks, if it has tagged blocks.
+    /// The function's own accesses outside of its tagged blocks; `None` without tagged blocks or
+    /// without a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outside_blocks: Option<Amount>,
     /// Calls of the function in each thread that called it.
@@ -143,7 +144,7 @@ pub struct Sum {
 pub struct CallsInThread {
     /// The kernel's number of the thread.
     pub thread: u32,
-    /// Sums of its calls.
+    /// Sums of the function's calls.
     #[serde(flatten)]
     pub sum: Sum,
     /// Index in the list of threads.
@@ -181,11 +182,11 @@ fn optional_name<S: Serializer>(name: &Option<Arc<str>>, serializer: S) -> Resul
 pub struct Block {
     /// Number of the block in events.
     pub number: FunctionId,
-    /// Name of its function.
+    /// Name of the function that contains it.
     pub function: String,
     /// Address of its first instruction, hexadecimal.
     pub code_address: String,
-    /// File that contains it.
+    /// File that contains the code; `None` if the map does not state it.
     pub object: Option<String>,
     /// Address of its first instruction in the file's own address space, hexadecimal.
     pub file_address: Option<String>,
@@ -204,17 +205,18 @@ pub struct Block {
 pub struct Loop {
     /// Number among the loops of the map.
     pub number: u32,
-    /// Name of its function.
+    /// Name of the function that contains it.
     pub function: String,
     /// Address of its head, hexadecimal.
     pub code_address: String,
-    /// File that contains it.
+    /// File that contains the code; `None` if the map does not state it.
     pub object: Option<String>,
     /// Address of its head in the file's own address space, hexadecimal.
     pub file_address: Option<String>,
-    /// Number of the innermost loop that contains it.
+    /// Number of the innermost loop that contains this loop.
     pub outer_number: Option<u32>,
-    /// Which of the blocks to which it can be left are tagged.
+    /// Which of the blocks to which the loop can exit are tagged. Unless all are tagged, the loop's
+    /// accesses may include accesses of blocks after the loop.
     pub tagged_exits: tag_map::Exits,
     /// Number of executions of its head.
     pub entries: u64,

@@ -67,7 +67,7 @@ pub struct Settings {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Info {
-    /// Interfaces from which it was captured.
+    /// Interfaces of the capture.
     pub interfaces: Vec<Interface>,
     /// Number of frames in the file, including foreign ones.
     pub packets: u64,
@@ -75,9 +75,9 @@ pub struct Info {
     pub first_time_seconds: Option<f64>,
     /// Seconds from the first frame to the last.
     pub duration_seconds: Option<f64>,
-    /// Clock at which the first frame of the first card begins.
+    /// Clock at which the first card's first frame begins.
     pub first_clock: Option<u64>,
-    /// Clock at which its last frame ends.
+    /// Clock at which the card's last frame ends.
     pub last_clock: Option<u64>,
     /// Last reports of the first card.
     #[serde(flatten)]
@@ -88,12 +88,12 @@ pub struct Info {
     pub cards: Vec<Card>,
 }
 
-/// What a card last reported of itself.
+/// The state of a card by its last reports and heartbeats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CardStatus {
-    /// Settings and counters of its last report.
+    /// Settings and counters of the card's last report; `None` without a report.
     pub settings: Option<Settings>,
-    /// Memory description of its last report.
+    /// Memory description of the card's last report; `None` without a report.
     pub memory: Option<Memory>,
     /// State of the DDR clock by the last heartbeat, if the clock was ever lost.
     pub ddr_clock: Option<DdrClock>,
@@ -104,16 +104,16 @@ pub struct CardStatus {
 pub struct Card {
     /// Number of the card, from 1, in the order in which cards appear.
     pub card: usize,
-    /// Name of its interface.
+    /// Name of the interface on which the card's frames arrived.
     pub interface: Option<String>,
-    /// Clock at which its first frame begins.
+    /// Clock at which the card's first frame begins.
     pub first_clock: Option<u64>,
-    /// Clock at which its last frame ends.
+    /// Clock at which the card's last frame ends.
     pub last_clock: Option<u64>,
     /// Last reports of the card.
     #[serde(flatten)]
     pub status: CardStatus,
-    /// Counts of the contents and losses of its frames.
+    /// Counts of the contents and losses of the card's frames.
     pub counts: Counts,
 }
 

@@ -38,13 +38,13 @@ pub struct Memory {
     pub map: Vec<String>,
     /// Distances between commands whose violation is a fault.
     pub limits: Limits,
-    /// Greatest distance of bursts of one line that become one record, in clocks.
+    /// Greatest distance between bursts of one line that become one record, in clocks.
     pub merge_window_clocks: u16,
-    /// Distance of ticks, in clocks.
+    /// Distance between ticks, in clocks.
     pub tick_clocks: u32,
     /// Size of the tag window, in bytes.
     pub tag_window_bytes: u32,
-    /// Distance of configuration registers, in bytes.
+    /// Distance between adjacent configuration registers, in bytes.
     pub register_step_bytes: u32,
     /// Number of accesses to a register that make a configuration command.
     pub register_accesses: u8,

@@ -32,7 +32,7 @@ pub struct Trace {
     /// Number of functions, blocks and loops whose inclusive pages are not known.
     #[serde(skip)]
     pub without_pages: u64,
-    /// Relation of the log's clock to the trace's; `None` if the tags are in the trace.
+    /// Relation of the log's clock to the trace's clock; `None` if the tags are in the trace.
     pub sync: Option<Sync>,
 }
 
@@ -45,20 +45,21 @@ pub struct Sync {
     pub only_log: u64,
     /// Marks of the trace that the log does not have.
     pub only_trace: u64,
-    /// Bound of the error of a time, in nanoseconds.
+    /// Upper bound of the error of a time, in nanoseconds.
     pub error_ns: f64,
-    /// Accesses before the first or after the last shared mark. The error holds for the times of
-    /// the log's events, and grows beyond them.
+    /// Accesses before the first or after the last shared mark. The error bound holds from the
+    /// first event of the log to the last; before and after them, the error grows.
     pub beyond_marks: u64,
     /// Accesses nearer to the start or end of a call than the error.
     pub uncertain: u64,
     /// Accesses nearer to the start or end of a call or to the entry of a block than the error.
     pub uncertain_blocks: u64,
-    /// Accesses of other sessions of the card, to which no time of the log belongs.
+    /// Accesses of other sessions of the card, for which the log has no times.
     pub other_sessions: u64,
 }
 
-/// Accesses of a function, block or loop, with and without those of the functions that it called.
+/// Accesses of a function, block or loop, with and without the accesses of the functions that it
+/// called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
     /// Including the functions called.
@@ -225,10 +226,10 @@ impl Calls {
     }
 }
 
-/// Marks a loop whose accesses may include those of blocks after it.
+/// Note on a loop whose accesses may include accesses of blocks after the loop.
 const NOT_ENDED: &str = ", with exits that are not tagged";
 
-/// Writes a row for each owner, those with most own accesses first.
+/// Writes a row for each owner, in descending order of own accesses.
 fn write_rows(
     heading: &str,
     mut rows: Vec<(impl AsRef<str>, Split)>,
@@ -266,7 +267,7 @@ fn rate(amount: &Amount) -> String {
 }
 
 impl Trace {
-    /// Reports what is missing or unexpected, one line each.
+    /// Reports losses and unexpected contents of the trace, one line each.
     pub(super) fn warn(&self, warn: &mut impl FnMut(&str, u64)) {
         let found = &self.found;
         let tags =

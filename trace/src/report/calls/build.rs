@@ -163,8 +163,8 @@ fn object(names: &Names, function: FunctionId) -> Option<String> {
     names.function(function).map(|function| function.object.display().to_string())
 }
 
-/// The address in its file of an address in a function, hexadecimal, if the map states that of the
-/// function.
+/// Converts an address in a function to an address in the function's file, hexadecimal. `None` if
+/// the map does not state the function's address in the file.
 fn file_address(names: &Names, function: FunctionId, code_address: u64) -> Option<String> {
     let function = names.function(function)?;
     let offset = code_address.wrapping_sub(function.code_address);

@@ -106,7 +106,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Lists what is missing or unexpected, one line each.
+    /// Lists losses and unexpected contents of the log, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut warn = |text: &str, count: u64| {
