@@ -10,9 +10,9 @@
 //!       -> decoder   reads the records and states what each gap cost -> items, columns or counts
 //! ```
 //!
-//! There is a decoder for each extent. All are used in the same way: `push` each captured frame
-//! with a [`Sink`], which gets the items; ask for the `counts` so far at any time; `finish` with
-//! the sink, which returns the final counts.
+//! There is one decoder for a card, one for a link and one for a capture. All are used in the same
+//! way: `push` each captured frame with a [`Sink`], which gets the items; ask for the `counts` so
+//! far at any time; `finish` with the sink, which returns the final counts.
 //!
 //! | Decoder | Frames of | Counts |
 //! |---|---|---|

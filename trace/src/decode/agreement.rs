@@ -63,15 +63,15 @@ impl Agreement {
         self.bits() >= CLOSE
     }
 
-    /// Whether all fields but at most one are close.
+    /// Whether the two best fields agree by at least [`ONE_WRONG`] bits.
     pub fn is_close_but_one(self) -> bool {
         self.bits() - self.accesses.min(self.lost).min(self.clock) >= ONE_WRONG
     }
 }
 
 /// Bits by which a frame with counts and the next one confirm each other: 0 if the counts decrease.
-/// Counts of 0 confirm nothing, because every card that has counted nothing states them, and frames
-/// filled with zeros do. `end`, `sync`: as in [`Agreement::new`].
+/// Counts of 0 confirm nothing: every card that has counted nothing states them, and so does a
+/// frame filled with zeros. `end`, `sync`: as in [`Agreement::new`].
 pub fn confirmation(end: CountsAfter, sync: Sync) -> u32 {
     let agreement = Agreement::new(end, sync);
     let accesses = sync.accesses.wrapping_sub(end.accesses) & ACCESSES_MASK;

@@ -1,10 +1,10 @@
 //! Decodes data frames into columns of accesses: one vector each for clocks, addresses and
 //! directions.
 //!
-//! A frame that holds only 32-bit records (halves) is decoded without a branch for each record,
-//! several times faster than into one item for each access. Invariant: all columns have the same
-//! length, and row N is the N-th access of the frame's block. Frames with other records are refused
-//! and are decoded one event at a time.
+//! A frame that holds only 32-bit records (halves) is decoded without a branch for each record.
+//! This is several times faster than one item for each access. Invariant: all columns have the same
+//! length, and row N is the N-th access of the frame's block. A frame with other records is
+//! refused, and is decoded one event at a time instead.
 
 use hmtt_format::frame::{MAX_WORDS, SYNC_WORDS, Sync, WORD_BYTES};
 use hmtt_format::record::{

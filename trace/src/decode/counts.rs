@@ -38,13 +38,13 @@ pub struct BurstMismatch {
 pub struct Counts {
     /// Frames of a card, copies and unreadable frames included.
     pub frames: u64,
-    /// Bytes of those frames, from the destination address on, without FCS.
+    /// Bytes of these frames, from the destination address on, without FCS.
     pub frame_bytes: u64,
     /// 64-bit words in frames that were decoded, syncs and reports included.
     pub words: u64,
     /// Records that were decoded.
     pub records: u64,
-    /// Accesses that those records stand for.
+    /// Accesses that these records stand for.
     pub accesses: u64,
     /// Accesses that are READs.
     pub reads: u64,
@@ -84,7 +84,7 @@ pub struct Counts {
     pub captures_compared: u64,
     /// Compared captures whose records do not account for the bursts that the card counted.
     pub captures_mismatched: u64,
-    /// The first of those captures, at most 20.
+    /// The first mismatched captures, at most 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub burst_mismatches: Vec<BurstMismatch>,
     /// Extended clocks at which the first frame began and the last frame ended. The last frame may

@@ -1,5 +1,5 @@
-//! Defines what the comparison of a frame with a card's trace has shown, and decides by it whether
-//! the frame is the card's.
+//! Defines the result of comparing a frame with a card's trace, and decides by it whether the frame
+//! is the card's.
 //!
 //! ```text
 //! frame, trace -> compare  -> Evidence -> FIT     whether the frame continues the trace
@@ -88,8 +88,8 @@ listed! {
         Exact,
         /// The counts can follow.
         Possible,
-        /// The counts contradict the last frame before, which may be damaged, but not the one
-        /// before that.
+        /// The counts contradict the last frame before, which may be damaged, but can follow the
+        /// frame before the last one.
         PossibleEarlier,
         /// The counts cannot follow.
         Contradict,
@@ -187,7 +187,7 @@ pub(super) enum Continuation {
     Next,
     /// The frame is a copy of an earlier one.
     Copy,
-    /// The card could have reached the counts that it states.
+    /// The card could have reached the counts that the frame states.
     Near,
     /// The frame arrived after it was counted as missing.
     Late,

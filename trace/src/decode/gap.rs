@@ -1,5 +1,5 @@
-//! Defines a gap: what is missing from a trace, between which clocks, packets and arrival times,
-//! and how it is printed.
+//! Defines gaps: the missing frames, records and accesses, the clocks, packets and arrival times
+//! around them, and the printed form.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use hmtt_format::Cycles;
 use serde::{Deserialize, Serialize};
 
-/// A place at which something is missing from a trace. The aliases are the names in tables of
-/// version 1.
+/// A place in a trace at which frames, records or accesses are missing. The aliases are the names
+/// in tables of version 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// Frames that did not arrive.

@@ -32,7 +32,7 @@ use super::item::Malformation;
 use super::sequence::Step;
 use super::sink::{CardSink, Sink};
 
-/// Most steps that wait for a frame with counts; heartbeats have none.
+/// Most steps that wait for a frame with counts. Heartbeats have no counts.
 const MAX_WAITING: usize = 64;
 
 /// A step of the sequencer that waits.
@@ -142,7 +142,7 @@ impl Quarantine {
             }
             Step::Frame(arrival) => {
                 if self.restarts_counts(arrival, decoder) {
-                    // No later frame can confirm or contradict the steps before it.
+                    // No later frame can confirm or contradict the steps before this frame.
                     self.finish(decoder, sink);
                     return decoder.step(step, sink);
                 }

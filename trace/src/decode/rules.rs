@@ -1,4 +1,4 @@
-//! Decides by an ordered table of rules.
+//! Defines ordered tables of rules. The first rule whose condition holds decides.
 
 /// A rule of a [`Table`]. It decides if its condition holds and no earlier rule's condition holds.
 pub(super) struct Rule<E, D> {
@@ -12,7 +12,7 @@ pub(super) struct Rule<E, D> {
 /// Rules in order: the first one whose condition holds decides.
 pub(super) struct Table<E: 'static, D: 'static> {
     pub rules: &'static [Rule<E, D>],
-    /// The decision where no rule applies.
+    /// The decision if no rule applies.
     pub otherwise: D,
 }
 

@@ -1,4 +1,4 @@
-//! Restores the order in which a card sent its frames, and reports the missing ones.
+//! Restores the order in which a card sent its frames, and reports missing frames.
 //!
 //! The next frame in counter order is passed on at once. A frame that is ahead waits until the
 //! frames before it have arrived. An absent frame is reported missing when a frame arrives whose

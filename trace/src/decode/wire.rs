@@ -226,8 +226,9 @@ impl Wire {
         }
     }
 
-    /// Begins a pending run with a frame that continues no other. `compared`: the frame compared
-    /// with each card.
+    /// Begins the first card's trace, or a pending run, with a frame that continues no other frame.
+    /// A recent stray that leads to the frame becomes the first frame of the run. `compared`: the
+    /// frame compared with each card.
     fn hold(
         &mut self,
         arrival: &Arrival<'_>,

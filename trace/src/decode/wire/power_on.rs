@@ -20,8 +20,8 @@ const SILENT: usize = WINDOW as usize;
 /// still.
 const GOES_ON: u32 = 4;
 
-/// Frames of a card since the beginning of a run that may be a power-on. Frames that the card may
-/// have sent before the run, by their counters, are not counted.
+/// Frames of a card since the beginning of a run that may be a power-on. Counts only frames whose
+/// counters show that the card, unless it has restarted, did not send them before the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BesidePowerOn {
     /// The card's highest counter when the run began, modulo 2^40: frames up to it were sent before

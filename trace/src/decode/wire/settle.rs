@@ -59,10 +59,12 @@ impl Wire {
 
     /// Whether a pending run can be a card's. A run is taken for a card's if it is confirmed, or if
     /// a silent card could have sent it after losing a few frames. Any other run can be a card's
-    /// only in one of two cases: another run could follow it soon; or all runs are taken for a
-    /// card's, have several frames, begin a session, or have a counter or counts that a card could
-    /// use next or after a gap. Even then there must be no stray so far, and no other run that is
-    /// taken for a card's and begins with the same counter.
+    /// only if there was no stray so far, if no run that is taken for a card's begins with the same
+    /// counter, and in one of two cases:
+    ///
+    /// - Another run could follow it soon.
+    /// - Each pending run is taken for a card's, has several frames, begins a session, or has a
+    ///   counter or counts that a card could use next or after a gap.
     fn is_believed(&self, at: usize) -> bool {
         let run = &self.pending[at];
         let is_a_cards = |run: &PendingRun| run.is_confirmed() || run.follows_soon(Likeness::Close);
