@@ -156,8 +156,7 @@ pub trait Analysis: Sized + Serialize + DeserializeOwned {
     /// after an unknown time.
     fn restart(&mut self) {}
 
-    /// Adds the state of another instance, which has analysed the accesses that follow, to the same
-    /// memory.
+    /// Adds the state of another instance, which has analysed the next accesses to the same memory.
     fn append(&mut self, later: Self);
 
     /// Adds the state of another instance, which has analysed another memory: another card or

@@ -1,7 +1,8 @@
 //! Finds the bank and the row of an address, with the map in a card's description of its memory.
 //!
-//! Each bit of a coordinate is the XOR of address bits. So the coordinates of an address are the
-//! XOR of its bytes' coordinates, which are looked up in tables.
+//! Each bit of a coordinate is the XOR of address bits. For example, bit 1 of the bank can be the
+//! XOR of the address bits 15 and 18. So the coordinates of an address are the XOR of its bytes'
+//! coordinates, which are looked up in tables.
 
 use hmtt_format::address_map::{
     ADDRESS_BITS, AddressMap, Axis, MAX_BANK_BITS, MAX_RANK_BITS, MAX_ROW_BITS,

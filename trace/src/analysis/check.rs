@@ -68,7 +68,7 @@ pub struct Violations {
 /// The result of all checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
     /// Number of violations of each kind.
     pub kinds: Vec<Violations>,

@@ -136,14 +136,14 @@ impl Clock {
         clock.map_or(self.last, |clock| clock.saturating_add(self.before))
     }
 
-    /// Notes that the clock begins at 0 again. `at`: the time that its 0 has.
+    /// Notes that the clock begins at 0 again. `at`: the time of this 0.
     pub fn restart(&mut self, at: u64) {
         if self.unit == Some(SliceUnit::Clocks) {
             self.before = at;
         }
     }
 
-    /// The time that the 0 of a later piece has.
+    /// The time at which a later piece is appended: its time 0 becomes this time.
     pub fn shift(&self) -> u64 {
         self.before
     }

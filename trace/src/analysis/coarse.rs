@@ -116,7 +116,7 @@ impl FrequencySlice {
     }
 }
 
-/// Number of accesses whose addresses a source does not state.
+/// Numbers of accesses whose addresses a source does not state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoarseAccesses {
     /// Accesses in page runs.

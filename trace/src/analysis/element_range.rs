@@ -7,7 +7,7 @@ use super::Batch;
 /// bytes. Analyses that only add up count the elements; for other analyses they are a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementRange {
-    /// The lowest address.
+    /// The lowest address of the elements.
     pub address: u64,
     /// Number of elements, at least one.
     pub elements: u64,

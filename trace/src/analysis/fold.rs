@@ -124,7 +124,7 @@ impl<A: Analysis + Clone> Fold<A> {
     }
 }
 
-/// Both analyses, of the same accesses.
+/// Passes the same accesses to both analyses.
 impl<A: Analysis, B: Analysis> Analysis for (A, B) {
     type Result = (A::Result, B::Result);
 
@@ -182,7 +182,7 @@ impl<A: Analysis, B: Analysis> Analysis for (A, B) {
     }
 }
 
-/// An analysis, or none.
+/// An analysis that may be absent; accesses are then ignored.
 impl<A: Analysis> Analysis for Option<A> {
     type Result = Option<A::Result>;
 

@@ -31,7 +31,7 @@ pub struct Frames {
 pub struct FrameCounts {
     /// Distinct pages.
     pub frames: u64,
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
 }
 

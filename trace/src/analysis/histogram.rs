@@ -52,7 +52,7 @@ impl Histogram {
         self.add_many(number, 1);
     }
 
-    /// Counts a number `times`.
+    /// Counts a number `times` times.
     #[inline]
     pub fn add_many(&mut self, number: u64, times: u64) {
         let bucket = bucket(number);

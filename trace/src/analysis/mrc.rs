@@ -4,7 +4,7 @@
 //! A touch hits in a cache of n lines if its distance is below n. With sizes that are powers of
 //! two, the buckets of a histogram give the curve exactly. First touches miss in every cache.
 //! Memory, [`Analysis::append`] and [`Analysis::merge`] are as described for the distances. After a
-//! merge the curve describes caches of which each memory has its own.
+//! merge the curve counts the misses of one such cache for each memory.
 
 use serde::{Deserialize, Serialize};
 

@@ -23,7 +23,7 @@ const SHARES: [u32; 4] = [50, 90, 99, 100];
 /// A page or line, and its touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Hot {
-    /// Touches.
+    /// Number of touches.
     pub touches: u64,
     /// Number of the memory, from 1.
     pub source: u64,
@@ -141,7 +141,7 @@ impl Pages {
         for (memory, source) in self.memories.iter().zip(1..) {
             of(memory, &mut |touches, address| {
                 let hot = Reverse((touches, Reverse((source, address))));
-                // Most are colder than the coldest one of the list.
+                // Most pages and lines are colder than the coldest one in the list.
                 if heap.len() >= self.most && heap.peek().is_none_or(|coldest| hot > *coldest) {
                     return;
                 }
@@ -199,7 +199,7 @@ impl Analysis for Pages {
         let Some(counts) = memories.first_mut() else { return };
         let (page, accesses) = (run.address >> PAGE_LOG2, run.accesses());
         counts.add_run(page, accesses);
-        // The card may have cut a longer run.
+        // The card may have cut a longer run, so the last run is continued.
         let last = open.entry(0).or_default();
         if last.1 > 0 && last.0 != page {
             run_lengths.add(last.1);

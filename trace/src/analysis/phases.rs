@@ -33,7 +33,7 @@ pub struct Phase {
     pub first_slice: u64,
     /// Number of the last slice with accesses.
     pub last_slice: u64,
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
     /// Accesses in slices of frequency mode, whose pages are not known.
     pub frequency_accesses: u64,
@@ -95,7 +95,8 @@ fn score(rows: &[Row], boundary: usize) -> f64 {
 /// Indices of the slices with which phases begin, without the first phase.
 fn changes(of: &WorkingSets) -> Vec<usize> {
     let mut rows = rows(of);
-    // The accesses end somewhere in the last slice, and in time begin somewhere in the first one.
+    // Accesses end somewhere within the last slice. In slices of clocks they also begin somewhere
+    // within the first slice.
     rows.pop();
     if of.slice_unit == SliceUnit::Clocks && !rows.is_empty() {
         rows.remove(0);

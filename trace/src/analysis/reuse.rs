@@ -85,7 +85,7 @@ impl Distances {
         });
     }
 
-    /// Touches one unit several times in a row. `is_sampled`: whether the unit is.
+    /// Touches one unit several times in a row. `is_sampled`: whether the unit is sampled.
     pub fn touch_run(&mut self, unit: u64, touches: u64, is_sampled: bool) {
         if is_sampled && touches > 0 {
             self.touch(&[unit]);
@@ -173,7 +173,7 @@ fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Erro
 pub struct Bucket {
     /// Shortest distance, in lines or pages.
     pub distance_at_least: u64,
-    /// Longest distance.
+    /// Longest distance, in lines or pages.
     pub distance_at_most: u64,
     /// Touches with such distances; an estimate if lines were sampled.
     pub touches: f64,

@@ -62,7 +62,7 @@ impl Span {
     }
 }
 
-/// Slices with accesses, by number, and what was counted in each.
+/// Slices with accesses, by number, and the counts of each slice.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Slices<S> {
     length: SliceLength,
@@ -82,7 +82,8 @@ impl<S: Slice> Slices<S> {
         Slices { length, unit: None, width: length.accesses.max(1), before: 0, slices: Vec::new() }
     }
 
-    /// Chooses the unit by what is known before the first access.
+    /// Chooses the unit by the facts that are known before the first access. Once the unit is
+    /// chosen, a call changes nothing.
     pub fn known(&mut self, known: &Known) {
         if self.unit.is_some() {
             return;

@@ -32,7 +32,7 @@ use hmtt_format::tag_map::TagMap;
 
 pub use fold::{GroupResult, SplitFold};
 
-/// Group of accesses whose group the source does not know.
+/// Group of the accesses whose thread, function or stretch the source does not know.
 pub const NOT_KNOWN: &str = "(not known)";
 /// Group of the accesses that are in no other group because there were too many groups.
 pub const OTHERS: &str = "(others)";
@@ -72,7 +72,7 @@ impl Pair {
     };
 }
 
-/// How accesses belong to functions.
+/// How accesses are attributed to functions.
 #[derive(Clone, Debug, Default)]
 pub struct Functions {
     /// Names of the functions of a capture's tags.

@@ -92,7 +92,7 @@ impl Stack {
         for (line, old) in lines.iter().zip(old) {
             let slot = self.slots.entry(*line);
             *old = *slot;
-            // A line that the access before was to keeps its slot.
+            // The line of the previous access keeps its slot.
             if *slot != last || last == 0 {
                 last += 1;
                 *slot = last;

@@ -136,7 +136,7 @@ pub struct Lengths {
 pub struct Found {
     /// Whether streams were followed by instruction; if not, by nearby lines.
     pub by_instruction: bool,
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
     /// Accesses in streams.
     pub stream_accesses: u64,
@@ -201,7 +201,7 @@ impl Streams {
         });
         open.change(at, self.looked_up, |stream| {
             if stream.accesses > 0 && stream.last == line {
-                // Accesses to a line in a row are one step of its stream.
+                // Several accesses in a row to one line are one step of the line's stream.
                 counts.repeated = counts.repeated.saturating_add(1);
             } else {
                 counts.follow(stream, line, LINE_LOG2);
@@ -215,7 +215,7 @@ impl Streams {
         std::mem::take(&mut self.open).streams().iter().for_each(|stream| self.counts.end(stream));
     }
 
-    /// The counts if all open streams end.
+    /// The counts as if all open streams ended here.
     fn ended(&self) -> Counts {
         let mut counts = self.counts.clone();
         self.instructions.iter().for_each(|(_, stream)| counts.end(&stream));

@@ -27,7 +27,7 @@ const RUN_PAGES_LOG2: u32 = u64::BITS.ilog2();
 /// The sums of accesses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sums {
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
     /// Accesses that read.
     pub reads: u64,
@@ -52,9 +52,10 @@ pub struct Sums {
     pub duration_clocks: Option<u64>,
     /// The duration in seconds; `None` if the period of the clock is not known.
     pub duration_seconds: Option<f64>,
-    /// Accesses in a second.
+    /// Accesses in a second; `None` if the duration is 0, or the time of any access is not known.
     pub accesses_per_second: Option<f64>,
-    /// Bytes in a second.
+    /// Bytes in a second; `None` without [`Sums::accesses_per_second`], or if the size of any
+    /// access is not known.
     pub bytes_per_second: Option<f64>,
     /// Places at which accesses are missing.
     pub gap_count: u64,

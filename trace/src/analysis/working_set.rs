@@ -16,7 +16,7 @@ use super::{Analysis, Batch, Detail, FrequencySlice, Known, PAGE_LOG2, PageRun};
 /// Accesses and pages of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
     /// Accesses in slices of frequency mode, whose pages are not known.
     pub frequency_accesses: u64,
@@ -52,7 +52,7 @@ impl Slice for Counts {
 pub struct Working {
     /// Number of the slice, from 0: it begins at this multiple of the length.
     pub slice: u64,
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
     /// Accesses in slices of frequency mode, whose pages are not known.
     pub frequency_accesses: u64,

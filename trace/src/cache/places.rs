@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use super::{CacheConfiguration, CacheError};
 
-/// Most levels on the way of data.
+/// Most levels of the data path.
 pub const MOST_LEVELS: u8 = 4;
 
 /// The place of a cache.
@@ -17,7 +17,7 @@ pub const MOST_LEVELS: u8 = 4;
 pub enum Place {
     /// The instruction cache, beside the first level.
     Instructions,
-    /// A level on the way of data, from 1.
+    /// A level of the data path, from 1.
     Level(u8),
 }
 

@@ -24,7 +24,7 @@ pub struct Settings {
     pub granularity: &'static str,
     /// Whether frequency slices are enabled.
     pub slices: bool,
-    /// Length of a slice in microseconds, if its code has a defined length.
+    /// Length of a slice in microseconds.
     pub slice_us: u32,
     /// Number of words at which a frame is sent.
     pub threshold_words: u8,

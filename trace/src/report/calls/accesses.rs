@@ -62,9 +62,9 @@ pub struct Sync {
 /// called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
-    /// Including the functions called.
+    /// Accesses including the accesses of the functions that it called.
     pub inclusive: Amount,
-    /// Excluding the functions called.
+    /// Accesses without the accesses of the functions that it called.
     #[serde(rename = "self")]
     pub own: Amount,
 }

@@ -23,7 +23,7 @@ const UNKNOWN_PS: u64 = 1000;
 pub struct Written {
     /// Number of tracks that belong to one group and thread.
     pub tracks: usize,
-    /// Accesses in the tracks of all other accesses.
+    /// Accesses without a track of their own, which are in the tracks of all other accesses.
     pub other_accesses: u64,
     /// Slices of each memory.
     pub slices: Vec<Slices>,
