@@ -14,7 +14,8 @@ impl Decoder {
     /// Reads the records of a data frame and passes them on in the form that the sink asks for.
     ///
     /// # Errors
-    /// [`Malformation`]: the block has no valid sync. An error behind the sync is part of the result.
+    /// [`Malformation`]: the block has no valid sync. An error after the sync is part of the
+    /// result.
     pub(super) fn records<S: Sink>(
         &mut self,
         body: &Body<'_>,
