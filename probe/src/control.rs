@@ -10,13 +10,14 @@
 //! is one process with its tags, [`follow()`] and [`follow_tree`] run it, and `collector` reads
 //! what the tags write.
 //!
-//! [`Tagged`] owns the process and the state of following it. `Tags` owns what is in the process
-//! for tags, each part in a type of its own: the changed code (`PatchedCode`), the unwind tables
-//! (`UnwindTables`), the libraries (`Libraries`) and the memory that tags write to (`Collector`).
+//! [`Tagged`] owns the process and the state of following it. `Tags` owns what tags have added to
+//! the process or changed in it, each part in a type of its own: the changed code (`PatchedCode`),
+//! the unwind tables (`UnwindTables`), the libraries (`Libraries`) and the memory that tags write
+//! to (`Collector`).
 //!
-//! Invariant: instructions are changed only while all threads of the process are stopped, and a
-//! thread whose instruction pointer is at a changed instruction is moved to where that instruction
-//! is then.
+//! Invariant: instructions are changed only while all threads of the process are stopped. A thread
+//! whose instruction pointer is at a moved instruction is then set to the new address of that
+//! instruction.
 
 pub(crate) mod abandoned;
 mod areas;
@@ -123,12 +124,12 @@ pub struct Tagged {
     tags: Tags,
     budget: Option<Budget>,
     watch: ConflictWatch,
-    /// Processes that share the tracee's memory (`vfork`), each with the parent thread that waits
-    /// until the process has memory of its own.
+    /// Processes that share the tracee's memory (`vfork`). The value is the parent thread that
+    /// waits until the process has memory of its own; `None` if no thread waits.
     memory_sharers: BTreeMap<Pid, Option<Pid>>,
 }
 
-/// State of a process that was detached.
+/// Result of removing the tags from a process and detaching from it.
 #[derive(Debug)]
 pub struct Restored {
     /// Memory of the tags that remains in the process.
@@ -152,7 +153,7 @@ pub enum Start {
 struct Tags {
     program: Arc<LoadedFile>,
     selection: Selection,
-    /// Most functions and blocks that may be tagged.
+    /// Upper limit for the number of tagged functions and blocks.
     max_functions: usize,
     collector: Collector,
     code: PatchedCode,
@@ -173,7 +174,7 @@ struct Tags {
 /// Code that is changed, and memory of stubs.
 #[derive(Clone, Debug)]
 struct PatchedCode {
-    /// What the tags of the functions do.
+    /// What the tags of the functions do with an event.
     sink: Sink,
     /// Tagged functions, in the order of their numbers.
     functions: Vec<PatchedFunction>,
@@ -181,22 +182,23 @@ struct PatchedCode {
     restorers: Restorers,
     /// Memory areas that hold stubs, without those of breakpoints.
     areas: Vec<Range<RunAddr>>,
-    /// Addresses of instructions that were changed since the process was tagged, ascending.
+    /// Addresses of all instructions that were changed since the process was tagged, ascending.
+    /// Addresses stay in the list when their tags are removed.
     jumps: Vec<RunAddr>,
 }
 
 /// Unwind tables in a process.
 #[derive(Clone, Debug, Default)]
 struct UnwindTables {
-    /// Address of the list.
+    /// Address of the list of tables in the process.
     list: RunAddr,
-    /// Stubs that unwinders can look up in the list, in the order in which they were added.
+    /// Stubs that unwinders can look up in the list, in the order of addition.
     described_code: Vec<Range<RunAddr>>,
-    /// Memory of the tables.
+    /// Memory that holds the tables.
     tables: Vec<Range<RunAddr>>,
 }
 
-/// The libraries of a process that were processed.
+/// Libraries of a process that were read, or could not be read.
 #[derive(Debug, Default)]
 struct Libraries {
     known: BTreeMap<libraries::Key, Library>,

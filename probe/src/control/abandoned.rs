@@ -1,9 +1,10 @@
 //! Finds and removes the tags, or the code cache, that a killed controller has left in a process,
 //! and reports whether a process has a controller.
 //!
-//! The memory that the process shared with its controller ([`crate::stubs::layout`]) records what
-//! was overwritten and which memory was added; [`records`] reads it. The process may have written
-//! anything there. Code caches overwrite nothing, but threads may be in them ([`caches`]).
+//! The memory that the process shared with its controller ([`crate::stubs::layout`]) records which
+//! bytes were overwritten and which memory was added; [`records`] reads these records. The process
+//! may have written anything there. Code caches overwrite nothing, but threads may be in them
+//! ([`caches`]).
 //!
 //! Invariant: only places whose contents match the record, in the process's own mappings, are
 //! changed. The work is bounded by what the process has mapped, whatever the memory claims.
@@ -27,7 +28,7 @@ use crate::stubs::restorer;
 use caches::Caches;
 use records::{Place, Records};
 
-/// How long to wait for a signal handler that has interrupted a stub, and the time between checks.
+/// Longest wait for a signal handler that has interrupted a stub, and the time between checks.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -47,7 +48,7 @@ pub struct AbandonedTags {
     memory: AbandonedMemory,
 }
 
-/// What a killed controller has left.
+/// Changes and memory that a killed controller has left in a process.
 #[derive(Debug)]
 struct AbandonedMemory {
     /// Places that are still overwritten, in the order in which they were overwritten.
@@ -58,17 +59,17 @@ struct AbandonedMemory {
     shared: Vec<Range<RunAddr>>,
     /// Memory of code caches.
     caches: Caches,
-    /// Threads whose thread area of a code cache is gone.
+    /// Threads whose `gs` leads to a thread area of a code cache that is no longer mapped.
     lost: Vec<Pid>,
     /// Descriptors of the shared memory that were not closed.
     files: Vec<u64>,
-    /// Whether no thread may still make a system call of the killed controller, which may map more
-    /// memory.
+    /// Whether no thread can still make a system call that the killed controller has prepared. Such
+    /// a call may map more memory.
     are_sites_left: bool,
 }
 
 impl AbandonedMemory {
-    /// Finds what is left in a process whose threads are all stopped.
+    /// Searches a process whose threads are all stopped.
     fn find(process: &mut Process) -> Result<Self, TagError> {
         let can_call = process.can_call();
         let mut stopped = process.stopped()?;
@@ -96,8 +97,8 @@ impl AbandonedMemory {
 }
 
 impl AbandonedTags {
-    /// Finds what is left in a process whose threads are all stopped. They are resumed after an
-    /// error.
+    /// Searches a process, whose threads are all stopped, for tags, code caches and their memory.
+    /// The threads are resumed after an error.
     ///
     /// # Errors
     /// [`TagError::Ptrace`] if the process cannot be read.
@@ -111,8 +112,8 @@ impl AbandonedTags {
         }
     }
 
-    /// Whether something may be left in a process whose threads are all stopped; this takes less
-    /// time than finding it.
+    /// Whether a process, whose threads are all stopped, may have tags or a code cache of a killed
+    /// controller. This check takes less time than [`find`](Self::find).
     ///
     /// # Errors
     /// [`TagError::Ptrace`] if the process cannot be read.
@@ -128,13 +129,14 @@ impl AbandonedTags {
         self.memory.places.len()
     }
 
-    /// Whether the process has no tags, no code cache, and no memory of them.
+    /// Whether the process has no tags, no code cache, and no memory that belongs to them.
     pub fn is_nothing(&self) -> bool {
         self.memory.is_empty() && self.memory.lost.is_empty() && self.memory.are_sites_left
     }
 
-    /// Removes what is left and detaches from the process. Places in libraries that have been
-    /// unloaded are left out. Returns the memory that remains because a thread may return to it.
+    /// Removes the tags and code caches, and detaches from the process. Tags in libraries that have
+    /// been unloaded are skipped. Returns the memory that remains because a thread may return to
+    /// it.
     ///
     /// # Errors
     /// [`TagError::Ptrace`] if the process cannot be changed.
@@ -144,8 +146,8 @@ impl AbandonedTags {
         left
     }
 
-    /// Removes what is left with all its memory, and returns the process, whose threads are all
-    /// stopped.
+    /// Removes the tags and code caches with all their memory, and returns the process, whose
+    /// threads are all stopped.
     ///
     /// # Errors
     /// [`TagError::StillInUse`] if the memory is still in use after a second. The threads are
@@ -176,9 +178,10 @@ impl AbandonedTags {
         }
     }
 
-    /// Removes what is left. Returns the memory that remains.
+    /// Removes the tags and code caches. Returns the memory that remains.
     fn remove(&mut self) -> Result<RemainingMemory, TagError> {
-        // What was begun is completed.
+        // Once there is something to remove, signals do not interrupt the removal until it is
+        // complete.
         let is_nothing = self.memory.is_empty();
         let AbandonedMemory { places, areas, shared, caches, lost, files, are_sites_left } =
             &mut self.memory;

@@ -17,7 +17,7 @@ use crate::stubs::layout::{MAGIC, PAGE_BYTES};
 /// Bytes at the end of an area that hold the cookie.
 pub(super) const COOKIE_BYTES: u64 = 16;
 
-/// Last bytes of an area, for a cookie of the shared memory.
+/// The last bytes of an area, made from the cookie in the shared memory.
 pub(super) fn ending(cookie: u64) -> [u8; COOKIE_BYTES as usize] {
     let mut bytes = [0; COOKIE_BYTES as usize];
     bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -25,11 +25,11 @@ pub(super) fn ending(cookie: u64) -> [u8; COOKIE_BYTES as usize] {
     bytes
 }
 
-/// Maps an area for so many bytes of code near a program. The process cannot write to it.
+/// Maps an area for `bytes` bytes of code near a program. The process cannot write to it.
 ///
 /// # Errors
-/// [`TagError::NoFreeRange`] if there is no free memory near the program; [`TagError::Answer`] if
-/// the area is not where the process reports it, nothing was written then.
+/// [`TagError::NoFreeRange`] if there is no free memory near the program. [`TagError::Answer`] if
+/// the area is not at the address that the process reports; nothing was written then.
 pub(super) fn reserve(
     process: &mut Stopped<'_>,
     shared: &Shared,
@@ -79,7 +79,8 @@ fn reserve_in(
     Ok(area)
 }
 
-/// Whether an area may be within a mapping: anonymous, private, and not writable for the process.
+/// Whether `area` may lie in a mapping: the mapping is anonymous, private, and not writable for the
+/// process.
 pub(super) fn can_be(mapping: &Mapping, area: &Range<RunAddr>) -> bool {
     mapping.executable
         && !mapping.writable

@@ -1,7 +1,8 @@
-//! Finds the state of a thread in a stub at the next [`boundary`], or at the one before.
+//! Computes the state of a thread in a stub at the next [`boundary`], or at the last one before its
+//! position.
 //!
 //! The thread's stack is read once, and the code from the start of a tag to the thread's position.
-//! A thread in code that tags share, with all signals blocked, has no boundary.
+//! A thread that is in code shared by tags, and has all signals blocked, has no boundary.
 //!
 //! [`boundary`]: crate::stubs::boundary
 
@@ -17,8 +18,8 @@ use crate::stubs::chunk_switch::SystemCalls;
 use crate::stubs::unfinished_tag::ThreadMemory;
 use crate::stubs::{Sink, chunk_switch};
 
-/// Most steps from a thread's position to a boundary: out of the chunk switch, out of a tag, over
-/// jumps.
+/// Maximum number of steps from a thread's position to a boundary. A step leaves the chunk switch,
+/// leaves a tag, or follows a jump.
 const STEPS: usize = 16;
 /// Opcode of `push qword [rip+disp32]`, size of the instruction and of the pushed value in bytes.
 const PUSH: [u8; 2] = [0xff, 0x35];
@@ -28,21 +29,21 @@ const ADDRESS_BYTES: u64 = 8;
 const LONGEST: usize = 15;
 /// `orig_rax` of a thread that is in no system call.
 pub(super) const NO_CALL: u64 = u64::MAX;
-/// Bytes around the stack pointer that are read at once, where tags save registers: those below it,
-/// and all.
+/// Bytes below the stack pointer, and bytes in all, that are read at once. Tags save registers
+/// there.
 const BELOW: u64 = 128;
 const AROUND: usize = 512;
 
-/// State of a thread in a stub at a boundary.
+/// State of a thread in a stub, moved to a boundary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Boundary {
     /// The original registers, except `rip`, which is the address of the boundary in the stub.
     pub registers: user_regs_struct,
-    /// The original address.
+    /// Address in the program's code that corresponds to the boundary.
     pub original: RunAddr,
 }
 
-/// Memory of a thread; the part around a stack pointer is read in advance.
+/// Memory of a thread. Bytes around the stack pointer are read in advance.
 pub(super) struct Stack<'p> {
     thread: StoppedThread<'p>,
     start: RunAddr,
@@ -79,7 +80,12 @@ impl ThreadMemory for Stack<'_> {
 }
 
 impl PatchedCode {
-    /// The next boundary of a thread in a stub, or the one before; `None` if none is known.
+    /// Computes the thread's state at the next boundary, or at the last one. `None` if the state
+    /// cannot be computed.
+    ///
+    /// For example, a thread that is within a tag gets the registers that it had at the start of
+    /// the tag. If the tag has already written its record or counter, the thread is moved to the
+    /// end of the tag instead.
     pub(super) fn boundary(
         &self,
         thread: StoppedThread<'_>,
@@ -96,7 +102,7 @@ impl PatchedCode {
             }
             let Some(patched) = self.stub_at(rip) else {
                 self.leave_shared_code(thread, &mut registers)?;
-                // Elsewhere the register that holds the tag's address is the program's.
+                // If `r11` holds no address in a tag, it holds a value of the program.
                 if !self.is_tag_memory(RunAddr(registers.rip)) {
                     return None;
                 }
@@ -117,8 +123,8 @@ impl PatchedCode {
         None
     }
 
-    /// Moves a thread from code that the tags of a log share back to the tag that it came from.
-    /// `None` while all signals of the thread are blocked.
+    /// Moves a thread from the code that the tags of a log share back to the tag that has called
+    /// it. `None` while all signals of the thread are blocked.
     fn leave_shared_code(
         &self,
         thread: StoppedThread<'_>,
@@ -151,7 +157,7 @@ impl PatchedCode {
     }
 
     /// Moves threads from stubs to the original code after the jumps were removed. `is_left`:
-    /// whether an address is in a stub that is to be left. Returns whether a thread was moved.
+    /// whether threads are to leave the stub at an address. Returns whether a thread was moved.
     pub(super) fn move_out_of_stubs(
         &self,
         process: &Stopped<'_>,
@@ -211,7 +217,7 @@ fn skip_jump(
         && [*first, *second] == PUSH
     {
         let distance = i32::from_le_bytes(distance.try_into().ok()?);
-        // A push of the program itself reads memory of the program.
+        // A push in the program's own code reads memory of the program, not of the stubs.
         if patched.stubs.contains(&rip.wrapping_add_signed(distance.into())) {
             registers.rip = push.0;
             registers.rsp = registers.rsp.wrapping_add(ADDRESS_BYTES);

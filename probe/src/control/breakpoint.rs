@@ -42,7 +42,7 @@ pub(super) struct Breakpoint {
     pub patched: PatchedFunction,
     pub stubs: Range<RunAddr>,
     described: StubRows,
-    /// Memory behind the stubs that is unused.
+    /// Unused memory behind the stubs.
     free: Range<RunAddr>,
 }
 
@@ -78,7 +78,7 @@ impl Breakpoint {
             let reason = reason.unwrap_or(RefusalReason::Code(Refusal::NoInstructions));
             TagError::NoBreakpoint { name: function.name.clone(), reason }
         };
-        // Nothing is mapped for a function that cannot be changed.
+        // No memory is mapped for a function that cannot be changed.
         if plan.is_empty() {
             return Err(no_breakpoint(plan.refused().first()));
         }
@@ -156,7 +156,8 @@ impl Tagged {
 }
 
 impl PatchedCode {
-    /// Removes the breakpoint at `main`: its thread is before the first instruction again.
+    /// Removes the breakpoint at `main`. Its thread is before the first instruction of `main`
+    /// again.
     fn remove_main_breakpoint(
         &mut self,
         process: &Stopped<'_>,

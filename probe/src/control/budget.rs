@@ -1,9 +1,9 @@
 //! Removes the tags of functions that cost too much, while the process runs.
 //!
-//! The cost is estimated, not measured: calls of each function in an interval, times the cost of a
-//! call with this output, compared with the processor time of the process in the interval. The
-//! functions with most calls are removed first: they are small, and a single call of theirs carries
-//! least information.
+//! The cost is estimated, not measured: the number of calls of each function in an interval, times
+//! the cost of a call with this output. The sum is compared with the processor time of the process
+//! in the interval. The functions with the most calls are removed first: they are small, and a
+//! single call of such a function carries the least information.
 
 use hmtt_format::tag_log::FunctionId;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
@@ -12,8 +12,8 @@ use super::{TagError, Tagged, Tags, patch, thread_return};
 use crate::ptrace::{PtraceError, Stopped};
 use crate::stubs::Sink;
 
-/// Cost of the two tags of a call with their jumps, in nanoseconds. The values are slightly above
-/// the measured ones, because the program's own instructions run less well beside tags
+/// Cost of a call in nanoseconds: the two tags with their jumps. The values are slightly above the
+/// measured ones, because the program's own instructions run less well beside tags
 /// (docs/benchmarks.md).
 const COUNT_NS: f64 = 0.7;
 const ORDER_NS: f64 = 3.0;
@@ -52,7 +52,8 @@ impl Budget {
         Ok(time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64)
     }
 
-    /// Functions to be removed now. `calls`: calls of each function so far.
+    /// Selects the functions whose tags are to be removed now. `calls`: calls of each function
+    /// since the start.
     fn over_budget(&mut self, calls: &[(FunctionId, u64)]) -> nix::Result<Vec<RemovedFunction>> {
         let cpu_ns = self.cpu_ns()?;
         let spent = cpu_ns - self.cpu_ns;
@@ -66,7 +67,7 @@ impl Budget {
         (self.cpu_ns, self.calls) = (cpu_ns, calls.iter().map(|(_, calls)| *calls).collect());
         let cost = |calls: u64| calls as f64 * self.call_ns;
         let mut tags: f64 = rates.iter().map(|(calls, _)| cost(*calls)).sum();
-        // Processor time without tags.
+        // Processor time of the process without its tags.
         let program = (spent - tags).max(spent * 0.1);
         if tags <= self.share * program {
             return Ok(Vec::new());
@@ -111,7 +112,7 @@ impl Tagged {
         self.budget.as_ref().map(|budget| budget.share)
     }
 
-    /// Functions to be removed because their tags cost too much; the process runs.
+    /// Functions whose tags cost too much and are to be removed; the process runs.
     pub(super) fn functions_over_budget(&mut self) -> Vec<RemovedFunction> {
         let is_untagged = self.is_untagged();
         let Some(budget) = self.budget.as_mut().filter(|_| !is_untagged) else { return Vec::new() };
@@ -130,7 +131,8 @@ impl Tagged {
         out
     }
 
-    /// Adds the functions whose jumps are within instructions that will be restored.
+    /// Adds the functions that depend on a removed one: their jumps are written within its moved
+    /// instructions, which are restored.
     fn add_dependents(&self, out: &mut Vec<RemovedFunction>) {
         let mut checked = 0;
         while let Some(RemovedFunction { id: host, .. }) = out.get(checked).cloned() {
@@ -169,7 +171,8 @@ impl Tags {
         out: Vec<RemovedFunction>,
     ) -> Result<(), TagError> {
         let code = &self.code;
-        // A dependent function is added behind the one it depends on, and removed before it.
+        // A dependent function is listed behind the function that it depends on, and is removed
+        // before it.
         let leaving = out.iter().rev();
         let leaving: Vec<_> = leaving.filter_map(|one| code.function(one.id)).collect();
         for one in &leaving {

@@ -1,4 +1,4 @@
-//! A function whose stubs are generated.
+//! Describes a function whose stubs are generated.
 
 use hmtt_format::tag_log::FunctionId;
 
@@ -16,7 +16,8 @@ pub(super) struct ChangedFunction {
 }
 
 impl ChangedFunction {
-    /// Numbers that the function takes: its own and those of its tagged blocks.
+    /// Number of event numbers that the function takes: one for itself and one for each tagged
+    /// block.
     pub fn numbers(&self) -> u32 {
         let seen = self.rewrite.blocks.iter().filter(|block| block.refusal.is_none());
         1 + seen.count() as u32

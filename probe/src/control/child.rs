@@ -1,9 +1,9 @@
 //! Gives a child process tags of its own.
 //!
 //! The child is a copy of a tagged process: it has the jumps and the stubs, and still shares the
-//! memory that its parent's tags write to. New shared memory replaces it at the same address, so
-//! the rest of the copy stays unchanged. Counts begin at zero, and a call that the parent's thread
-//! has entered belongs to the parent.
+//! memory that its parent's tags write to. New shared memory replaces this memory at the same
+//! address, so addresses in the copied stubs stay valid. Counts begin at zero. A call that the
+//! parent's thread has entered before the copy counts for the parent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -62,8 +62,8 @@ impl Tagged {
         self.tags.collector.discard_output_of(&stopped)
     }
 
-    /// Stops all threads, and processes that share their memory. `beside`: threads that are stopped
-    /// already. `gone`: processes that no longer share the memory.
+    /// Stops all threads, and the processes that share their memory. `beside`: threads that are
+    /// already stopped. `gone`: processes that no longer share the memory.
     pub(super) fn stop(
         &mut self,
         beside: BTreeMap<Pid, StopState>,
@@ -88,7 +88,8 @@ impl Tagged {
         self.add_new_threads(gone)
     }
 
-    /// Adds threads that have begun. `gone`: processes that no longer share the memory.
+    /// Adds threads that have begun since the process was stopped. `gone`: processes that no longer
+    /// share the memory.
     pub(super) fn add_new_threads(&mut self, gone: &BTreeSet<Pid>) -> Result<(), TagError> {
         let is_memory_sharer =
             |thread: &Pid| self.memory_sharers.contains_key(thread) && !gone.contains(thread);
@@ -98,7 +99,7 @@ impl Tagged {
         new.into_iter().try_for_each(|thread| self.add_thread(thread))
     }
 
-    /// Lets all threads continue except those that wait for a process that shares their memory.
+    /// Resumes all threads except those that wait for a process that shares their memory.
     pub(super) fn resume(&mut self) -> Result<(), TagError> {
         for thread in self.memory_sharers.values().flatten() {
             self.process.threads.remove(thread);
@@ -106,7 +107,8 @@ impl Tagged {
         Ok(self.process.resume()?)
     }
 
-    /// Handles a process that no longer shares the memory. Returns the thread that waits for this.
+    /// Handles a process that no longer shares the memory. Returns the parent thread that waits for
+    /// this event.
     pub(super) fn memory_sharer_left(&mut self, pid: Pid) -> Option<Pid> {
         self.tags.collector.remove_thread(pid);
         self.process.threads.remove(&pid);
@@ -119,8 +121,8 @@ impl Tagged {
 }
 
 impl Tags {
-    /// The same tags in a child that has a copy of the process's memory and is stopped, with memory
-    /// of its own to write to.
+    /// Builds the same tags for a child, which is stopped and has a copy of the process's memory.
+    /// The child gets memory of its own to write to.
     fn child(
         &self,
         process: &mut Stopped<'_>,

@@ -1,10 +1,13 @@
-//! Enumerates the code of files in a process's memory that is to be searched: each part of a file
-//! once, limited by a budget.
+//! Enumerates code of mapped files that is to be searched: each part of a file once, limited by a
+//! budget.
 //!
-//! A program can map one file a thousand times, and can map sparse files of terabytes. So parts of
-//! files are searched, each at the first address where it is mapped, without the holes of large
-//! sparse files. Code that a program has written over a hole, or over another mapping of the same
-//! part, is not found.
+//! A program can map one file a thousand times, and can map sparse files of terabytes. So each part
+//! of a file is searched only at the first address where it is mapped, and the holes of large
+//! sparse files are skipped. Code that a program has written over a hole, or over another mapping
+//! of the same part, is not found.
+//!
+//! For example, if offsets 0–8 KiB of a file are mapped at address A, and offsets 4–12 KiB at
+//! address B, the parts are 0–8 KiB at A and 8–12 KiB at B + 4 KiB.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,8 +20,8 @@ use crate::address::RunAddr;
 use crate::ptrace::{FileId, Mapping, ReadMemory, open_mapped};
 use crate::ranges::Ranges;
 
-/// Most bytes that are searched: the largest programs have some GiB of code, and 1 GiB takes half a
-/// second.
+/// Maximum number of bytes that are searched. The largest programs have some GiB of code, and
+/// searching 1 GiB takes half a second.
 pub(super) const BUDGET: u64 = 4 << 30;
 /// Ranges that are larger than `LARGE` bytes are checked for holes; holes of at least `HOLE` bytes
 /// are skipped.
@@ -34,15 +37,15 @@ pub(super) struct Part<'m> {
 }
 
 impl Part<'_> {
-    /// Offset in the file of an address of the part.
+    /// Offset in the file of an address in the part.
     pub fn offset(&self, address: RunAddr) -> u64 {
         self.mapping.offset + (address - self.mapping.start)
     }
 }
 
-/// Parts of executable files that the wanted mappings have, by address, and whether the budget was
-/// enough for all of them. `mapped`: all mappings of the process; `unopened`: whether large files
-/// that cannot be opened are searched, whose holes are not known.
+/// Returns the parts of files in the executable ones of the wanted mappings, by address, and
+/// whether the budget was enough for all parts. `mapped`: all mappings of the process. `unopened`:
+/// whether large files that cannot be opened, whose holes are not known, are searched too.
 pub(super) fn parts<'m>(
     memory: &impl ReadMemory,
     mapped: &[Mapping],
@@ -76,8 +79,8 @@ pub(super) fn parts<'m>(
     (all, true)
 }
 
-/// Data ranges of a file within `offsets`, as far as its file system reports holes. `None` if the
-/// file cannot be opened.
+/// Ranges of a file within `offsets` that hold data, as far as its file system reports holes.
+/// `None` if the file cannot be opened.
 fn data(
     memory: &impl ReadMemory,
     mapping: &Mapping,
@@ -93,7 +96,7 @@ fn data(
 fn data_of(file: &File, offsets: &Range<u64>, most: u64) -> Vec<Range<u64>> {
     let mut all: Vec<Range<u64>> = Vec::new();
     let (mut at, mut bytes) = (offsets.start, 0);
-    // One byte more than the budget, so that the caller notices what is left out.
+    // The list goes one byte beyond the budget, so that the caller notices that data is left out.
     while at < offsets.end && bytes <= most {
         let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Ok(start) => start.max(at),

@@ -1,4 +1,4 @@
-//! Collects what tags write, in one of the ways of [`Output`], which is chosen once.
+//! Collects what tags write. An [`Output`] is chosen once, before the process is tagged.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// Whether the number of calls of each function is known while the process runs.
+    /// Whether the number of calls of each function can be read while the process runs.
     pub fn counts_calls(&self) -> bool {
         matches!(self, Output::Counts | Output::Log(_))
     }
@@ -54,7 +54,7 @@ pub(super) enum Collector {
 }
 
 impl Collector {
-    /// Prepares for `functions` functions now, and at most `max_functions` later.
+    /// Prepares for `functions` functions now, and for at most `max_functions` in the future.
     pub fn new(
         process: &mut Stopped<'_>,
         inherited: Option<InheritedMemory>,
@@ -95,7 +95,7 @@ impl Collector {
         shared.start..shared.start + shared.bytes
     }
 
-    /// The memory shared with the process, which every output has.
+    /// The memory shared with the process. Every output has such memory.
     pub fn shared(&self) -> &Shared {
         match self {
             Collector::None(shared) | Collector::Card(_, shared) => shared,
@@ -104,7 +104,7 @@ impl Collector {
         }
     }
 
-    /// Sets `gs` of a stopped thread as its tags need it.
+    /// Sets `gs` of a stopped thread to the address that its tags write to.
     pub fn add_thread(&mut self, thread: StoppedThread<'_>) -> Result<(), TagError> {
         match self {
             Collector::None(_) => Ok(()),
@@ -114,7 +114,7 @@ impl Collector {
         }
     }
 
-    /// Whether a thread was added.
+    /// Whether a thread has been prepared by [`add_thread`](Self::add_thread).
     pub fn has_thread(&self, thread: Pid) -> bool {
         match self {
             Collector::None(_) => true,
@@ -123,15 +123,15 @@ impl Collector {
         }
     }
 
-    /// Threads that have a slot of their own.
+    /// Threads that have a slot in the shared memory.
     pub fn threads(&self) -> Vec<Pid> {
         self.slots()
             .map(|slots| slots.iter().map(|(thread, _)| thread).collect())
             .unwrap_or_default()
     }
 
-    /// Whether tags of a thread with this `gs` write to memory of this output. A new thread has the
-    /// `gs` of the thread that started it.
+    /// Whether tags of a thread with this `gs` write to memory of this output. A new thread
+    /// inherits the `gs` of the thread that started it.
     pub fn owns(&self, gs: RunAddr) -> bool {
         match self {
             Collector::None(_) => true,
@@ -141,7 +141,7 @@ impl Collector {
         }
     }
 
-    /// Allows or forbids that tags make system calls. If they must not, records that do not fit
+    /// Allows or forbids system calls in tags. Where calls are forbidden, records that do not fit
     /// into buffers are dropped.
     pub fn allow_calls(&self, allowed: bool) {
         if let Collector::Log(log) = self {

@@ -1,10 +1,10 @@
 //! Compares a file's code with the code in a process's memory.
 //!
-//! Moved instructions are copied from the file, and the file's bytes are restored at the end. A
-//! program that has patched its own code, or in which a debugger has set breakpoints, would execute
-//! other instructions than before and lose its patch. So functions with differing bytes are not
-//! tagged ([`crate::disassembly::Refusal::Differs`]). Bytes that tags have changed do not count as
-//! different.
+//! Moved instructions are copied from the file, and the file's bytes are restored at the end. If
+//! the memory differs from the file, because the program has patched its own code or a debugger has
+//! set breakpoints, the program would execute other instructions than before and lose its patch. So
+//! functions with differing bytes are not tagged ([`crate::disassembly::Refusal::Differs`]). Bytes
+//! that tags have changed do not count as different.
 
 use std::ops::Range;
 
@@ -15,12 +15,12 @@ use crate::stubs::layout::PAGE_BYTES;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 1 << 20;
-/// Most differing ranges that are reported exactly. Beyond these, whole pages are reported, so that
-/// a hostile process cannot make the list much larger than its code.
+/// Maximum number of differing ranges that are reported exactly. Further differences are reported
+/// as whole pages, so that a hostile process cannot make the list much larger than its code.
 const MOST: usize = 1 << 16;
 
-/// Address ranges of a file's code that differ in memory or cannot be read, ascending, as addresses
-/// of the file.
+/// Address ranges of a file's code that differ in memory or cannot be read, ascending. The
+/// addresses are addresses of the file.
 ///
 /// `within`: the address range in memory that is compared. `ours`: edits that tags have made.
 /// `read`: reads memory; returns whether all bytes could be read.
@@ -71,7 +71,7 @@ pub(super) fn differences<'a>(
     found.0
 }
 
-/// Ascending ranges that do not touch each other.
+/// Ascending ranges, none of which touches its neighbour.
 struct DifferingRanges(Vec<Range<u64>>);
 
 impl DifferingRanges {
@@ -82,7 +82,8 @@ impl DifferingRanges {
         }
     }
 
-    /// Adds the differences between two pieces of the same length that begin at an address.
+    /// Adds the ranges in which two byte strings differ. The strings have the same length and begin
+    /// at address `first`.
     fn add(&mut self, first: u64, file: &[u8], memory: &[u8]) {
         if file == memory {
             return;

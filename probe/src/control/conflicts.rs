@@ -2,11 +2,12 @@
 //! the system calls of a log's tags, `gs` set by the program, and a time stamp counter that it may
 //! no longer read.
 //!
-//! None can be detected immediately without stopping the process at each of its system calls.
-//! Filters are checked every [`INTERVAL`]; `gs` is checked whenever a thread stops, and where it
+//! None of these changes can be detected immediately without stopping the process at each of its
+//! system calls. Filters are checked every [`INTERVAL`]; `gs` is checked whenever a thread stops or
 //! ends. A tag that runs between the change and the check makes the forbidden call, or writes to
-//! where the program's `gs` points. Whether the counter may be read is asked before the process is
-//! tagged; later the fault of a tag shows it ([`super::own_signals`]).
+//! the address that the program has set `gs` to. Before the process is tagged, its threads are
+//! asked whether they may read the counter; later the fault of a tag shows that a thread may not
+//! ([`super::own_signals`]).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ const THREADS: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct ConflictWatch {
     last_check: Option<Instant>,
-    /// Index behind the last thread whose filters were checked.
+    /// Index of the first thread whose filters are checked next.
     next: usize,
     /// Filter modes that were checked already.
     checked: BTreeSet<Mode>,
@@ -43,8 +44,8 @@ pub(super) struct ConflictWatch {
 }
 
 impl Tagged {
-    /// Whether a thread has filters that were not checked yet. Tags make no system calls until they
-    /// are.
+    /// Whether a thread has filters that were not checked yet. Until they are checked, tags make no
+    /// system calls.
     pub(super) fn has_new_filters(&mut self) -> bool {
         let Sink::Log(_) = self.tags.code.sink else { return false };
         if self.is_untagged() || self.watch.last_check.is_some_and(|last| last.elapsed() < INTERVAL)
@@ -83,7 +84,7 @@ impl Tagged {
         Ok(())
     }
 
-    /// Makes tags make no system calls.
+    /// Forbids system calls in tags, and records the reason.
     pub(super) fn forbid_calls(&mut self, why: Forbidden) {
         self.tags.collector.allow_calls(false);
         if !std::mem::replace(&mut self.watch.are_calls_forbidden, true) {
@@ -91,8 +92,8 @@ impl Tagged {
         }
     }
 
-    /// Refuses a log of a process that must not make the system calls of tags; all threads are
-    /// stopped.
+    /// Returns an error if the process must not make the system calls that the tags of a log need;
+    /// all threads are stopped.
     pub(super) fn check_log(&mut self) -> Result<(), TagError> {
         let Sink::Log(_) = self.tags.code.sink else { return Ok(()) };
         for thread in self.process.threads.keys() {
@@ -103,8 +104,8 @@ impl Tagged {
         self.check_time()
     }
 
-    /// Refuses a log with times of a process with a thread that may not read the time stamp
-    /// counter. A thread that cannot or may not be asked is taken to be one that may.
+    /// Returns an error if a log needs times and a thread may not read the time stamp counter. A
+    /// thread whose setting cannot be read is assumed to be allowed.
     fn check_time(&mut self) -> Result<(), TagError> {
         if !matches!(self.tags.code.sink, Sink::Log(shape) if shape.is_timed) {
             return Ok(());
@@ -131,7 +132,8 @@ impl Tagged {
             && !self.tags.collector.owns(RunAddr(registers.gs_base))
     }
 
-    /// Whether any thread has set `gs`, including threads that have ended; all others are stopped.
+    /// Whether any thread has set `gs`, including threads that have ended; all remaining threads
+    /// are stopped.
     pub(super) fn any_gs_taken(&self) -> bool {
         !self.is_untagged()
             && (self.watch.is_taken
@@ -151,7 +153,7 @@ impl Tagged {
         }
     }
 
-    /// Why a child of this process, whose tags were removed, cannot be tagged.
+    /// The reason why a child cannot be tagged after the tags of this process were removed.
     pub(super) fn untagged_because(&self, child: Pid) -> TagError {
         match self.watch.is_taken {
             true => TagError::GsInUse(child),
@@ -159,7 +161,7 @@ impl Tagged {
         }
     }
 
-    /// Checks `gs` of a thread that is stopped where it ends.
+    /// Checks `gs` of a thread that is stopped at its end.
     pub(super) fn check_gs_at_exit(&mut self, thread: Pid) {
         self.watch.is_taken |= self.is_gs_taken_by(thread);
     }
@@ -188,7 +190,7 @@ impl Tagged {
         self.tags.notices.push(Notice::GsTakenAtEnd(self.process.pid));
     }
 
-    /// Whether what tags have written is unreliable or ends early, because the program has set `gs`
+    /// Whether the output of the tags is unreliable or ends early, because the program has set `gs`
     /// or may no longer read the time stamp counter.
     pub fn had_conflict(&self) -> bool {
         self.watch.is_taken || self.watch.is_time_forbidden
@@ -199,8 +201,8 @@ impl Tagged {
         self.watch.is_untagged
     }
 
-    /// Removes the tags from a process that they cannot work with; all threads are stopped.
-    /// Collected data stays.
+    /// Removes the tags because the process conflicts with them; all threads are stopped. Collected
+    /// data stays.
     pub(super) fn untag(&mut self) -> Result<(), TagError> {
         let gs_taken = self.any_gs_taken();
         let Tagged { process, tags, watch, .. } = self;

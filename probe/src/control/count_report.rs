@@ -1,9 +1,9 @@
-//! Reports how often functions were called and blocks begun: of a process, or of all programs of a
-//! process tree.
+//! Reports how often functions were called and blocks executed, in one process or in all programs
+//! of a process tree.
 //!
-//! Data flow: [`ProgramCounts::read`] copies the counts of a process before its tags are gone;
-//! [`TreeCounts`] adds those of several programs. [`CountReport`] gives the rows of tables and the
-//! JSON form of either:
+//! Data flow: [`ProgramCounts::read`] copies the counts of a process before its tags are removed;
+//! [`TreeCounts`] adds the counts of several programs. [`CountReport`] gives the rows of tables and
+//! the JSON form for one process or for a tree:
 //!
 //! ```text
 //! process   functions: name, calls, threads   blocks

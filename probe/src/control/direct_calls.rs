@@ -1,5 +1,5 @@
 //! Redirects direct calls of tagged functions to their stubs, which saves the jump at the
-//! function's entry.
+//! function's entry: the instruction `call f` becomes `call f's stub`.
 //!
 //! The jump at the entry stays, for calls that reach the function in another way.
 
@@ -12,10 +12,12 @@ use crate::disassembly::Call;
 
 /// Bytes of the distance in a call instruction.
 const DISTANCE_BYTES: u64 = 4;
-/// Most calls that are redirected in a file; the others reach the stub through the jump.
+/// Maximum number of calls that are redirected in a file. All further calls reach the stub through
+/// the jump.
 const MOST: usize = 1 << 20;
 
-/// Adds to each function's changes the calls of it that are not moved.
+/// Adds to each function's changes the direct calls that lead to it. Calls that are moved into
+/// stubs themselves are left out.
 pub(super) fn redirect(calls: &[Call], changed: &mut [ChangedFunction]) {
     let taken = overwritten_ranges(changed);
     let numbers: HashMap<u64, usize> =

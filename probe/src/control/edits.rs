@@ -7,12 +7,14 @@ use crate::ptrace::{PtraceError, Stopped};
 use crate::stubs::InlineBytes;
 use crate::stubs::layout::PAGE_BYTES;
 
-/// Most edits that are made with one write; they are within a page of each other.
+/// Maximum number of edits that are made with one write. Such edits are within a page of each
+/// other.
 const GROUP: usize = 256;
 
-/// Purpose of an edit. Edits are inserted in this order, so that the program is correct after each
-/// one: branches are redirected away from bytes that jumps overwrite; jumps leave bytes of the
-/// functions unused; islands are written to these bytes; short jumps lead to the islands.
+/// Purpose of an edit. Edits are inserted in the order of the variants, so that the program is
+/// correct after each edit: branches are redirected away from bytes that jumps overwrite; jumps
+/// leave bytes of the functions unused; islands are written to these bytes; short jumps lead to the
+/// islands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Redirect,
@@ -48,9 +50,10 @@ impl Edit {
         Edit { rank: Rank::new(new.len(), is_start), address, original, new }
     }
 
-    /// Undoes the edit in a copy of memory that begins at `start`, if the copy has the new bytes.
+    /// Undoes the edit in a copy of memory that begins at `start`. A copy with other bytes than the
+    /// new ones stays unchanged.
     pub fn undo_in(&self, start: RunAddr, memory: &mut [u8]) {
-        // The copy may begin or end within the edit.
+        // The copy may begin or end in the middle of the edit.
         let skipped =
             start.offset_from(self.address).unwrap_or(0).min(self.new.len() as u64) as usize;
         let Ok(first) = usize::try_from(self.address.offset_from(start).unwrap_or(0)) else {
@@ -64,12 +67,12 @@ impl Edit {
         }
     }
 
-    /// Bytes without the edit.
+    /// The bytes before the edit.
     pub fn original_bytes(&self) -> &[u8] {
         &self.original
     }
 
-    /// Bytes with the edit.
+    /// The bytes after the edit.
     pub fn new_bytes(&self) -> &[u8] {
         &self.new
     }
@@ -92,8 +95,8 @@ pub(super) fn insert<'a>(
     change(process, edits, Direction::Insert, |there, edit| there.copy_from_slice(&edit.new))
 }
 
-/// Undoes the edits that are still there. Returns the addresses at which the program has written
-/// something else, which stays.
+/// Undoes the edits. An edit that the program has overwritten is left alone. Returns the addresses
+/// of such edits.
 pub(super) fn remove<'a>(
     process: &Stopped<'_>,
     edits: impl Iterator<Item = &'a Edit>,
@@ -109,15 +112,15 @@ pub(super) fn remove<'a>(
     Ok(others)
 }
 
-/// Whether edits are inserted or removed. Memory that is no longer mapped is skipped when edits are
-/// removed.
+/// Whether edits are inserted or removed. A removal skips memory that is no longer mapped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Insert,
     Remove,
 }
 
-/// Changes the bytes of all edits; edits close to each other are changed with one write.
+/// Calls `change` with the memory of each edit. Edits that are close to each other are written
+/// together.
 fn change<'a>(
     process: &Stopped<'_>,
     edits: impl Iterator<Item = &'a Edit>,

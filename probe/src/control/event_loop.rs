@@ -17,12 +17,13 @@ use crate::ptrace::{PtraceError, wait_for_signal};
 /// How often processes are checked when no signal reports an event.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Most events that are handled before signals to the controller are checked: a program whose
-/// threads receive signals faster than they can be handled must not prevent a detach.
+/// Maximum number of events that are handled before signals to the controller are checked.
+/// Otherwise a program whose threads receive signals faster than they can be handled would prevent
+/// a detach.
 const EVENTS: usize = 64;
 
-/// Follows one process until it ends, executes another program, or until one of the signals
-/// `detach` arrives, which must be blocked.
+/// Follows one process until it ends, until it executes another program, or until one of the
+/// signals `detach` arrives. The caller has blocked these signals.
 ///
 /// The threads of the process must be stopped, and are stopped again on return unless the process
 /// has ended. Its children are released without tags. `changed` is called whenever functions have
@@ -54,14 +55,14 @@ pub(super) fn follow_while(
 }
 
 /// Follows a process tree until all its processes have ended or until one of the signals `detach`
-/// arrives, which must be blocked. Returns how the first process has ended.
+/// arrives. The caller has blocked these signals. Returns how the first process has ended.
 ///
 /// `start`: when programs that processes execute are tagged. `None`: the tree consists of the first
 /// process only, as with [`follow`]: it is followed until it ends or executes another program.
 ///
-/// The observer gets each process that is no longer followed. It restores those whose ending is
-/// [`Ending::Detached`], and releases a first process that is followed alone and whose ending is
-/// [`Ending::Replaced`]. All others have ended or are not traced any more.
+/// The observer gets each process that is no longer followed. It restores processes with the ending
+/// [`Ending::Detached`]. It releases a first process that is followed alone and has the ending
+/// [`Ending::Replaced`]. All other processes have ended or are not traced any more.
 ///
 /// # Errors
 /// [`TagError`] if no process can be followed. A process of a larger tree that cannot be tagged is
@@ -90,8 +91,8 @@ fn run(
     }
 }
 
-/// Handles events until all processes have ended, and returns how the first has ended; `None` if
-/// the controller was asked to detach.
+/// Handles events until all processes have ended. Returns how the first process has ended; `None`
+/// if the controller was asked to detach.
 fn events(
     tree: &mut ProcessTree<'_>,
     detach: &SigSet,
@@ -135,7 +136,7 @@ fn events(
     }
 }
 
-/// Observer of a single process, which has no output for others.
+/// Observer of a single process. It has no output for further processes.
 struct SingleProcess<F> {
     changed: F,
     ended: Option<(Tagged, Ending)>,

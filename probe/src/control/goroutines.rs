@@ -6,11 +6,11 @@
 //! nothing but the first byte of an instruction may be overwritten.
 //!
 //! Every word of the process's anonymous memory that equals the return address of the call in
-//! `asyncPreempt` is taken for such a stack frame, with the resume address at a fixed distance. A
-//! word that is equal by chance only prevents a jump.
+//! `asyncPreempt` is assumed to be in such a stack frame. The resume address is at a fixed distance
+//! from this word. A word that is equal by chance only prevents a jump.
 //!
-//! Only pages that the process has touched are read, once each. All threads are stopped meanwhile,
-//! so a process with more than [`MEMORY_BYTES`] of them is refused: without the search, a jump
+//! Only pages that the process has touched are read, once each. All threads are stopped meanwhile.
+//! A process that has touched more than [`MEMORY_BYTES`] is refused: without the search, a jump
 //! might be where a goroutine will resume.
 
 use iced_x86::{Mnemonic, Register};
@@ -28,11 +28,11 @@ use crate::ptrace::{Mapping, PtraceError, ReadMemory, mappings};
 const SAVER: &str = "runtime.asyncPreempt";
 /// Bytes of an address, and of a word on the stack.
 const WORD: u64 = 8;
-/// Most bytes of memory that are read: 1 GiB takes about half a second.
+/// Maximum number of bytes of memory that are read. Reading 1 GiB takes about half a second.
 const MEMORY_BYTES: u64 = 16 << 30;
 
-/// Return address of the call in `asyncPreempt`, and the distance on the stack from it to the
-/// resume address, in bytes.
+/// Return address of the call in `asyncPreempt`, and the distance in bytes from its place on the
+/// stack to the place of the resume address.
 fn saved_context(image: &Image) -> Option<(FileAddr, u64)> {
     let start = image.go.as_ref()?.start_of(SAVER)?;
     let bytes = bytes_of(image, start, image.function_at(start)?.size)?;
@@ -51,12 +51,12 @@ fn saved_context(image: &Image) -> Option<(FileAddr, u64)> {
     None
 }
 
-/// Addresses of the file at which interrupted goroutines of a program will resume; all threads are
-/// stopped.
+/// Addresses, in the file, at which interrupted goroutines of a program will resume; all threads
+/// are stopped.
 ///
 /// # Errors
 /// [`PtraceError`] if the mappings of the process cannot be read; [`PtraceError::TooMuchMemory`] if
-/// it has touched more memory than is searched.
+/// the process has touched more memory than is searched.
 pub(super) fn resume_addresses(
     memory: &impl ReadMemory,
     image: &Image,
@@ -71,7 +71,8 @@ pub(super) fn resume_addresses(
     Ok(resumed.into_iter().map(|address| bias.to_file(address)).collect())
 }
 
-/// The resume address in each frame with the return address `wanted`, at `distance` bytes from it.
+/// Returns the resume address of each frame: for each word that equals `wanted`, the word
+/// `distance` bytes from it.
 fn resume_places(
     memory: &impl ReadMemory,
     pages: &TouchedPages,
@@ -91,7 +92,7 @@ fn resume_places(
                 if !place.0.is_multiple_of(WORD) {
                     continue;
                 }
-                // A page of such words costs as much as reading a page for each.
+                // In a page full of such words, each word costs as much as reading a page.
                 budget.take(WORD)?;
                 let mut resume_at = [0; WORD as usize];
                 if memory.read(place.wrapping_add(distance), &mut resume_at).is_ok() {

@@ -1,11 +1,12 @@
 //! Searches code for instructions that set `gs`: a program that has them may use the register that
 //! tags need.
 //!
-//! Found are `wrgsbase`, loads of the segment register, and `arch_prctl(ARCH_SET_GS)` where the
-//! numbers of the call and of the operation are loaded close to each other. A number that is
-//! computed or loaded elsewhere is not found.
+//! The search finds `wrgsbase`, loads of the segment register, and `arch_prctl(ARCH_SET_GS)` where
+//! the numbers of the call and of the operation are loaded close to each other. A number that is
+//! computed, or loaded far away, is not found.
 //!
-//! Bytes that a file's headers or symbols call data are no instructions, wherever they are mapped.
+//! Bytes that a file's headers or symbols describe as data are not searched, wherever they are
+//! mapped.
 
 mod segment_load;
 
@@ -22,8 +23,8 @@ use crate::ptrace::{FileId, Mapping, Stopped, mappings, open_mapped};
 use crate::stubs::Sink;
 
 /// Bytes of code that are read at once, and the largest distance between the two loads, in bytes.
-/// Each block begins with the last bytes of the one before, which what is found at its beginning
-/// depends on.
+/// Each block also has the last bytes of the block before it, because instructions at its beginning
+/// are judged by the bytes before them.
 const BLOCK_BYTES: u64 = 1 << 20;
 const NEAR: usize = 64;
 const CONTEXT: u64 = 2 * NEAR as u64;
@@ -51,7 +52,7 @@ pub(super) fn check(process: &Stopped<'_>, sink: Sink) -> Result<(), TagError> {
     }
     let mut files: HashMap<FileId, Vec<Range<u64>>> = HashMap::new();
     for part in parts {
-        // Few files have such bytes: what of a file is data is read only then.
+        // The data ranges of a file are read only when such bytes were found, which is rare.
         if search(process, &part.range).is_none() {
             continue;
         }
@@ -66,15 +67,15 @@ pub(super) fn check(process: &Stopped<'_>, sink: Sink) -> Result<(), TagError> {
     Ok(())
 }
 
-/// Offsets of a mapped file that are data, as far as its headers and symbols state that.
+/// Offsets in a mapped file that hold data, as far as its headers and symbols describe data.
 fn data_in(process: &Stopped<'_>, mapping: &Mapping, mapped: &[Mapping]) -> Vec<Range<u64>> {
     let read = |address, bytes: &mut [u8]| process.read(address, bytes).is_ok();
     let file = open_mapped(process.pid, mapping, mapped, read);
     file.map_or_else(|_| Vec::new(), |file| data_ranges::of(&file))
 }
 
-/// Addresses of a part that may be instructions. `data`: offsets in its file that are not,
-/// ascending and disjoint.
+/// Addresses of a part that may hold instructions: the part without its `data`. `data`: offsets in
+/// the file that hold data, ascending and disjoint.
 fn code_of(part: &Part<'_>, data: &[Range<u64>]) -> Vec<Range<RunAddr>> {
     let (mut all, mut start) = (Vec::new(), part.offset(part.range.start));
     let last = part.offset(part.range.end);
@@ -101,7 +102,7 @@ fn search(process: &Stopped<'_>, range: &Range<RunAddr>) -> Option<RunAddr> {
         let context = (start - range.start).min(CONTEXT);
         let start = start - context;
         bytes.resize((end - start) as usize, 0);
-        // Pages of the mapping behind the end of its file cannot be read.
+        // Pages of the mapping that lie behind the end of its file cannot be read.
         if process.read(start, &mut bytes).is_err() {
             break;
         }
@@ -133,8 +134,7 @@ fn is_wrgsbase(code: &[u8]) -> bool {
     }
 }
 
-/// Whether a load of a 32-bit immediate operand ends with the bytes at `at`: `mov register,
-/// number`.
+/// Whether the number at `at` is the immediate operand of `mov register, number`.
 fn is_load(code: &[u8], at: usize, number: [u8; 4]) -> bool {
     let is_number = code.get(at..at + 4) == Some(&number[..]);
     let opcode = at.checked_sub(1).map_or(0, |at| code[at]);

@@ -14,7 +14,7 @@ use crate::elf::Function;
 use crate::ptrace::{Mapping, Stopped, code_files};
 use crate::selection::Selection;
 
-/// Largest distance between a function and the bytes that are changed for it.
+/// Largest distance in bytes between a function and the bytes that are changed for it.
 const NEAR: u64 = 4096;
 
 /// The file that is mapped at an address.
@@ -25,8 +25,8 @@ fn file_at<'a>(files: &[&'a Mapping], mapped: &[Mapping], address: RunAddr) -> O
 
 impl Tags {
     /// Sets a breakpoint at `main`, or at the entry point if nothing can be changed at `main`.
-    /// Returns whether there is a breakpoint: `main` may be unknown, and nothing may be changed at
-    /// either.
+    /// Returns whether a breakpoint was set: `main` may be unknown, and both places may be
+    /// impossible to change.
     pub(super) fn wait_for_main(&mut self, process: &mut Stopped<'_>) -> Result<bool, TagError> {
         let program = Arc::clone(&self.program);
         let image = &program.image;
@@ -48,7 +48,7 @@ impl Tags {
         Ok(waits)
     }
 
-    /// Sets the breakpoint at which the tags are inserted.
+    /// Sets the breakpoint at which tags are inserted later.
     fn wait_at(&mut self, process: &mut Stopped<'_>, function: &Function) -> Result<(), TagError> {
         // Moving a function's instructions may change other functions close to it.
         let here = self.program.bias.to_run(function.address());
@@ -92,7 +92,7 @@ impl Tags {
     fn hook_linker(&mut self, process: &mut Stopped<'_>) -> Result<(), TagError> {
         let address = linker::notifier(process)?;
         let (files, mapped) = code_files(process.pid)?;
-        // A static program has that function too, but does not call it.
+        // A static program has the linker's function too, but does not call it.
         let may_have_it =
             |file: &&Mapping| address.is_some() || !file.is_same_file(&self.program.file);
         let files: Vec<&Mapping> = files.iter().filter(may_have_it).collect();
@@ -151,7 +151,7 @@ impl Tags {
         self.collector.shared().record(&patch::overwritten(&patched))?;
         let code = &mut self.code;
         code.areas.push(area);
-        // Jumps that were inserted only in part must be removed as well.
+        // If inserting fails half-way, the jumps that are already there must be removed as well.
         let before = code.functions.len();
         code.record_jumps(&patched);
         code.functions.extend(patched);

@@ -1,9 +1,9 @@
 //! Tags the libraries of a process whenever they are loaded.
 //!
 //! A library that was unloaded has lost its jumps. If it is loaded again at the same address, its
-//! stubs are generated again and compared with those in memory. If they are the same, only the
+//! stubs are generated again and compared with the stubs in memory. If both are equal, only the
 //! jumps are inserted again: stubs, numbers and counts stay. Otherwise it counts as another
-//! library. Stubs of an unloaded library stay, because a thread may be in one.
+//! library. Stubs of an unloaded library stay, because a thread may be in a stub.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -22,16 +22,16 @@ use crate::ptrace::{FileId, Mapping, PtraceError, Stopped, code_files};
 /// A file, and the address of its code.
 pub(super) type Key = (Option<FileId>, RunAddr);
 
-/// A library that was processed.
+/// A library whose functions were tagged or could not be tagged.
 #[derive(Clone, Debug)]
 pub(super) struct Library {
     /// Indexes of its functions in [`PatchedCode::functions`].
     ///
     /// [`PatchedCode::functions`]: super::PatchedCode::functions
     patched: Range<usize>,
-    /// Address of its stubs.
+    /// Address of the library's stubs.
     stubs: RunAddr,
-    /// Whether it is still loaded since it was tagged.
+    /// Whether the library has not been unloaded since it was tagged.
     is_loaded: bool,
 }
 
@@ -60,7 +60,8 @@ impl Tags {
                 continue;
             }
             self.tag_library(process, &file, &mapped, key)?;
-            // Libraries that cannot be tagged are recorded as well.
+            // Libraries that cannot be tagged are recorded as well, so that they are not tried
+            // again.
             let none = Library { patched: 0..0, stubs: RunAddr(0), is_loaded: true };
             self.libraries.known.entry(key).or_insert(none).is_loaded = true;
         }
@@ -190,8 +191,8 @@ impl Tags {
             && patched.iter().zip(&planned.patched).all(is_same))
     }
 
-    /// Inserts the jumps into a library that was loaded again, except those that were removed for
-    /// the budget.
+    /// Inserts the jumps into a library that was loaded again, except the jumps that were removed
+    /// for the budget.
     fn tag_again(
         &mut self,
         process: &Stopped<'_>,

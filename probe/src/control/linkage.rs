@@ -1,7 +1,8 @@
-//! Resolves calls through the procedure linkage table to the functions that they reach, where the
-//! target cannot change.
+//! Resolves calls through the procedure linkage table: finds the functions that they reach, where
+//! the target cannot change.
 //!
-//! An entry of the table jumps to the address that the dynamic linker has written to its slot. The
+//! An entry of the table jumps to the address that the dynamic linker has written to its slot. For
+//! example `call f@plt` reaches `jmp [rip+slot]`, and the slot holds the address of `f`. The
 //! address is final if the linker has made the slot read-only (`PT_GNU_RELRO` of a file that is
 //! bound at load time, ld(1): `-z now -z relro`).
 
@@ -20,7 +21,8 @@ const ENTRY_BYTES: u64 = 11;
 /// Bytes of a slot, which holds an address.
 const SLOT_BYTES: u64 = 8;
 
-/// Replaces the target of calls that go through the table to a function of the same file.
+/// Replaces the target of calls that reach a function of the same file through the table: the new
+/// target is the function itself.
 pub(super) fn resolve(
     process: &Stopped<'_>,
     loaded: &LoadedFile,
@@ -57,7 +59,7 @@ fn slot(loaded: &LoadedFile, entry: u64) -> Option<FileAddr> {
     is_jump.then(|| FileAddr(jump.ip_rel_memory_address()))
 }
 
-/// Contents of each slot that the process cannot write to, as addresses of the file. Slots that
+/// Contents of each slot that the process cannot write to, as addresses in the file. Slots that
 /// cannot be read are left out.
 fn final_targets(
     process: &Stopped<'_>,

@@ -1,14 +1,14 @@
-//! Reads the dynamic linker's records of a process: loaded files, and the function that it calls
-//! when it has loaded one.
+//! Reads the dynamic linker's records of a process: the loaded files, and the function that the
+//! linker calls when it has loaded a file.
 //!
 //! The kernel reports the address of the program headers (`/proc/PID/auxv`). The program's dynamic
-//! section leads to the record that the linker keeps for debuggers (`r_debug` of `link.h`), which
-//! has the address of a function that does nothing and is called whenever files are loaded or
-//! unloaded.
+//! section leads to the record that the linker keeps for debuggers (`r_debug` of `link.h`). The
+//! record has the address of a function that does nothing and is called whenever files are loaded
+//! or unloaded.
 //!
 //! Invariant: the process can set all these addresses and numbers to anything (`PR_SET_MM` sets
-//! what `/proc/PID/auxv` shows). So what is read is bounded whatever they are, an address that is
-//! not mapped ends the search, and no arithmetic on them overflows. A process with false records
+//! what `/proc/PID/auxv` shows). So every read has an upper limit, an address that is not mapped
+//! ends the search, and no arithmetic overflows. A process with false records has no known linker.
 //! has no known linker.
 
 use std::collections::BTreeMap;
@@ -35,12 +35,13 @@ const FUNCTION: u64 = 16;
 const STATE: u64 = 24;
 const ADDS: u32 = 1;
 const DELETES: u32 = 2;
-/// Offset of the first file's record in `r_debug`, and of the next record's address in a record.
+/// Offset of the first file's record in `r_debug`, and offset of the next record's address in a
+/// record.
 const FIRST_MAP: u64 = 8;
 const NEXT_MAP: u64 = 24;
 /// Most records that are read.
 const MAPS: usize = 1 << 12;
-/// Name of that function in glibc and musl, which export it for debuggers.
+/// Name of the function that the linker calls, in glibc and musl. Both export it for debuggers.
 const NOTIFIER: &str = "_dl_debug_state";
 /// Most entries of a dynamic section that are read.
 const ENTRIES: u64 = 1 << 10;
@@ -53,14 +54,15 @@ pub(super) fn notifier(process: &Stopped<'_>) -> Result<Option<RunAddr>, PtraceE
     Ok(address.filter(|address| *address != 0).map(RunAddr))
 }
 
-/// Whether the linker is loading or unloading files. It calls the function again when that is done.
+/// Whether the linker is loading or unloading files. It calls the function again when it has
+/// finished.
 pub(super) fn is_changing(process: &Stopped<'_>) -> Result<bool, PtraceError> {
     let Some(debug) = debug_record(process)? else { return Ok(false) };
     let state = read_at::<4>(process, debug.checked_add(STATE))?.map(u32::from_le_bytes);
     Ok(state.is_some_and(|state| [ADDS, DELETES].contains(&state)))
 }
 
-/// Address of the linker's record (`struct link_map` of `link.h`) of the file with a load bias;
+/// Address of the linker's record (`struct link_map` of `link.h`) for the file with this load bias;
 /// `None` if there is none.
 pub(super) fn link_map(process: &Stopped<'_>, bias: LoadBias) -> Option<RunAddr> {
     let first = debug_record(process).ok()??.checked_add(FIRST_MAP);
@@ -78,7 +80,7 @@ pub(super) fn link_map(process: &Stopped<'_>, bias: LoadBias) -> Option<RunAddr>
     None
 }
 
-/// Bytes at an address; `None` if there is no such address or it is not mapped.
+/// Reads bytes at an address; `None` if the address is unknown or not mapped.
 fn read_at<const BYTES: usize>(
     memory: &impl ReadMemory,
     address: Option<RunAddr>,
@@ -104,7 +106,7 @@ fn debug_record(process: &Stopped<'_>) -> Result<Option<RunAddr>, PtraceError> {
     record_in(process, &bytes)
 }
 
-/// Finds the record as [`debug_record`] does, from the contents of `/proc/PID/auxv`.
+/// Finds the debug record as [`debug_record`] does. `auxv`: contents of `/proc/PID/auxv`.
 fn record_in(memory: &impl ReadMemory, auxv: &[u8]) -> Result<Option<RunAddr>, PtraceError> {
     let pairs: BTreeMap<u64, u64> =
         auxv.as_chunks::<16>().0.iter().map(|pair| (word(pair, 0), word(pair, 8))).collect();

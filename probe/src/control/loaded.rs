@@ -1,4 +1,4 @@
-//! Finds a file in the memory of a process, compares the two, and finds free memory near it.
+//! Finds a file in the memory of a process, compares file and memory, and finds free memory nearby.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -14,17 +14,17 @@ use super::comparison::differences;
 use super::edits::Edit;
 use super::{TagError, goroutines};
 
-/// Distance between the program and memory that is added behind it: the heap of a program at a
-/// fixed address begins there.
+/// Distance in bytes between the program and memory that is added behind it. The heap of a program
+/// at a fixed address begins in this gap.
 const DISTANCE: u64 = 64 << 20;
-/// Step between addresses that are tried below the program. Short distances matter: processors
-/// predict jumps of more than about 2 MiB less well.
+/// Step in bytes between the addresses that are tried below the program. Short distances matter:
+/// processors predict jumps of more than about 2 MiB less well.
 const STEP: u64 = 64 << 10;
-/// Largest distance of added memory from the program: a jump reaches 2 GiB, and the rest is a
-/// margin for the sizes of both.
+/// Largest distance in bytes of added memory from the program. A jump reaches 2 GiB; the rest is a
+/// margin for the sizes of the program and the memory.
 const REACH: u64 = 1 << 30;
 
-/// All addresses.
+/// Range of all addresses.
 pub(super) const ALL: Range<RunAddr> = RunAddr(0)..RunAddr(u64::MAX);
 
 /// A file that is loaded in the memory of a process.
@@ -33,7 +33,7 @@ pub(super) struct LoadedFile {
     pub image: Image,
     /// Where the file is loaded.
     pub bias: LoadBias,
-    /// A mapping of the file.
+    /// One of the mappings of the file.
     pub file: Mapping,
     known: OnceLock<FileIndex>,
 }
@@ -44,7 +44,7 @@ pub fn bias(image: &Image, file: &Mapping, mapped: &[Mapping]) -> Option<LoadBia
     let is_text = |one: &&Mapping| {
         let skipped = text.offset.checked_sub(one.offset);
         let is_in = skipped.is_some_and(|skipped| skipped < one.end - one.start);
-        // A shared mapping is not used: a write to it would change the file.
+        // A shared mapping is skipped: a write to the mapping would change the file.
         one.executable && !one.shared && one.is_same_file(file) && is_in
     };
     let mapping = mapped.iter().find(is_text)?;
@@ -100,8 +100,8 @@ impl LoadedFile {
         Ok(Some(loaded))
     }
 
-    /// The program compared again with memory in the range `within`. `ours`: edits that tags have
-    /// made there.
+    /// Compares the program with memory again, in the range `within`, and returns it with the
+    /// differences. `ours`: edits that tags have made in that range.
     pub fn compare_again<'a>(
         self: &Arc<Self>,
         memory: &impl ReadMemory,
@@ -129,7 +129,7 @@ impl LoadedFile {
         differences(&self.image, self.bias, within, ours, read)
     }
 
-    /// Finds a file in the memory of a process. `file`: a mapping of it, among `mapped`.
+    /// Finds a file in the memory of a process. `file`: a mapping of the file, among `mapped`.
     fn find(
         memory: &impl ReadMemory,
         mut image: Image,
@@ -147,7 +147,7 @@ impl LoadedFile {
         Ok(LoadedFile { image, bias, file: file.clone(), known: OnceLock::new() })
     }
 
-    /// The disassembly of the file. Its index is computed once.
+    /// The disassembly of the file. The first call computes its index.
     pub fn disassembly(&self) -> Disassembly<'_> {
         Disassembly::new(&self.image, self.known.get_or_init(|| FileIndex::new(&self.image)))
     }
@@ -159,14 +159,14 @@ impl LoadedFile {
         self.image.text.iter().any(|text| range(text).contains(&address))
     }
 
-    /// Address of a free range of so many bytes near the program.
+    /// Address of a free range of `bytes` bytes near the program; `None` if there is none.
     pub fn gap(&self, mappings: &[Mapping], bytes: u64) -> Option<RunAddr> {
         let first = FileAddr(self.image.text.first()?.start);
         gap(mappings, self.bias.to_run(first), bytes)
     }
 }
 
-/// Address of a free range below an address, or else above it.
+/// Address of a free range of `bytes` bytes below an address, or else above it.
 pub(super) fn gap(mappings: &[Mapping], first: RunAddr, bytes: u64) -> Option<RunAddr> {
     let is_free = |start: &RunAddr| {
         let end = *start + bytes;

@@ -83,8 +83,11 @@ impl Tagged {
     }
 }
 
-/// Adds the loops of a function whose heads are tagged to the list. Returns for each loop of the
-/// function the number of the innermost of these that contains it: its own, if its head is tagged.
+/// Appends the loops of a function whose heads are tagged to the list.
+///
+/// Returns a number for each loop of the function: its own if its head is tagged, otherwise the
+/// number of the innermost tagged loop around it. For example, of three nested loops only the
+/// outermost and the innermost have tagged heads: with an empty list, the result is 0, 0, 1.
 fn add_loops(patched: &PatchedFunction, list: &mut Vec<TaggedLoop>) -> Vec<Option<u32>> {
     let tagged: BTreeSet<u64> = patched.blocks.iter().map(|block| block.start).collect();
     let mut numbers: Vec<Option<u32>> = Vec::with_capacity(patched.loops.len());

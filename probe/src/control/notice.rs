@@ -8,7 +8,7 @@ use super::RefusalReason;
 use crate::ptrace::PtraceError;
 use crate::ptrace::seccomp::Forbidden;
 
-/// What could not be done while a process ran, and why.
+/// Something that could not be done while a process ran, with the reason.
 #[derive(Debug, thiserror::Error)]
 pub enum Notice {
     /// A thread has continued before the libraries that it has loaded were tagged.
@@ -28,7 +28,8 @@ pub enum Notice {
          to memory of the program"
     )]
     GsTaken(Pid),
-    /// The process has set `gs`, which was found when the process was no longer followed.
+    /// The process has set `gs`. The controller noticed this only when it stopped following the
+    /// process.
     #[error(
         "process {0} has taken the register gs for itself: since then its tags have written to memory of the program"
     )]
@@ -39,7 +40,7 @@ pub enum Notice {
          did for the times of the log: its tags were removed; --no-time does not need it"
     )]
     TimeForbidden(Pid),
-    /// Nothing can be changed at `main`, so that the tags are inserted earlier.
+    /// Nothing can be changed at `main`, so the tags are inserted before `main`.
     #[error(
         "process {pid}: {name} is not tagged, and the program is not stopped there to be tagged: {reason}; it is tagged \
          earlier, and calls before {name} are counted too"
@@ -64,10 +65,10 @@ pub enum Notice {
         /// Why it cannot be changed.
         reason: RefusalReason,
     },
-    /// A library has more functions than the shared memory has space for.
+    /// A library has more functions than fit into the shared memory.
     #[error("{} is not tagged: too many functions", .0.display())]
     TooManyFunctions(PathBuf),
-    /// No memory for the stubs of a library may be mapped.
+    /// The process must not map memory for the stubs of a library.
     #[error("{} is not tagged: {error}", .path.display())]
     LibraryForbidden {
         /// Path of the library.

@@ -1,4 +1,4 @@
-//! Recognises signals that the code of tags raises, which the program would not get without tags.
+//! Recognises signals that the code of tags raises. Without tags the program would not get them.
 //!
 //! | signal | raised by | what is done |
 //! |---|---|---|
@@ -6,11 +6,11 @@
 //! | `SIGSEGV` | `rdtsc` of a log's tag, where the program may not read the time stamp counter | the record is completed, then all tags are removed |
 //! | `SIGSYS` | a system call of a log's tag that the program dispatches to itself, or its filter traps | the tag continues without the call, and tags make no more calls |
 //!
-//! A thread with the trap flag gets a `SIGTRAP` after each instruction. It is passed on only if the
-//! next instruction is one of the program, in place or moved. Each instruction of the program is
-//! the next one once, so the handler runs as often as without tags. Such a thread does not block
-//! signals while it looks for a free buffer, because a step whose signal is blocked would end the
-//! program.
+//! A thread with the trap flag gets a `SIGTRAP` after each instruction. The signal is passed on
+//! only if the next instruction belongs to the program, in place or moved. Each instruction of the
+//! program is the next instruction exactly once, so the handler runs as often as without tags. Such
+//! a thread does not block signals while it looks for a free buffer, because a step whose signal is
+//! blocked would end the program.
 //!
 //! The kernel resets the handler of a fault to the default if the thread has blocked or ignored the
 //! signal (Linux, `force_sig_info_to_task`), before ptrace reports the signal. That cannot be
@@ -30,22 +30,23 @@ use crate::stubs::Sink;
 use crate::stubs::chunk_switch::{self, SystemCalls, TURNS};
 use crate::stubs::unfinished_tag::ThreadMemory;
 
-/// `si_code` of a fault whose cause is not known (Linux, `uapi/asm-generic/siginfo.h`): what
-/// `rdtsc` raises.
+/// `si_code` of a fault whose cause is not known (Linux, `uapi/asm-generic/siginfo.h`). A fault of
+/// `rdtsc` has this code.
 const KERNEL: i32 = 0x80;
-/// `si_code` of system calls that a filter traps, and that are dispatched.
+/// `si_code` of a system call that a filter traps, and of a system call that is dispatched to the
+/// program.
 const FILTERED: i32 = 1;
 const DISPATCHED: i32 = 2;
-/// `rdtsc`.
+/// Bytes of the instruction `rdtsc`.
 const READ_TIME: [u8; 2] = [0x0f, 0x31];
-/// Bytes of `syscall`.
+/// Length of the instruction `syscall`, in bytes.
 const CALL_BYTES: u64 = 2;
-/// `r14d` of a thread that makes no system calls.
+/// Value of `r14d` in a thread that makes no system calls.
 const SILENT: u64 = u32::MAX as u64;
 /// Result of a futex wait whose word does not have the expected value.
 const CHANGED: u64 = -(libc::EAGAIN as i64) as u64;
 
-/// Why the code of a tag has raised a signal.
+/// Reason why the code of a tag has raised a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     /// The thread executes single steps.
@@ -58,7 +59,7 @@ enum Cause {
 
 impl Tagged {
     /// Handles a signal that is about to be delivered to a stopped thread with these registers, if
-    /// a tag has raised it. Returns whether a tag has raised it: the signal must not be delivered
+    /// a tag has raised the signal. Returns whether this is so; the signal must not be delivered
     /// then.
     pub(super) fn handle_own_signal(
         &mut self,
@@ -87,7 +88,7 @@ impl Tagged {
         Ok(true)
     }
 
-    /// Handles the faults that tags have raised in threads that are all stopped now.
+    /// Handles the faults that tags have raised in threads; all threads are stopped.
     pub(super) fn handle_own_faults(&mut self) {
         let pending = |(thread, state): (&Pid, &StopState)| Some((*thread, state.signal()?));
         let pending: Vec<_> = self.process.threads.iter().filter_map(pending).collect();
@@ -106,8 +107,8 @@ impl Tagged {
 }
 
 impl PatchedCode {
-    /// Why a tag has raised a signal in a thread that is stopped with it; `None` if the program
-    /// would get it too.
+    /// Why a tag has raised the signal with which a thread is stopped; `None` if the program would
+    /// get the signal without tags too.
     fn cause(
         &self,
         thread: StoppedThread<'_>,
@@ -132,20 +133,21 @@ impl PatchedCode {
         Ok(None)
     }
 
-    /// Whether the instruction at an address belongs to a tag, or is a jump to a stub or back.
+    /// Whether the instruction at an address belongs to a tag, or is a jump to a stub or back from
+    /// a stub.
     fn is_own_instruction(&self, thread: StoppedThread<'_>, rip: RunAddr) -> bool {
         if !self.is_tag_memory(rip) {
             return self.stub_behind_jump(thread, rip).is_some();
         }
-        // Code without a function is shared by tags, or by returns from handlers.
+        // Code that belongs to no function is shared by tags, or by returns from handlers.
         let Some(stub) = self.stub_at(rip) else { return true };
-        // A tag of an exit is followed by a jump of its own to the function that is entered next.
+        // The tag of an exit is followed by an added jump to the function that is entered next.
         stub.original(rip).is_none_or(|original| {
             stub.has_tag_at(rip) || jump_target(thread, rip) == Some(original)
         })
     }
 
-    /// Whether the instruction at an address is one of a tag that reads the time stamp counter.
+    /// Whether an address holds the instruction of a tag that reads the time stamp counter.
     fn is_time_read(&self, thread: StoppedThread<'_>, rip: RunAddr) -> bool {
         let mut there = [0; READ_TIME.len()];
         self.is_tag_memory(rip)
@@ -154,7 +156,8 @@ impl PatchedCode {
             && there == READ_TIME
     }
 
-    /// Address in a stub to which a jump that was added at an address leads.
+    /// Address in a stub that the jump at an address leads to; `None` if tags have added no jump
+    /// there.
     pub(super) fn stub_behind_jump(
         &self,
         thread: StoppedThread<'_>,
@@ -173,7 +176,8 @@ impl PatchedCode {
         None
     }
 
-    /// The system calls of the code that the tags of a log share around an address, and its start.
+    /// Finds the code that the tags of a log share around an address. Returns its system calls and
+    /// its start.
     fn calls_around(&self, rip: RunAddr) -> Option<(SystemCalls, RunAddr)> {
         let Sink::Log(shape) = self.sink else { return None };
         let start = self.areas.iter().find(|area| area.contains(&rip))?.start;
@@ -181,7 +185,8 @@ impl PatchedCode {
         Some((SystemCalls::find(&code)?, start))
     }
 
-    /// The system calls around an address, and which of them ends there.
+    /// Finds the system call that ends at an address. Returns all calls of that code, and the index
+    /// of this call.
     fn call_before(&self, rip: RunAddr) -> Option<(SystemCalls, usize)> {
         let (calls, start) = self.calls_around(rip)?;
         let at = rip.offset_from(start)?.checked_sub(CALL_BYTES)?;
@@ -189,8 +194,8 @@ impl PatchedCode {
         Some((calls, number))
     }
 
-    /// Registers with which a thread that is about to block all signals continues without blocking
-    /// them; `None` if the thread is elsewhere.
+    /// Returns registers for a thread that is about to block all signals: with them it continues
+    /// without blocking signals. `None` if the thread is elsewhere.
     fn without_blocking(&self, registers: &user_regs_struct) -> Option<user_regs_struct> {
         let rip = RunAddr(registers.rip);
         let (calls, start) = self.calls_around(rip)?;
@@ -202,8 +207,8 @@ impl PatchedCode {
         })
     }
 
-    /// Registers with which a thread continues behind a system call that was not made. If it has
-    /// blocked signals before, its signal mask is restored here, and it stops waiting.
+    /// Returns registers for a thread that continues behind a system call that was not made. If the
+    /// thread has blocked signals before, its signal mask is restored here, and it stops waiting.
     fn without_call(
         &self,
         thread: StoppedThread<'_>,

@@ -36,7 +36,7 @@ pub(super) struct PatchedFunction {
     pub function: Function,
     /// Path of the file with the function.
     pub object: PathBuf,
-    /// Number of the function in events; those of its blocks follow.
+    /// Number of the function in events. The numbers of its blocks follow.
     pub id: FunctionId,
     /// Blocks that are tagged, in the order of their numbers.
     pub blocks: Vec<Block>,
@@ -45,27 +45,27 @@ pub(super) struct PatchedFunction {
     /// Natural loops, if blocks or loops were chosen.
     pub loops: Vec<NaturalLoop>,
     bias: LoadBias,
-    /// Number of exits that no tag sees.
+    /// Number of exits that no tag reports.
     pub hidden: usize,
-    /// Whether the function looks stubs up, for unwinders.
+    /// Whether the stub of the function looks up stubs, for unwinders.
     pub looks_up: bool,
     /// Whether the function is Go code.
     pub is_go: bool,
     edits: Vec<Edit>,
     /// Whether the jumps are gone because the library was unloaded.
     pub is_removed: bool,
-    /// Address ranges of regions in memory, without their first byte.
+    /// Address ranges of regions in memory. A range leaves out the first byte of its region.
     regions: Vec<(RunAddr, RunAddr)>,
     /// Original and new address of each moved instruction in memory, ascending.
     moved: Vec<(RunAddr, RunAddr)>,
-    /// The code of its tags in memory.
+    /// Position of the code of its tags in memory.
     tags: Vec<TagCode<RunAddr>>,
     /// Address range of its stubs in memory.
     pub stubs: Range<RunAddr>,
 }
 
-/// Result of generating stubs: the changed functions, those that cannot be changed with the reason,
-/// the code of the stubs and its unwind rows.
+/// Result of generating stubs: the changed functions, the refused functions with the reasons, the
+/// code of the stubs and its unwind rows.
 pub(super) struct GeneratedStubs {
     pub patched: Vec<PatchedFunction>,
     pub refused: Vec<Refused>,
@@ -73,7 +73,7 @@ pub(super) struct GeneratedStubs {
     pub described: StubRows,
 }
 
-/// Functions that are to be changed, and how.
+/// Functions that are to be changed, with the changes.
 #[derive(Clone)]
 pub(super) struct Plan {
     rewrites: Vec<(Function, Granularity, Rewrite)>,
@@ -85,7 +85,8 @@ pub(super) struct Plan {
     pub lookup: Option<Lookup>,
 }
 
-/// Plans the changes of the chosen functions.
+/// Plans the changes of the chosen functions. `chosen`: granularity for a chosen function, `None`
+/// for all others.
 pub(super) fn plan(
     loaded: &LoadedFile,
     chosen: impl Fn(&Function) -> Option<Granularity>,
@@ -143,12 +144,12 @@ impl Plan {
         &self.refused
     }
 
-    /// Most numbers that the functions and blocks take.
+    /// Maximum number of event numbers that the functions and blocks take.
     pub fn numbers(&self) -> usize {
         self.rewrites.iter().map(|(.., rewrite)| 1 + rewrite.tagged_blocks().count()).sum()
     }
 
-    /// Most bytes of memory for the stubs and the list of their moved instructions.
+    /// Maximum size in bytes of the stubs and the list of their moved instructions.
     pub fn stub_bytes(&self) -> u64 {
         let stubs = self.rewrites.iter().map(|(.., rewrite)| Stubs::max_bytes(rewrite, self.sink));
         let regions = self.rewrites.iter().flat_map(|(.., rewrite)| &rewrite.regions);
@@ -197,8 +198,8 @@ impl Plan {
                 let described = StubRows { rows, end };
                 return Ok(GeneratedStubs { patched, refused: self.refused, code, described });
             }
-            // The other functions may have relied on free bytes in the refused ones, so they are
-            // planned again.
+            // The other functions may have relied on free bytes in the functions that were just
+            // refused, so they are planned again.
             let rest: Vec<(Function, Granularity)> =
                 changed.into_iter().map(|one| one.function).zip(granularities).collect();
             let chosen: Vec<(&Function, Granularity)> =
@@ -253,20 +254,20 @@ impl PatchedFunction {
         if self.is_removed { &[] } else { &self.edits }
     }
 
-    /// Whether both have the same edits.
+    /// Whether both functions have the same edits.
     pub fn has_edits_of(&self, other: &PatchedFunction) -> bool {
         self.edits == other.edits
     }
 
-    /// Whether the original bytes are in memory although no tag was removed: the file was mapped
-    /// again.
+    /// Whether the original bytes are in memory although no tag was removed. This happens when the
+    /// file was mapped again.
     pub fn is_original(&self, process: &Stopped<'_>) -> bool {
         let Some(edit) = self.edits.first() else { return false };
         let mut there = vec![0; edit.new_bytes().len()];
         process.read(edit.address, &mut there).is_ok() && there == edit.original_bytes()
     }
 
-    /// Whether jumps of another function are within the regions of this one.
+    /// Whether jumps of another function are within the regions of this function.
     pub fn overlaps_jumps_of(&self, other: &PatchedFunction) -> bool {
         let inside =
             |at: RunAddr| self.regions.iter().any(|(start, end)| (*start..*end).contains(&at));
@@ -278,12 +279,13 @@ impl PatchedFunction {
         (1..).zip(&self.blocks).map(|(at, block)| (self.id.offset(at), block))
     }
 
-    /// Numbers that the function takes: its own and those of its blocks.
+    /// Number of event numbers that the function takes: one for itself and one for each of its
+    /// blocks.
     pub fn numbers(&self) -> u32 {
         1 + self.blocks.len() as u32
     }
 
-    /// Number of events of the function and its blocks, from the counts by number.
+    /// Number of events of the function and its blocks. `all`: counts by event number.
     pub fn events(&self, all: &[u64]) -> u64 {
         let own =
             all.get(self.id.index()..).unwrap_or_default().iter().take(self.numbers() as usize);
@@ -300,15 +302,16 @@ impl PatchedFunction {
         self.in_memory(self.function.address())
     }
 
-    /// Addresses in the stubs with the original address of each: of moved instructions, and of the
-    /// start and end of tags, which stand for the instruction that follows.
+    /// Pairs of an address in the stubs and its original address. The pairs are for moved
+    /// instructions and for the start and end of tags; a tag stands for the instruction that
+    /// follows it.
     pub fn original_addresses(&self) -> impl Iterator<Item = (RunAddr, RunAddr)> + '_ {
         let tags = self.tags.iter();
         let tags = tags.flat_map(|tag| [(tag.start, tag.original), (tag.end, tag.original)]);
         self.moved.iter().map(|(old, new)| (*new, *old)).chain(tags)
     }
 
-    /// The original address of a boundary in the stubs.
+    /// The original address for an address in the stubs; `None` if the address is no boundary.
     pub fn original(&self, address: RunAddr) -> Option<RunAddr> {
         self.original_addresses()
             .find_map(|(place, original)| (place == address).then_some(original))
@@ -319,7 +322,7 @@ impl PatchedFunction {
         self.tags.iter().find(|tag| tag.is_within(address))
     }
 
-    /// Whether an address is that of an instruction of a tag.
+    /// Whether an instruction of a tag begins at an address.
     pub fn has_tag_at(&self, address: RunAddr) -> bool {
         self.tags.iter().any(|tag| (tag.start..tag.end).contains(&address))
     }
@@ -329,7 +332,8 @@ impl PatchedFunction {
         self.regions.iter().any(|(behind, _)| behind.wrapping_sub(1) == address)
     }
 
-    /// Instructions that jumps have overwritten, for signal handlers that return to them.
+    /// Instructions that jumps have overwritten. Signal handlers that return to such an instruction
+    /// use these entries.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         let jumps = self.edits.iter().map(|edit| (edit.address, edit.new_bytes()));
         let jumps: HashMap<RunAddr, &[u8]> = jumps.collect();
@@ -348,8 +352,13 @@ impl PatchedFunction {
         self.regions.iter().copied().filter_map(of_region).flatten()
     }
 
-    /// Address in the stubs of an overwritten instruction: `None` if the address is not
-    /// overwritten, `Some(None)` if it has no counterpart in the stubs.
+    /// Address in the stubs of an overwritten instruction. `None` if `rip` is not overwritten,
+    /// `Some(None)` if it has no counterpart in the stubs.
+    ///
+    /// For example, after a 5-byte jump was written over `push rbp; mov rbp, rsp; sub rsp, 16` at
+    /// 0x1000 (1, 3 and 4 bytes long), the results are `None` for 0x1000, where the jump is
+    /// executed, the address of the moved `mov` for 0x1001, and `Some(None)` for 0x1002, where no
+    /// instruction begins.
     fn counterpart(&self, rip: RunAddr) -> Option<Option<RunAddr>> {
         let inside = self.regions.iter().any(|(start, end)| (*start..*end).contains(&rip));
         let moved = || self.moved.binary_search_by_key(&rip, |(old, _)| *old).ok();
@@ -357,7 +366,7 @@ impl PatchedFunction {
     }
 }
 
-/// Original bytes of the places that jumps overwrite, in the order of insertion.
+/// Original and new bytes of all places that edits overwrite, in the order of insertion.
 pub(super) fn overwritten(patched: &[PatchedFunction]) -> Vec<Overwritten> {
     edits::overwritten(patched.iter().flat_map(|patched| &patched.edits))
 }
@@ -383,7 +392,7 @@ pub(super) fn tag(process: &Stopped<'_>, patched: &[PatchedFunction]) -> Result<
             moves.push((*thread, libc::user_regs_struct { rip, ..registers }));
         }
         for HandlerReturn { rip, place, restorer } in process.handler_returns(*thread, &mappings)? {
-            // The changed restorer finds the new address.
+            // The changed restorer finds the new address by itself.
             if restorer.is_some_and(|one| process.restorers.contains(&one)) {
                 continue;
             }
@@ -401,9 +410,9 @@ pub(super) fn tag(process: &Stopped<'_>, patched: &[PatchedFunction]) -> Result<
     Ok(edits::insert(process, patched.iter().flat_map(|patched| &patched.edits))?)
 }
 
-/// Removes the jumps that are still there; a library may have been unloaded. A thread in a stub
-/// continues there: stubs stay, and lead back to the code behind the jump. Returns the addresses at
-/// which the program has written something else, which stays.
+/// Removes the jumps. Jumps of an unloaded library are skipped. A thread in a stub continues there:
+/// stubs stay, and lead back to the code behind the jump. Returns the addresses where the program
+/// has overwritten a jump; these addresses keep the program's bytes.
 pub(super) fn restore(
     process: &Stopped<'_>,
     patched: &[PatchedFunction],

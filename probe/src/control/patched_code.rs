@@ -1,4 +1,5 @@
-//! The code of a process that is changed for tags, and the memory that holds the stubs.
+//! Finds functions, stubs and jumps by address in the changed code of a process, and removes all
+//! jumps.
 
 use hmtt_format::tag_log::FunctionId;
 
@@ -14,13 +15,13 @@ use crate::ptrace::Stopped;
 use crate::stubs::Sink;
 
 impl PatchedCode {
-    /// No code is changed yet.
+    /// The state before any code is changed.
     pub fn new(sink: Sink) -> Self {
         let (functions, breakpoints, areas, jumps) = Default::default();
         PatchedCode { sink, functions, breakpoints, restorers: Restorers::new(), areas, jumps }
     }
 
-    /// The tagged functions and those with breakpoints.
+    /// The tagged functions and the functions with breakpoints.
     pub fn all_functions(&self) -> impl Iterator<Item = &PatchedFunction> {
         let breakpoints = self.breakpoints.iter().map(|breakpoint| &breakpoint.patched);
         self.functions.iter().chain(breakpoints)
@@ -43,7 +44,7 @@ impl PatchedCode {
         self.functions.get(at)
     }
 
-    /// Numbers that the functions and their blocks take.
+    /// Number of event numbers that the functions and their blocks take.
     pub fn numbers(&self) -> u32 {
         self.functions.iter().map(PatchedFunction::numbers).sum()
     }
@@ -54,14 +55,14 @@ impl PatchedCode {
         self.areas.iter().chain(breakpoints).any(|area| area.contains(&address))
     }
 
-    /// Whether a signal handler that is called at an address sees the program as it is without
-    /// tags. If frames of handlers lead to restorers that were changed, an address of the program
-    /// may be one where a tag is not to run again.
+    /// Whether a signal handler that is called at this address sees the program as it is without
+    /// tags. Once signal frames lead to changed restorers, an address of the program may be a jump
+    /// whose tag must not run again.
     pub fn is_untouched(&self, address: RunAddr) -> bool {
         !self.is_tag_memory(address) && !self.restorers.has_resumptions
     }
 
-    /// Whether an address is in code that tags share. In most of it threads block signals.
+    /// Whether an address is in code that tags share. Threads block signals in most of this code.
     fn is_shared_code(&self, address: RunAddr) -> bool {
         self.is_tag_memory(address)
             && self.stub_at(address).is_none()
@@ -73,12 +74,12 @@ impl PatchedCode {
         self.all_functions().find(|one| one.stubs.contains(&address))
     }
 
-    /// The original address of a boundary.
+    /// The original address for an address in a stub; `None` if the address is no boundary.
     pub fn original(&self, address: RunAddr) -> Option<RunAddr> {
         self.stub_at(address)?.original(address)
     }
 
-    /// Whether the instruction at an address was ever changed by a tag.
+    /// Whether a tag has changed the instruction at an address at any time.
     pub fn is_jump(&self, address: RunAddr) -> bool {
         self.jumps.binary_search(&address).is_ok()
     }
@@ -91,28 +92,28 @@ impl PatchedCode {
         self.jumps.dedup();
     }
 
-    /// Name of the function that a tag has changed at an address; empty if it is none.
+    /// Name of the function that a tag has changed at an address; empty if there is none.
     pub fn name_of_edit(&self, address: RunAddr) -> String {
         let has = |one: &&PatchedFunction| one.edits().iter().any(|edit| edit.address == address);
         let found: Option<&Function> = self.all_functions().find(has).map(|one| &one.function);
         found.map_or_else(String::new, |function| function.name.clone())
     }
 
-    /// Removes all jumps from the process, or from a copy of it (a child). Returns the addresses at
-    /// which the program has written something else.
+    /// Removes all jumps from the process, or from a child that has a copy of it. Returns the
+    /// addresses where the program has overwritten a jump.
     pub fn remove_jumps(&self, process: &Stopped<'_>) -> Result<Vec<RunAddr>, TagError> {
         let mut others = patch::restore(process, &self.functions)?;
         for breakpoint in &self.breakpoints {
             others.extend(patch::restore(process, std::slice::from_ref(&breakpoint.patched))?);
         }
-        // The restorers are last: signal frames may return to instructions that the jumps
-        // overwrite.
+        // The restorers are changed back last: until the jumps are removed, signal frames may
+        // return to instructions that jumps have overwritten.
         others.extend(self.restorers.remove_jumps(process)?);
         Ok(others)
     }
 
-    /// Removes all jumps, and moves threads out of the stubs as far as possible. Returns
-    /// the addresses at which the program has written something else.
+    /// Removes all jumps, and moves threads out of the stubs as far as possible. Returns the
+    /// addresses where the program has overwritten a jump.
     pub fn restore(
         &mut self,
         process: &mut Stopped<'_>,
@@ -124,9 +125,9 @@ impl PatchedCode {
         process.forget_restorers();
         self.move_out_of_stubs(process, |_| true)?;
         thread_return::return_threads(process, &self.functions.iter().collect::<Vec<_>>())?;
-        // A thread gets the signals that it has blocked when it leaves the code that tags share: it
-        // has to be in original code by then. A thread with such a signal is not resumed, and
-        // others only when it is in original code.
+        // A thread that leaves the code shared by tags unblocks its signals and gets the pending
+        // ones. It must be in original code by then. A thread with such a signal is not resumed;
+        // other threads are resumed only when they are in original code.
         loop {
             let is_outside = process.run_until_outside(|rip| self.is_shared_code(rip))?;
             let has_moved = self.move_out_of_stubs(process, |_| true)?;

@@ -1,14 +1,15 @@
 //! Writes a map of code without a file for `perf` (`tools/perf/Documentation/jit-interface.txt` of
-//! Linux): `/tmp/perf-PID.map`, with first address, size and name of each part, such as the stubs
-//! of a function.
+//! Linux). The file `/tmp/perf-PID.map` has the first address, size and name of each code range,
+//! such as the stubs of a function.
 //!
-//! The directory is what the process has at `/tmp`. That is usually a folder that everyone may
-//! write to, but a process can mount any folder there in a namespace of its own, and the controller
-//! may run as root. So the file is created and removed with the process's rights and no
-//! capabilities ([`FileRights`]): nothing happens that its user could not do. The file is always
-//! created, and nothing that is already there is followed, overwritten or trusted. `perf` reads the
-//! file only if it belongs to the user who runs `perf`; its owner is the process's user. Unless it
-//! is kept, it is removed at the end if it is still the same file.
+//! The file is written to the directory that the process sees as `/tmp`. That is usually a folder
+//! that everyone may write to, but a process can mount any folder there in its own mount namespace,
+//! and the controller may run as root. So the file is created and removed with the process's rights
+//! and without capabilities ([`FileRights`]): the controller can do nothing that the process's user
+//! could not do. The file is always created new; an existing file or link is not followed,
+//! overwritten or trusted. `perf` reads the file only if it belongs to the user who runs `perf`;
+//! its owner is the process's user. Unless the map is to be kept, the file is removed at the end if
+//! it is still the same file.
 
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
@@ -56,7 +57,7 @@ pub struct PerfMap {
     pieces: usize,
 }
 
-/// A file as it was written.
+/// Identity and state of a map file directly after it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenMap {
     device: u64,
@@ -98,10 +99,10 @@ impl PerfMapPlace {
         PerfMapError { pid, name, operation, source: source.into() }
     }
 
-    /// Checks that there is no file yet.
+    /// Checks that no file has the name yet.
     ///
     /// # Errors
-    /// [`PerfMapError`] if there is one, or it is not known.
+    /// [`PerfMapError`] if a file has the name, or the check fails.
     pub fn check_absent(&self) -> Result<(), PerfMapError> {
         match self.status() {
             Ok(None) => Ok(()),
@@ -133,8 +134,8 @@ impl PerfMapPlace {
         if is_old { self.remove() } else { Ok(()) }
     }
 
-    /// Removes the file that was written for an earlier program of the process, unless it was
-    /// changed or replaced since.
+    /// Removes the map file of an earlier program of the process. A file that was changed or
+    /// replaced since then stays.
     ///
     /// # Errors
     /// [`PerfMapError`] if it cannot be removed.
@@ -151,7 +152,7 @@ impl PerfMapPlace {
     pub fn create(self) -> Result<PerfMap, PerfMapError> {
         let file = self.rights.act(|| {
             let file = self.folder.create_file(self.name.as_ref(), 0o600)?;
-            // Whoever may read the process's memory may read its functions' names.
+            // The mode allows everyone to read the names of the process's functions.
             file.set_permissions(Permissions::from_mode(0o644))?;
             Ok(file)
         });
@@ -169,7 +170,7 @@ impl PerfMap {
         PerfMapPlace::new(pid)?.create()
     }
 
-    /// Writes all lines of a map that stays. Returns the file as it is then.
+    /// Writes all lines of a map that is to be kept. Returns the state of the file.
     ///
     /// # Errors
     /// [`PerfMapError`] if the file cannot be written; it is removed then.
@@ -194,7 +195,7 @@ impl PerfMap {
         let mut lines = String::new();
         for piece in code.get(self.pieces..).unwrap_or_default() {
             for (range, name) in tagged.tags.code.names_in(piece) {
-                // A name extends to the end of its line.
+                // A name extends to the end of its line, so it must not contain a line break.
                 let name = name.replace(['\n', '\r'], " ");
                 let size = range.end - range.start;
                 lines += &format!("{:x} {size:x} {name}\n", range.start);
@@ -215,7 +216,7 @@ impl Drop for PerfMap {
             (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
         });
         if is_ours {
-            // The file may have been removed meanwhile.
+            // Errors are ignored: the file may have been removed by others.
             let _ = self.place.remove();
         }
     }

@@ -3,9 +3,9 @@
 //!
 //! A tracee is a process with memory of its own. A child becomes a tracee before its first
 //! instruction. A process that shares the tracee's memory (`vfork`, `posix_spawn`) is handled as a
-//! thread of that tracee: it is stopped when the tracee's threads are. The parent thread that waits
-//! for such a process stays stopped meanwhile, because ptrace could not stop it in that wait. A
-//! process that executes another program becomes a new tracee.
+//! thread of that tracee: it is stopped together with the tracee's threads. The parent thread that
+//! waits for such a process stays stopped meanwhile, because ptrace cannot stop a thread in that
+//! wait. A process that executes another program becomes a new tracee.
 //!
 //! Data flow: [`super::follow()`] and [`super::follow_tree`] fetch each event with `next_event` and
 //! pass it to `handle_event`. Results go to a [`TraceObserver`].
@@ -56,8 +56,8 @@ pub trait TraceObserver {
     fn untagged(&mut self, pid: Pid, program: &Path, error: &TagError);
 }
 
-/// The ending of a process that ended while the controller made a system call in it: only SIGKILL
-/// can do that.
+/// The ending of a process that has ended while the controller made a system call in it. Only
+/// SIGKILL can end a process there.
 const UNKNOWN: Ending = Ending::Signaled(SignalNumber(libc::SIGKILL));
 
 /// A process with memory of its own.
@@ -69,9 +69,9 @@ enum Tracee {
     Untagged,
 }
 
-/// Threads that wait at breakpoints cost the program processor time, and checking for them costs
-/// the controller some. Breakpoint hits come in bursts, so the next check is due after this
-/// fraction of the time since the last hit, and no earlier than [`MIN_INTERVAL`].
+/// A thread that waits at a breakpoint costs the program processor time; a check for such threads
+/// costs the controller processor time. Breakpoint hits come in bursts. So the next check is due
+/// after 1 / `PATIENCE` of the time since the last hit, but not before [`MIN_INTERVAL`] is over.
 const PATIENCE: u32 = 8;
 const MIN_INTERVAL: Duration = Duration::from_micros(300);
 
@@ -86,7 +86,7 @@ pub(super) struct ProcessTree<'k> {
     tracees: BTreeMap<Pid, Tracee>,
     /// The tracee that each thread belongs to.
     threads: BTreeMap<Pid, Pid>,
-    /// Children that have stopped before their parents have reported them.
+    /// Children that have stopped before their parents have reported them as new.
     early: BTreeMap<Pid, StopState>,
     /// Events of threads that were received while other threads were handled.
     pending: VecDeque<Status>,
@@ -119,12 +119,12 @@ impl<'k> ProcessTree<'k> {
         }
     }
 
-    /// The process that was tagged first.
+    /// Process ID of the process that was tagged first.
     pub fn first(&self) -> Pid {
         self.first
     }
 
-    /// How the first process has ended, if all processes have ended.
+    /// How the first process has ended; `None` while any process is followed.
     pub fn ending(&self) -> Option<Ending> {
         self.tracees.is_empty().then(|| self.ended.unwrap_or(Ending::Detached))
     }
@@ -165,7 +165,7 @@ impl<'k> ProcessTree<'k> {
         done.or_else(|error| self.handle_failure(pid, Some(thread), error))
     }
 
-    /// The tracee that a thread belongs to. `None` if the event needs no further handling yet.
+    /// Finds the tracee that a thread belongs to. `None` if the event is already handled.
     fn tracee_of(&mut self, thread: Pid, status: Status) -> Result<Option<Pid>, TagError> {
         if let Some(pid) = self.threads.get(&thread) {
             return Ok(Some(*pid));
@@ -199,7 +199,7 @@ impl<'k> ProcessTree<'k> {
         Ok(pid)
     }
 
-    /// Changes a process while all its threads are stopped.
+    /// Stops all threads of a process, calls `change`, and resumes them.
     fn while_stopped(
         &mut self,
         pid: Pid,
@@ -215,15 +215,14 @@ impl<'k> ProcessTree<'k> {
         if std::mem::take(&mut tagged.tags.is_changed) {
             self.observer.changed(tagged);
         }
-        // Threads may have run meanwhile to leave stubs or to finish a call, and may have started
-        // others.
+        // While threads left stubs or finished a call, they may have started other threads.
         let entered = tagged.add_new_threads(&BTreeSet::new());
         self.collect_events(pid)?;
         changed.and(entered)?;
         self.resume(pid)
     }
 
-    /// Lets the threads of a process continue. Threads that are about to receive a signal are
+    /// Resumes the threads of a process. Events of threads that are about to receive a signal are
     /// handled next.
     fn resume(&mut self, pid: Pid) -> Result<(), TagError> {
         let Some(Tracee::Tagged(tagged)) = self.tracees.get_mut(&pid) else { return Ok(()) };
@@ -232,8 +231,8 @@ impl<'k> ProcessTree<'k> {
         gone
     }
 
-    /// Stops all threads of a process. Children that began before are handled with the state of
-    /// that time.
+    /// Stops all threads of a process. Children that began before the stop are then added in the
+    /// state that the process had when they began.
     fn stop(&mut self, pid: Pid, beside: Option<Pid>) -> Result<(), TagError> {
         let Some(Tracee::Tagged(tagged)) = self.tracees.get_mut(&pid) else { return Ok(()) };
         let mut stop_states: BTreeMap<Pid, StopState> =
@@ -252,7 +251,7 @@ impl<'k> ProcessTree<'k> {
         stopped
     }
 
-    /// Handles the events and the children that appeared while a process was being stopped.
+    /// Handles the events and the children that appeared while the process was being stopped.
     fn collect_events(&mut self, pid: Pid) -> Result<(), TagError> {
         let Some(Tracee::Tagged(tagged)) = self.tracees.get_mut(&pid) else { return Ok(()) };
         self.pending.extend(tagged.process.queued_events.drain(..));
@@ -261,7 +260,7 @@ impl<'k> ProcessTree<'k> {
         forked.into_iter().try_for_each(|child| self.add_child(pid, child))
     }
 
-    /// Removes functions from the processes whose tags cost too much.
+    /// Removes the tags of functions that cost too much, in all processes.
     pub fn enforce_budgets(&mut self) -> Result<(), TagError> {
         let pids: Vec<Pid> = self.tracees.keys().copied().collect();
         for pid in pids {
@@ -310,7 +309,7 @@ impl<'k> ProcessTree<'k> {
         Ok(())
     }
 
-    /// Samples where the threads of the first process are, if a sample is due.
+    /// Records the functions that the threads of the first process are in, if a sample is due.
     pub fn sample(&mut self, sampler: &mut Sampler) -> Result<(), TagError> {
         if !sampler.is_due() {
             return Ok(());

@@ -1,10 +1,10 @@
-//! Functions that were chosen and are not tagged, with the reasons.
+//! Describes functions that were chosen and are not tagged, with the reasons.
 
 use crate::disassembly::Refusal;
 use crate::elf::Function;
 use crate::stubs::StubError;
 
-/// A function that was chosen and is not tagged.
+/// A chosen function without tags.
 #[derive(Clone, Debug)]
 pub struct Refused {
     /// The function.
@@ -28,7 +28,7 @@ pub enum RefusalReason {
 }
 
 impl RefusalReason {
-    /// Whether the reason is the state of the process, not the file.
+    /// Whether the reason lies in the state of the process. Otherwise it lies in the file.
     pub fn is_of_process(&self) -> bool {
         matches!(self, RefusalReason::Code(Refusal::Differs(_)))
     }

@@ -13,8 +13,8 @@ use super::{Ending, TagError, Tagged};
 use crate::address::RunAddr;
 use crate::ptrace::{Mapping, PtraceError, Status, Stopped, detach, mappings, wait};
 
-/// Number of times that a child is checked, and the pause before each check: a tenth of a second
-/// altogether.
+/// Maximum number of checks of a child, and the pause before each check. All checks together take a
+/// tenth of a second.
 const LOOKS: usize = 1000;
 const PAUSE: Duration = Duration::from_micros(100);
 
@@ -89,8 +89,8 @@ pub(super) fn unmap(
     })
 }
 
-/// Lets the stopped threads of a process run until they have left some memory. Returns whether no
-/// thread will return to it.
+/// Resumes the stopped threads of a process until they have left the areas. Returns whether no
+/// thread will return to the areas.
 pub(super) fn is_free_of(
     process: &mut Stopped<'_>,
     areas: &[Range<RunAddr>],
@@ -102,7 +102,7 @@ pub(super) fn is_free_of(
     let mapped = mappings(process.pid)?;
     for thread in process.threads.keys() {
         let interrupted = match process.handler_returns(*thread, &mapped) {
-            // It is not known where handlers return to.
+            // The addresses that handlers return to are unknown.
             Err(PtraceError::TooMuchMemory { .. }) => return Ok(false),
             interrupted => interrupted?,
         };
@@ -116,21 +116,21 @@ pub(super) fn is_free_of(
 impl Tagged {
     /// Removes all tags from a process after an error, as far as possible, and ends the log.
     pub fn give_up(mut self) {
-        // The first error is reported; later ones follow from it.
+        // The caller reports the first error; later errors follow from it.
         let is_stopped = self.process.stop_others().is_ok();
         let _ = self.finish(Ending::Detached);
         match is_stopped {
             true => drop(self.restore()),
-            // The tags stay, and work without a controller.
+            // The tags stay, and run without a controller.
             false => self.process.release(),
         }
     }
 
-    /// Detaches from children that began and were not handled.
+    /// Detaches from children that began before their creation was handled.
     pub(super) fn detach_children(&mut self) {
         for child in std::mem::take(&mut self.process.forked) {
-            // The child stops as soon as it begins, or has ended; both may have been reported
-            // already.
+            // The child stops as soon as it begins, or it has ended. Its stop or end may already
+            // have been reported.
             let is_stopped = |status| !matches!(status, Ok(Status::StillAlive));
             let flags = WaitPidFlag::__WALL | WaitPidFlag::WNOHANG;
             for _ in 0..LOOKS {

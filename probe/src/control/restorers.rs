@@ -1,10 +1,10 @@
-//! Changes the code that signal handlers return to, so that returns to overwritten instructions
-//! reach the moved ones.
+//! Changes restorers, the code that signal handlers return to, so that returns to overwritten
+//! instructions reach the moved ones.
 //!
-//! [`crate::stubs::restorer`] generates the code. Restorers are found by their bytes in files that
-//! are mapped executable. One in the form of the C library stays unchanged if it has no unwind
-//! information: unwinders recognise it by its bytes then. Signal frames of unchanged restorers keep
-//! the addresses of stubs, see [`super::signal_frames`].
+//! [`crate::stubs::restorer`] generates the new code. Restorers are found by their bytes in files
+//! that are mapped executable. A restorer in the form of the C library stays unchanged if it has no
+//! unwind information, because unwinders then recognise it by its bytes. Signal frames that return
+//! to an unchanged restorer keep the addresses of stubs, see [`super::signal_frames`].
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,12 +18,12 @@ use crate::ptrace::{FileId, Mapping, PtraceError, Stopped, mappings, open_mapped
 use crate::stubs::restorer::{self, AREA_BYTES, Entry, FIRST_LIST, Kind};
 use crate::stubs::{StubError, jump};
 
-/// Bytes of code that are searched at once, and the overlap between two pieces, which finds
-/// restorers at their border.
+/// Bytes of code that are searched at once. Two pieces overlap by `OVERLAP` bytes, so that a
+/// restorer at their border is found.
 const PIECE: u64 = 1 << 20;
 const OVERLAP: u64 = 16;
-/// Most restorers that are changed in a process, and most places that are checked: a C library and
-/// a language runtime have one each.
+/// Maximum number of restorers that are changed in a process, and of places that are checked. A C
+/// library and a language runtime have one restorer each.
 pub(super) const MOST: usize = 64;
 const MOST_CANDIDATES: usize = 1 << 10;
 
@@ -31,7 +31,7 @@ const MOST_CANDIDATES: usize = 1 << 10;
 #[derive(Clone, Debug)]
 pub(super) struct Restorer {
     pub address: RunAddr,
-    /// Address behind its system call.
+    /// Address behind the restorer's system call.
     end: RunAddr,
     /// Memory of the code that the restorer jumps to.
     pub area: Range<RunAddr>,
@@ -44,18 +44,19 @@ pub(super) struct Restorers {
     all: Vec<Restorer>,
     /// Address of the first list of moved instructions; 0 if there is none.
     first_list: RunAddr,
-    /// Number that distinguishes signal frames changed by this controller from those of earlier
-    /// ones.
+    /// Random number of this controller. It distinguishes signal frames that this controller has
+    /// changed from frames that an earlier controller has changed.
     pub session: u64,
     /// Whether a signal frame was changed since the process was tagged.
     pub has_resumptions: bool,
-    /// Return addresses of handlers that were searched for; some cannot be changed.
+    /// Return addresses of handlers that were searched for restorers. Not every restorer found can
+    /// be changed.
     pub searched: BTreeSet<RunAddr>,
     searched_mappings: SearchedMappings,
 }
 
 impl Restorers {
-    /// No restorer is changed yet.
+    /// The state before any restorer is changed.
     pub fn new() -> Self {
         let session = tsc().rotate_left(32) | 1;
         Restorers {
@@ -73,27 +74,27 @@ impl Restorers {
         self.all.iter().any(|one| one.address == address)
     }
 
-    /// The restorer through which a thread is returning.
+    /// The restorer that a thread at `rip` is executing, in its original or its added code.
     pub fn around(&self, rip: RunAddr) -> Option<&Restorer> {
         let is_it =
             |one: &&Restorer| one.area.contains(&rip) || (one.address < rip && rip < one.end);
         self.all.iter().find(is_it)
     }
 
-    /// Whether a changed restorer is in a function of a file with this load bias.
+    /// Whether a function contains a changed restorer. `bias`: load bias of the function's file.
     pub fn is_in(&self, function: &Function, bias: LoadBias) -> bool {
         let start = bias.to_run(function.address());
         let range = start..start.wrapping_add(function.size);
         self.all.iter().any(|one| range.contains(&one.address))
     }
 
-    /// Original bytes of the changed restorers.
+    /// Original and new bytes of the changed restorers.
     pub fn overwritten(&self) -> Vec<Overwritten> {
         edits::overwritten(self.edits())
     }
 
-    /// Restores the restorers in a process or in a copy of it. Returns the addresses at which the
-    /// program has written something else.
+    /// Restores the restorers in a process or in a copy of it. Returns the addresses where the
+    /// program has overwritten a restorer.
     pub fn remove_jumps(&self, process: &Stopped<'_>) -> Result<Vec<RunAddr>, TagError> {
         Ok(edits::remove(process, self.edits())?)
     }
@@ -104,8 +105,8 @@ impl Restorers {
     }
 }
 
-/// Finds restorers in code of files that was not searched yet; the first ones if there are too
-/// many. Shared mappings are skipped: a change there would change the file.
+/// Finds restorers in code of files that was not searched yet. If there are too many, only the
+/// first ones are returned. Shared mappings are skipped: a change in one would change the file.
 fn find(
     process: &Stopped<'_>,
     searched_mappings: &mut SearchedMappings,
@@ -175,7 +176,7 @@ impl PatchedCode {
                 continue;
             }
             match self.change_restorer(process, shared, address, kind) {
-                // Frames of handlers that return there stay as the kernel has made them.
+                // Signal frames that lead to this restorer stay as the kernel has made them.
                 Err(
                     TagError::NoFreeRange(..) | TagError::Ptrace(PtraceError::Forbidden { .. }),
                 ) => {}
@@ -237,8 +238,8 @@ impl PatchedCode {
         Ok(())
     }
 
-    /// Lets threads that are returning from handlers execute the restorer again: the lists that
-    /// they have read may have changed.
+    /// Lets threads that are in a restorer execute it again from its start, because the lists that
+    /// it has read may have changed.
     pub(super) fn restart_handler_returns(&self, process: &Stopped<'_>) -> Result<(), TagError> {
         for thread in process.threads.keys() {
             let registers = process.registers(*thread)?;

@@ -21,8 +21,9 @@ pub enum Sampled {
     Ended(Box<Tagged>, Ending),
 }
 
-/// Samples a process without tags for the time `during`, from its `main` on if a breakpoint is set
-/// there, or until it ends or until one of the signals `detach` arrives, which must be blocked.
+/// Samples a process without tags for the time `during`. If a breakpoint is set at `main`, the time
+/// begins there. Sampling ends earlier if the process ends or one of the signals `detach` arrives.
+/// The caller has blocked these signals.
 ///
 /// # Errors
 /// [`TagError`] if the process cannot be followed.

@@ -14,14 +14,15 @@ pub(super) const INTERVAL: Duration = Duration::from_millis(1);
 /// Number of samples by function.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    /// Samples in functions of the program, by the functions' first addresses.
+    /// Number of samples in each function of the program, by the function's first address.
     hits: HashMap<u64, u64>,
-    /// All samples, in any code.
+    /// Number of samples in any code, inside and outside the program.
     pub all: u64,
 }
 
 impl Samples {
-    /// Number of samples in a function itself, without the functions that it calls.
+    /// Number of samples whose address is in the function itself. Functions that it calls do not
+    /// count.
     pub fn count_in(&self, function: &Function) -> u64 {
         self.hits.get(&function.start).copied().unwrap_or(0)
     }
@@ -37,7 +38,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler for this time, which begins with the first sample.
+    /// A sampler that ends `during` after its first sample.
     pub fn new(during: Duration) -> Self {
         let (begun, samples, last) = (None, Samples::default(), Instant::now());
         Sampler { during, begun, last, samples }
@@ -53,8 +54,8 @@ impl Sampler {
         self.last.elapsed() >= INTERVAL
     }
 
-    /// Samples the running threads of a process, once it has reached its `main`. They are stopped
-    /// one after the other; threads that wait are not disturbed.
+    /// Takes a sample of the running threads of a process, once it has reached its `main`. Threads
+    /// are stopped one after the other; threads that wait are not disturbed.
     pub fn take(&mut self, tagged: &mut Tagged) -> Result<(), TagError> {
         self.last = Instant::now();
         let code = &tagged.tags.code;

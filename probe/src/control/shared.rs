@@ -1,9 +1,9 @@
 //! Shares memory with a process, in which its tags write. [`crate::stubs::layout`] defines the
 //! layout.
 //!
-//! The memory is an unnamed file that the process creates and maps, and that the controller maps
-//! too ([`backing`]). It outlives both. The header in its first page and the patch records behind
-//! it show a later controller how to remove the tags.
+//! The memory is an unnamed file that the process creates and maps. The controller maps it too
+//! ([`backing`]). The file exists as long as either of them maps it. The header in its first page
+//! and the patch records behind it show a later controller how to remove the tags.
 //!
 //! ```text
 //! offset 0         header, one page
@@ -49,38 +49,38 @@ pub use clock::tsc;
 use memory::Memory;
 use untrusted::Untrusted;
 
-/// Most threads that can be tagged at once, plus slot 0, which is discarded. The kernel allocates
-/// memory only where something is written.
+/// Number of slots: the maximum number of tagged threads, and slot 0, which is discarded. The
+/// kernel allocates memory only for pages that are written.
 pub const SLOTS: u64 = 1 << 12;
 
-/// Most events that a thread can count in a nanosecond, and at once: a larger count is damage.
+/// Maximum number of events of a thread per nanosecond, and in addition. A larger count is damage.
 const EVENTS_PER_NS: u64 = 8;
 const EVENTS: u64 = 1 << 20;
 
-/// Most events that a thread can have counted in some time.
+/// Maximum number of events that a thread can have counted in `time`.
 fn plausible(time: Duration) -> u64 {
     let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     ns.saturating_mul(EVENTS_PER_NS).saturating_add(EVENTS)
 }
 
-/// Average number of overwritten places for each function, and number of redirected calls, at most.
-/// The kernel allocates memory only where something is written.
+/// Space for patch records: average number of overwritten places for each function, and number of
+/// redirected calls. The kernel allocates memory only for pages that are written.
 const PATCHES: u64 = 32;
 const CALLS: u64 = 1 << 22;
 
-/// Bytes of the header and of so many patch records: whole pages.
+/// Bytes of the header and of `patches` patch records, rounded up to whole pages.
 fn before_slots(patches: u64) -> u64 {
     (PAGE_BYTES + patches * PATCH_BYTES).next_multiple_of(PAGE_BYTES)
 }
 
-/// Bytes that a tag overwrites.
+/// A place that a tag overwrites, with the bytes before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overwritten {
     /// Address in the process.
     pub address: RunAddr,
     /// Original bytes.
     pub bytes: InlineBytes,
-    /// New bytes, as many as the original ones.
+    /// New bytes. The number of bytes is the same.
     pub new: InlineBytes,
 }
 
@@ -105,7 +105,7 @@ pub struct InheritedMemory {
     pub start: RunAddr,
     /// Value of `gs` in the child.
     pub gs: RunAddr,
-    /// Cookie at the end of the areas, which are copies of the parent's.
+    /// Cookie at the end of the areas. The child's areas are copies of its parent's areas.
     pub cookie: u64,
 }
 
@@ -120,7 +120,7 @@ pub struct Shared {
     /// Size in bytes.
     pub bytes: u64,
     pid: Pid,
-    /// Most patch records.
+    /// Maximum number of patch records.
     patches: u64,
     /// Number of patch records. The value in the header is not used, because the process can change
     /// it.
@@ -129,12 +129,12 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes the memory for at most so many functions. The memory that a child has inherited must
+    /// Makes the memory for at most `functions` functions. Memory that a child has inherited must
     /// have the same size.
     ///
     /// # Errors
-    /// [`TagError::Answer`] if the process does not share the memory that it reports; nothing was
-    /// written then.
+    /// [`TagError::Answer`] if the memory that the process reports is not the shared file; nothing
+    /// was written then.
     pub fn new(
         process: &mut Stopped<'_>,
         inherited: Option<InheritedMemory>,
@@ -168,8 +168,8 @@ impl Shared {
         TagError::Shared { pid: self.pid, operation, source: io::Error::other(what) }
     }
 
-    /// Memory in a file of so many bytes that no process has mapped yet. `patches`: most patch
-    /// records. `cookie`: written at the end of areas.
+    /// Maps a file of `bytes` bytes that no process has mapped yet, and writes the header.
+    /// `patches`: maximum number of patch records. `cookie`: written at the end of areas.
     ///
     /// # Errors
     /// If the file cannot be mapped.
@@ -219,11 +219,10 @@ impl Shared {
         shared
     }
 
-    /// Records bytes that are about to be overwritten, for a controller that removes the tags
-    /// later.
+    /// Records bytes that are about to be overwritten, so that a later controller can restore them.
     ///
     /// # Errors
-    /// [`TagError::Shared`]: there is no space for so many records; none of them was written then.
+    /// [`TagError::Shared`]: the records do not fit; none of them was written then.
     pub fn record(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
         let word = |bytes: &InlineBytes| u64::from_le_bytes(bytes.padded());
         let all = overwritten.iter().map(|Overwritten { address, bytes, new }| {
@@ -232,7 +231,7 @@ impl Shared {
         self.append(&all.collect::<Vec<_>>()).map(drop)
     }
 
-    /// Records an area that is about to be added. Returns the number of the record.
+    /// Records an area that is about to be mapped for stubs. Returns the number of the record.
     ///
     /// # Errors
     /// [`TagError::Shared`]: there is no space for another record.
@@ -245,7 +244,8 @@ impl Shared {
         self.set(PAGE_BYTES + number * PATCH_BYTES + 2 * 8, 0);
     }
 
-    /// Raises the counter that shows threads at breakpoints that the controller is alive.
+    /// Raises the liveness counter. Threads at breakpoints watch it to see that the controller is
+    /// alive.
     pub fn raise_liveness(&self) {
         self.memory.word(header::BREAKPOINT_LIVENESS).fetch_add(1, Ordering::SeqCst);
     }
@@ -258,8 +258,8 @@ impl Shared {
         (!is_answered).then_some(asked)
     }
 
-    /// Lets threads continue whose waits have this number or an earlier one. Returns whether a
-    /// thread has given up.
+    /// Ends the waits with this number or an earlier one. Returns whether a thread has given up
+    /// waiting.
     pub fn answer(&self, asked: u32) -> bool {
         self.memory.write(header::ANSWERED, asked);
         self.memory.word(header::GIVEN_UP).swap(0, Ordering::SeqCst) != 0
@@ -275,7 +275,7 @@ impl Shared {
         self.memory.write(header::GIVEN_UP, 1);
     }
 
-    /// Cookie at the end of areas.
+    /// Cookie that is written at the end of areas.
     pub fn cookie(&self) -> u64 {
         self.cookie
     }
@@ -291,7 +291,7 @@ impl Shared {
             let at = PAGE_BYTES + number * PATCH_BYTES;
             (at..).step_by(8).zip(patch).for_each(|(at, word)| self.set(at, *word));
         }
-        // From here on a later controller uses the records.
+        // From now on a later controller uses the records.
         self.patch_count.store(behind, Ordering::SeqCst);
         self.set(header::PATCHES, behind);
         Ok(first)
@@ -306,13 +306,13 @@ impl Shared {
         if text.len() as u64 > PAGE_BYTES {
             return Err(self.failed("a path is too long"));
         }
-        // The last page is used for nothing else.
+        // The last page is used for texts only.
         let at = self.bytes - PAGE_BYTES;
         self.memory.copy_from(at, text);
         Ok(self.start + at)
     }
 
-    /// Clears a text of so many bytes.
+    /// Clears a text of `bytes` bytes.
     pub fn clear_text(&self, bytes: usize) {
         self.memory.clear(self.bytes - PAGE_BYTES, bytes as u64);
     }
@@ -345,7 +345,7 @@ impl Shared {
         self.start + self.slot_at(slot)
     }
 
-    /// Number of the slot that contains an address; 0 if there is none.
+    /// Number of the slot that contains an address; 0 if no slot contains it.
     fn slot_of(&self, address: RunAddr) -> u64 {
         let at = address.offset_from(self.slot_address(0)).unwrap_or(0);
         at.checked_div(self.slot_bytes).unwrap_or(0).min(SLOTS - 1)
@@ -360,11 +360,11 @@ impl Shared {
     fn wake(&self, offset: u64) {
         let word = self.memory.word(offset);
         word.fetch_add(1, Ordering::SeqCst);
-        // A waiting thread is woken, or sees the new value before it sleeps.
+        // A thread that is about to wait is woken, or sees the new value before it sleeps.
         let _ = futex::wake(word, futex::Flags::empty(), u32::MAX >> 1);
     }
 
-    /// Waits until a word has another value than `was`, or until the time is over.
+    /// Waits until a word has another value than `was`, but at most for the time `at_most`.
     fn wait(&self, offset: u64, was: u32, at_most: Duration) {
         let timeout = Timespec {
             tv_sec: at_most.as_secs() as i64,

@@ -1,22 +1,21 @@
 //! Delivers signals to threads in stubs, so that signal handlers see the original program.
 //!
-//! The thread first gets the state that it has at the next boundary ([`crate::stubs::boundary`]): a
-//! valid address in the stub, with the original registers. The kernel writes the signal frame from
-//! that state, and the thread is stopped before its handler begins. Then `rip` in the frame is
-//! replaced by the original address, and the address in the stub is stored beside it
-//! ([`crate::stubs::restorer`]).
+//! The thread first gets the state that it has at the next boundary ([`crate::stubs::boundary`]):
+//! its address is a valid one in the stub, and its registers are the original ones. The kernel
+//! writes the signal frame from this state, and the thread is stopped before its handler begins.
+//! Then `rip` in the frame is replaced by the original address, and the address in the stub is
+//! stored beside it ([`crate::stubs::restorer`]).
 //!
 //! Invariant: whenever the controller is killed, the frame leads to valid code. Before the
 //! replacement it leads to the stub, after it through the changed restorer.
 //!
-//! A frame whose restorer could not be changed keeps the address in the stub. The exception is a
-//! signal raised by an instruction at the start of a region: the frame gets the original address,
-//! where the jump leads back to the stub, and the tag runs again. For a signal that ends the
-//! process, the thread gets the original registers, for core dumps.
+//! A frame whose restorer could not be changed keeps the address in the stub. There is one
+//! exception: a signal that an instruction at the start of a region has raised. This frame gets the
+//! original address; the jump there leads back to the stub, and the tag runs again. Before a signal
+//! that ends the process, the thread gets the original registers, for core dumps.
 //!
 //! A signal costs the program the time of the controller's system calls. Outside of stubs there are
-//! two, one that reads the registers and one that continues the thread; memory is read only at
-//! jumps.
+//! two such calls: one reads the registers, one continues the thread. Memory is read only at jumps.
 
 use libc::user_regs_struct;
 use nix::unistd::Pid;
@@ -38,15 +37,15 @@ const RIP_AT: usize = CONTEXT_AT + restorer::RIP as usize;
 const RESUMPTION_AT: usize = CONTEXT_AT + restorer::RESUMPTION as usize;
 const RESUMPTION_END: usize = RESUMPTION_AT + size_of::<[u64; 3]>();
 
-/// What remains to be done when a signal was delivered.
+/// What the caller must do after a signal was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivered {
-    /// Nothing.
+    /// Nothing more is to be done.
     Complete,
     /// Another event of the thread is to be handled.
     OtherEvent(Status),
-    /// The thread is stopped before its handler, which returns to an unknown restorer. The restorer
-    /// is to be searched for, and the original address written to the frame then.
+    /// The thread is stopped before its handler, which returns to an unknown restorer. The caller
+    /// must search for the restorer; then the original address is written to the frame.
     UnknownRestorer {
         /// Whether an instruction has raised the signal.
         is_fault: bool,
@@ -111,8 +110,10 @@ impl Tags {
 }
 
 impl PatchedCode {
-    /// The registers of a thread in a stub. For a thread at a jump to a stub, the registers behind
-    /// the jump if signal frames may say that the jump is not to be taken again. Otherwise `None`.
+    /// Registers of a thread that is in a stub, or at a jump to a stub. For a thread at a jump,
+    /// `rip` is the target of the jump; this case counts only if signal frames were changed,
+    /// because a frame may say that the jump is not to be taken again. `None` for all other
+    /// threads.
     fn registers_in_stub(
         &self,
         thread: StoppedThread<'_>,
@@ -141,7 +142,7 @@ impl PatchedCode {
     }
 
     /// Writes the original address to the signal frame of a thread that is stopped before its
-    /// handler. Returns `false` if the restorer is unknown and was not searched for yet.
+    /// handler. Returns `false` if the restorer is unknown and must be searched for first.
     fn show_original(
         &mut self,
         thread: StoppedThread<'_>,
@@ -156,8 +157,9 @@ impl PatchedCode {
         let Some(original) = self.original(rip).filter(|original| *original != rip) else {
             return Ok(true);
         };
-        // Go's runtime preempts goroutines at addresses that it knows: it continues them by a
-        // return of its own, not by the handler's. After a fault they do not continue.
+        // Go's runtime preempts goroutines at addresses that it knows. It continues a goroutine by
+        // a return of its own, not by the handler's return. After a fault a goroutine does not
+        // continue.
         if !is_fault && self.stub_at(rip).is_some_and(|one| one.is_go) {
             return Ok(true);
         }
@@ -165,7 +167,7 @@ impl PatchedCode {
             let words = [self.restorers.session, original.0, rip.0].map(u64::to_le_bytes);
             self.restorers.has_resumptions = true;
             frame[RESUMPTION_AT..].copy_from_slice(words.as_flattened());
-            // A write to two pages may be done in part if the controller is killed: the resumption
+            // The controller may be killed in the middle of a write to two pages, so the resumption
             // is written first.
             let (from, to) = (at + RIP_AT as u64, at + RESUMPTION_END as u64 - 1);
             if from.0 / PAGE_BYTES != to.0 / PAGE_BYTES {
@@ -182,8 +184,9 @@ impl PatchedCode {
         Ok(true)
     }
 
-    /// Replaces the addresses that a pending signal reports by the original ones. `original`: that
-    /// of the thread's `rip`. Returns whether an instruction has raised the signal.
+    /// Replaces addresses in stubs that a pending signal reports by the original addresses.
+    /// `original`: the original address of the thread's `rip`. Returns whether an instruction has
+    /// raised the signal.
     pub(super) fn replace_fault_address(
         &self,
         thread: StoppedThread<'_>,

@@ -8,11 +8,12 @@ use crate::address::RunAddr;
 
 /// Suffix of the name of a function's stubs.
 pub(super) const SUFFIX: &str = "@tag";
-/// Name of code that tags share, and of space between stubs.
+/// Name of code that tags share, and of unused space between stubs.
 pub(super) const SHARED: &str = "hmtt_tag_shared";
 
 impl PatchedCode {
-    /// Names for all parts of a range of added code, in ascending order and without gaps.
+    /// Divides a range of added code into parts with names, in ascending order and without gaps.
+    /// For example, the stubs of `f` have the name `f@tag`.
     pub(super) fn names_in(&self, code: &Range<RunAddr>) -> Vec<(Range<RunAddr>, String)> {
         let inside = |one: &&PatchedFunction| code.contains(&one.stubs.start);
         let mut functions: Vec<&PatchedFunction> = self.all_functions().filter(inside).collect();

@@ -1,9 +1,9 @@
 //! Writes an ELF file that describes the stubs of a process to debuggers (`add-symbol-file` of
 //! gdb): names and unwind tables.
 //!
-//! All of it is read from the process: from the records in the shared memory
-//! ([`super::abandoned::records`]) and from the unwind tables ([`super::unwind`]). So the
-//! controller is not needed.
+//! The names and tables are read from the process alone: from the records in the shared memory
+//! ([`super::abandoned::records`]) and from the unwind tables ([`super::unwind`]). So this works
+//! without the controller.
 //!
 //! Invariant: everything that is read from the process is checked before use; damaged parts are
 //! left out.
@@ -29,13 +29,13 @@ use crate::unwind::{NODE_BYTES, SymbolFile, frames};
 
 /// Opcode of `jmp rel32`.
 const JUMP: u8 = 0xe9;
-/// Longest table that is read, in bytes: the largest programs need less.
+/// Maximum length of a table that is read, in bytes. The largest programs need less.
 const TABLE_BYTES: u64 = 1 << 28;
 
 /// Stubs of a process.
 #[derive(Debug, Default)]
 struct FoundStubs {
-    /// Address range of code and its unwind table, by the first address.
+    /// Address range and unwind table of each piece of code, by its first address.
     code: BTreeMap<RunAddr, (Range<RunAddr>, Vec<u8>)>,
     /// Address of a jump, by its target.
     jumps: BTreeMap<RunAddr, RunAddr>,
@@ -78,7 +78,7 @@ pub fn symbol_file(pid: Pid) -> Result<Option<Vec<u8>>, TagError> {
 }
 
 impl FoundStubs {
-    /// Adds the jump at an address, if there is one. `bytes`: size of the overwritten place.
+    /// Adds the jump at an address, if a jump is there. `bytes`: number of overwritten bytes.
     fn add_jump(&mut self, memory: &RunningMemory, address: RunAddr, bytes: usize) {
         let mut jump = [0; JUMP_BYTES];
         if bytes != JUMP_BYTES || memory.read(address, &mut jump).is_err() || jump[0] != JUMP {
@@ -91,7 +91,7 @@ impl FoundStubs {
         *place = (*place).min(address);
     }
 
-    /// Adds the unwind table in an area, if there is one.
+    /// Adds the unwind table in an area, if the area has one.
     fn add_table(&mut self, memory: &RunningMemory, area: Range<RunAddr>) -> Option<()> {
         let mut node = [0; NODE_BYTES];
         memory.read(area.start, &mut node).ok()?;
@@ -112,7 +112,7 @@ impl FoundStubs {
         Some(())
     }
 
-    /// Names of the jumps' targets, by address.
+    /// Names of the targets of jumps, by the target's address.
     fn names(&self, memory: &RunningMemory, mapped: &[Mapping]) -> BTreeMap<RunAddr, String> {
         let mut files: HashMap<_, Option<LoadedFile>> = HashMap::new();
         let mut names = BTreeMap::new();

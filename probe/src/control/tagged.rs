@@ -17,9 +17,9 @@ use crate::elf::{Function, Image};
 use crate::ptrace::{Process, Stopped};
 use crate::selection::Selection;
 
-/// Most functions of libraries that may be tagged.
+/// Maximum number of library functions that may be tagged.
 const LIBRARY_FUNCTIONS: usize = 1 << 17;
-/// Most blocks of library functions that may be tagged.
+/// Maximum number of blocks of library functions that may be tagged.
 const LIBRARY_BLOCKS: usize = 1 << 20;
 
 impl Tagged {
@@ -34,7 +34,7 @@ impl Tagged {
         output: Output,
         start: Start,
     ) -> Result<Self, TagError> {
-        // A signal may end a search until the tags are in: what is there then is taken back.
+        // Until the tags are inserted, a signal may end a search; changes so far are then undone.
         process.may_be_interrupted = true;
         let mut process = AbandonedTags::find(process)?.take_over()?;
         process.may_be_interrupted = true;
@@ -47,14 +47,14 @@ impl Tagged {
         let more = if selection.has_libraries() { LIBRARY_FUNCTIONS } else { 0 };
         let max_functions = chosen + more + max_blocks(&program.image, &selection);
         stopped.check_filters()?;
-        // The libraries of a launched program are not loaded yet: it is still at its first
-        // instruction.
+        // The check does not see the libraries of a launched program: the program is still at its
+        // first instruction.
         gs::check(&stopped, sink)?;
         let sizes = (chosen, max_functions);
         let collector = match Collector::new(&mut stopped, None, output, sizes) {
             Ok(collector) => collector,
             Err(error) => {
-                // The name of the shared memory identifies what was already added.
+                // Memory that was already added is found by the name of the shared memory.
                 process.may_be_interrupted = false;
                 let _ = AbandonedTags::find(process).and_then(AbandonedTags::restore);
                 return Err(error);
@@ -81,7 +81,7 @@ impl Tagged {
         match started {
             Ok(()) => Ok(tagged),
             Err(error) => {
-                // What cannot be undone was not done either, so this error is not reported.
+                // The first error is reported, not an error of undoing.
                 let _ = tagged.undo();
                 Err(error)
             }
@@ -128,7 +128,7 @@ impl Tagged {
         })
     }
 
-    /// Gives a stopped thread the registers that its tags need.
+    /// Gives a stopped thread the register values that its tags need.
     pub(super) fn add_thread(&mut self, thread: Pid) -> Result<(), TagError> {
         if self.is_untagged() {
             return Ok(());
@@ -204,7 +204,7 @@ impl Tagged {
         })
     }
 
-    /// Whether loops or blocks of some functions were chosen, not only calls.
+    /// Whether loops or blocks of some functions were chosen, not calls alone.
     pub fn is_finer(&self) -> bool {
         self.tags.selection.has_granularity_rules(false)
     }
@@ -225,7 +225,7 @@ impl Tagged {
         &self.tags.libraries.unread
     }
 
-    /// What could not be done while the process ran, and why.
+    /// Operations that failed while the process ran, with the reasons.
     pub fn notices(&self) -> &[Notice] {
         &self.tags.notices
     }
@@ -236,8 +236,8 @@ impl Tagged {
     }
 }
 
-/// Most blocks that may be tagged: every byte of code may begin a block. Memory is allocated only
-/// for blocks that exist.
+/// Maximum number of blocks that may be tagged: every byte of code may begin a block. Memory is
+/// allocated only for blocks that exist.
 fn max_blocks(image: &Image, selection: &Selection) -> usize {
     let is_finer = |one: &&Function| {
         selection

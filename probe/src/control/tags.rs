@@ -1,4 +1,4 @@
-//! Operations on all tags of a process. The process itself is passed to each of them.
+//! Applies operations to all tags of a process. The process itself is passed to each operation.
 
 use super::removal::{self, RemainingMemory};
 use super::{TagError, Tags};
@@ -6,13 +6,13 @@ use crate::address::RunAddr;
 use crate::ptrace::{Stopped, StoppedThread};
 
 impl Tags {
-    /// Gives a stopped thread the registers that its tags need.
+    /// Gives a stopped thread the register values that its tags need.
     pub fn add_thread(&mut self, thread: StoppedThread<'_>) -> Result<(), TagError> {
         self.collector.add_thread(thread)
     }
 
-    /// Removes all jumps, and moves threads out of the stubs as far as possible. Returns
-    /// the addresses at which the program has written something else.
+    /// Removes all jumps, and moves threads out of the stubs as far as possible. Returns the
+    /// addresses where the program has overwritten a jump.
     pub fn restore_code(&mut self, process: &mut Stopped<'_>) -> Result<Vec<RunAddr>, TagError> {
         self.code.restore(process, self.collector.shared())
     }
@@ -25,7 +25,7 @@ impl Tags {
         removal::unmap(process, &self.code.areas, &[self.collector.memory()])
     }
 
-    /// Records jumps that the program has overwritten.
+    /// Records jumps that the program has overwritten, with the names of their functions.
     pub fn record_overwritten(&mut self, addresses: Vec<RunAddr>) {
         let named = addresses.into_iter().map(|address| (self.code.name_of_edit(address), address));
         self.overwritten.extend(named);

@@ -1,7 +1,7 @@
-//! Moves threads out of stubs whose jumps are removed, to the original instructions.
+//! Moves threads from stubs to the original instructions after the jumps were removed.
 //!
-//! A loop that was moved as a whole would otherwise keep its threads, and its tags, for as long as
-//! it runs.
+//! Otherwise a loop whose body was moved would keep its threads in the stub, and run its tags, for
+//! as long as the loop runs.
 
 use std::collections::HashMap;
 
@@ -14,9 +14,9 @@ use crate::ptrace::{HandlerReturn, PtraceError, Stopped, mappings};
 
 /// Moves the stopped threads of a process to the original instructions, as far as possible.
 ///
-/// A thread in a system call of a tag is not moved, nor is the return of a signal handler into a
-/// tag. In a short loop, a processor may stop a thread always in the same tag:
-/// [`PatchedCode::move_out_of_stubs`] moves such a thread.
+/// A thread in a system call of a tag is not moved, and a signal handler that will return into a
+/// tag still returns there. In a short loop, a processor may stop a thread in the same tag each
+/// time: [`PatchedCode::move_out_of_stubs`] moves such a thread.
 ///
 /// [`PatchedCode::move_out_of_stubs`]: super::PatchedCode::move_out_of_stubs
 pub(super) fn return_threads(
@@ -31,7 +31,7 @@ pub(super) fn return_threads(
     };
     let original_addresses: HashMap<RunAddr, RunAddr> =
         patched.iter().flat_map(|one| one.original_addresses()).collect();
-    // Threads run out of tags, to the next moved instruction.
+    // Threads inside tags run until they reach a moved instruction.
     let away = |address: RunAddr| inside(address) && !original_addresses.contains_key(&address);
     process.run_until_outside(away)?;
     let threads: Vec<Pid> = process.threads.keys().copied().collect();

@@ -1,7 +1,7 @@
 //! Finishes the record of a thread that is about to receive a signal within a tag of a log.
 //!
-//! Without this, the tags of the signal handler would write their records behind one that is
-//! reserved and not written, and the reader of the buffer would have to wait for it.
+//! Otherwise the tags of the signal handler would write their records behind a record that is
+//! reserved but not written, and the reader of the buffer would have to wait for that record.
 
 use super::boundaries::Stack;
 use super::collector::Collector;
@@ -39,8 +39,8 @@ impl Tags {
         let libc::user_regs_struct { rip, rsp, rax, rdx, r11, eflags: rflags, gs_base: gs, .. } =
             registers;
         let here = RunAddr(rip);
-        // At a moved instruction, or at the start or end of a tag, nothing is unfinished, and no
-        // memory is read.
+        // A thread at a moved instruction, or at the start or end of a tag, has no unfinished
+        // record. No memory is read for it.
         if self.code.stub_at(here).is_some_and(|stub| stub.tag_around(here).is_none()) {
             return Ok(None);
         }
@@ -54,7 +54,7 @@ impl Tags {
         let rest = UnfinishedTag::decode(code, &state, &shape)
             .filter(|_| log.shared().contains(RunAddr(r11)));
         let Some(rest) = rest else { return Ok(None) };
-        // If the tag cannot be finished here, the thread finishes it.
+        // If the tag cannot be finished here, the thread finishes it itself.
         let _ = rest.run(&mut state, tsc(), &mut Stack::new(thread, rsp));
         let TagRegisters { rip, rax, rdx, r11, .. } = state;
         let registers = libc::user_regs_struct { rip, rax, rdx, r11, ..registers };
@@ -66,7 +66,7 @@ impl Tags {
     pub(super) fn finish_tags(&self, process: &Stopped<'_>) {
         for thread in process.threads.keys() {
             let thread = process.thread(*thread);
-            // A thread that was killed meanwhile writes nothing.
+            // A thread that was killed meanwhile writes no record.
             let _ = thread.registers().map(|now| self.finish_tag(thread, now));
         }
     }

@@ -1,4 +1,5 @@
-//! Adds unwind tables for stubs ([`crate::unwind`]) to a process, where its unwinders find them.
+//! Adds unwind tables for stubs ([`crate::unwind`]) to a process, where its unwinders find the
+//! tables.
 //!
 //! ```text
 //! memory of a table   node | .eh_frame_hdr | .eh_frame          read-only, recorded as memory of stubs
@@ -8,10 +9,10 @@
 //! Unwinders call the C library's `_dl_find_object` (glibc 2.35, libgcc 12). That function is
 //! changed to search this list first ([`crate::stubs::lookup`]).
 //!
-//! Invariant: a table is complete before it is in the list, and in the list before a jump leads to
-//! the code that it describes. The process needs no controller to use the tables.
+//! Invariant: a table is complete before it is in the list. It is in the list before a jump leads
+//! to the code that it describes. The process can use the tables without a controller.
 //!
-//! In a process without that function, only debuggers that read the tables otherwise can unwind
+//! If a process lacks the function, only debuggers that read the tables in another way can unwind
 //! stubs.
 
 use std::ops::Range;
@@ -30,22 +31,23 @@ use crate::stubs::lookup::{MAGIC, node};
 use crate::stubs::{Lookup, Sink};
 use crate::unwind::{self, NODE_BYTES};
 
-/// Function that unwinders call.
+/// Function that unwinders call to find the tables of an address.
 const FUNCTION: &str = "_dl_find_object";
 /// Start of the file name of the C library.
 const C_LIBRARY: &str = "libc.so";
-/// Most bytes of a stack that are searched while a signal handler runs.
+/// Maximum number of bytes of a stack that are searched while a signal handler runs.
 const HANDLER_BYTES: u64 = 1 << 20;
 /// Bytes of an address.
 const ADDRESS_BYTES: u64 = 8;
 
 impl UnwindTables {
-    /// Address ranges of code that was added to the process, in the order of addition.
+    /// Address ranges of code with tables, in the order of addition.
     pub fn described_code(&self) -> &[Range<RunAddr>] {
         &self.described_code
     }
 
-    /// Sets the linker's record in tables that were made before the dynamic linker had run.
+    /// Sets the address of the linker's record in tables that were made before the dynamic linker
+    /// had run.
     pub fn set_link_maps(&self, process: &Stopped<'_>) -> Result<(), TagError> {
         for table in &self.tables {
             let at = table.start;
@@ -58,7 +60,7 @@ impl UnwindTables {
         Ok(())
     }
 
-    /// Updates the linker's record in the tables of a file that was loaded again.
+    /// Updates the address of the linker's record in the tables of a file that was loaded again.
     pub fn set_link_map(&self, process: &Stopped<'_>, bias: LoadBias) -> Result<(), TagError> {
         let map = linker::link_map(process, bias).unwrap_or_default();
         for table in &self.tables {
@@ -69,9 +71,9 @@ impl UnwindTables {
         Ok(())
     }
 
-    /// Whether a signal handler may be reading a table, in a process whose threads are all stopped:
-    /// its registers or its stack hold the address of a table. The stubs that the table describes
-    /// may be unused already.
+    /// Whether a signal handler may be reading a table: the handler's registers or its stack hold
+    /// the address of a table. All threads of the process are stopped. The stubs that the table
+    /// describes may already be unused.
     pub fn is_in_use(&self, process: &Stopped<'_>) -> Result<bool, TagError> {
         let is_of_table =
             |word: u64| self.tables.iter().any(|table| table.contains(&RunAddr(word)));
@@ -99,7 +101,8 @@ impl UnwindTables {
         Ok(false)
     }
 
-    /// Adds a table for stubs of a file. Returns its memory; `None` if the stubs have no rows.
+    /// Adds a table for stubs of a file. Returns the memory of the table; `None` if the stubs have
+    /// no rows.
     fn add(
         &mut self,
         process: &mut Stopped<'_>,
@@ -159,7 +162,8 @@ impl Tags {
         Ok(())
     }
 
-    /// The stub lookup of a file, if the function that unwinders call is in it.
+    /// Data of the stub lookup for a file; `None` if the function that unwinders call is in another
+    /// file.
     pub(super) fn lookup_in(&self, loaded: &LoadedFile) -> Option<Lookup> {
         let breakpoint = self.code.breakpoints.iter().find(|breakpoint| is_lookup(breakpoint))?;
         let function = loaded.bias.to_file(breakpoint.patched.address());
@@ -167,7 +171,8 @@ impl Tags {
         is_in.then_some(Lookup { function, list: self.unwinding.list })
     }
 
-    /// Changes the function that unwinders call, if the process has it and it is not changed yet.
+    /// Changes the function that unwinders call, if the process has the function and it is not
+    /// changed yet.
     pub(super) fn hook_unwinder(&mut self, process: &mut Stopped<'_>) -> Result<(), TagError> {
         if self.code.breakpoints.iter().any(is_lookup) || self.code.looks_up() {
             return Ok(());
@@ -196,7 +201,7 @@ impl Tags {
         Ok(())
     }
 
-    /// Whether the C library may still be loaded.
+    /// Whether the C library may be loaded later.
     pub(super) fn awaits_unwinder(&self, process: &Stopped<'_>) -> Result<bool, TagError> {
         let is_known = self.code.looks_up() || self.code.breakpoints.iter().any(is_lookup);
         if is_known || !self.program.image.dynamic {
@@ -221,7 +226,7 @@ impl Tags {
             Ok(breakpoint) if breakpoint.patched.looks_up => {
                 self.set_breakpoint(process, breakpoint, loaded)
             }
-            // The function cannot be changed: unwinders are not supported.
+            // The function cannot be changed, so unwinders do not find the tables.
             Ok(breakpoint) => {
                 self.code.areas.push(breakpoint.stubs);
                 Ok(())
@@ -247,9 +252,9 @@ impl Tags {
 }
 
 impl PatchedCode {
-    /// Removes the change of that function where the function is also to be tagged, which includes
-    /// the change. All threads are stopped since the change was inserted, so no thread has executed
-    /// it.
+    /// Removes the change of the function that unwinders call if this function is now to be tagged;
+    /// its stub then includes the change. All threads are stopped since the change was inserted, so
+    /// no thread has executed the change.
     pub(super) fn replace_lookup(
         &mut self,
         process: &Stopped<'_>,
@@ -272,7 +277,7 @@ fn read_word(process: &Stopped<'_>, address: RunAddr) -> Result<u64, TagError> {
     Ok(u64::from_le_bytes(word))
 }
 
-/// Whether a breakpoint is the change of the function that unwinders call.
+/// Whether a breakpoint stands for the change of the function that unwinders call.
 fn is_lookup(breakpoint: &Breakpoint) -> bool {
     breakpoint.purpose == Purpose::Unwinder
 }

@@ -9,18 +9,18 @@ use crate::elf::{Function, Image};
 use crate::ptrace::{self, Mapping, ReadMemory, RunningMemory};
 use crate::selection::Selection;
 
-/// Every function of a program, with the changes that tagging it would make, or the reason why it
-/// cannot be tagged.
+/// All functions of a program. Each comes with the changes that tagging it would make, or with the
+/// reason why it cannot be tagged.
 pub fn verdicts(image: &Image) -> Vec<(&Function, Result<Rewrite, Refusal>)> {
     let functions: Vec<&Function> = image.functions.iter().collect();
     let rewrites = Disassembly::new(image, &FileIndex::new(image)).rewrites(&functions, true);
     functions.into_iter().zip(rewrites).collect()
 }
 
-/// Compares an image with the memory of a process that has loaded it, and refuses functions that
-/// differ.
+/// Compares an image with the memory of a process that has loaded the file, and records the
+/// differences in the image: functions that differ are refused.
 ///
-/// `bias`: as returned by [`bias`](super::bias). Returns whether the comparison was made: it is not
+/// `bias`: as returned by [`bias`](super::bias). Returns whether the comparison was made. It is not
 /// made while tags are in the process, because their jumps differ from the file.
 pub fn compare(
     image: &mut Image,
@@ -36,10 +36,10 @@ pub fn compare(
     true
 }
 
-/// The functions of a program whose loops or blocks are chosen, each with the changes that tagging
-/// all chosen functions would make to it, or the reason why it cannot be tagged. Of functions whose
-/// loops are chosen, the blocks to which loops are left are not listed, because not all sinks tag
-/// them.
+/// The functions of a program whose loops or blocks are chosen. Each comes with the changes that
+/// tagging all chosen functions would make to it, or with the reason why it cannot be tagged. Where
+/// loops are chosen, blocks that a loop is left to are not listed, because not all sinks tag such
+/// blocks.
 pub fn finer_verdicts<'a>(
     image: &'a Image,
     selection: &Selection,
@@ -63,8 +63,8 @@ pub fn finer_verdicts<'a>(
         .collect()
 }
 
-/// Reads the program file of a process: the file that it executes, even if that is in another mount
-/// namespace or was renamed.
+/// Reads the program file of a process. The file is the one that the process executes, even if it
+/// is in another mount namespace or was renamed.
 ///
 /// # Errors
 /// [`TagError::Ptrace`] if the process has no program or its file cannot be opened,

@@ -1,19 +1,19 @@
-//! Finds what a killed `hmtt monitor`, `hmtt trace` or `hmtt-sim record` has left in a process, and
-//! moves its threads back to original code.
+//! Finds memory and threads that a killed `hmtt monitor`, `hmtt trace` or `hmtt-sim record` has
+//! left in a process, and moves the threads back to original code.
 //!
-//! A thread without a controller leaves the code cache where it needs a block that is not there, or
-//! a chunk of its ring. It then executes original code with original registers, but `gs` still
-//! leads to its thread area. A thread that is within a system call of the cache returns there; it
-//! can wait for years. Behind that call the cache has one of two sequences
-//! (`translator/src/emit/ends.rs`), from which follows where the program continues:
+//! A thread without a controller leaves the code cache where it needs a block that was not
+//! translated, or a chunk of its ring. It then executes original code with original registers, but
+//! `gs` still leads to its thread area. A thread that is within a system call of the cache returns
+//! into the cache; it can wait in the call for years. Behind that call the cache has one of two
+//! sequences (`translator/src/emit/ends.rs`), which show where the program continues:
 //!
 //! ```text
 //! lea rcx, [rip + record]   record: original address; `r15` is the ring's pointer, the program's is in the thread area
 //! mov ecx or rcx, address   without a ring
 //! ```
 //!
-//! Invariant: the process may have forged all of that. Only registers of its own threads and
-//! mappings of this name depend on it.
+//! Invariant: the process may have forged all of this memory. Only registers of its own threads,
+//! and mappings with the name of a cache, depend on it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -27,9 +27,9 @@ use crate::stubs::layout::{MAGIC, PAGE_BYTES};
 
 /// Offset in a thread area of the program's `r15`, which the translator asserts.
 pub const SAVED_R15: u64 = 8 * 15;
-/// Addresses of thread areas, of all versions.
+/// Range of addresses at which any version maps thread areas.
 const AREAS: Range<RunAddr> = RunAddr(0x2000_0000_0000)..RunAddr(0x6000_0000_0000);
-/// The instruction of a system call.
+/// Bytes of the instruction `syscall`.
 const CALL: [u8; 2] = [0x0f, 0x05];
 /// Bytes from the instruction of a system call to the end of the longest sequence behind it.
 const SEQUENCE: usize = 12;
@@ -43,7 +43,7 @@ pub struct Caches {
     pub data: Vec<Range<RunAddr>>,
 }
 
-/// Where a thread continues behind a system call of a cache.
+/// State of a thread that continues in original code behind a system call of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Continuation {
     next: u64,
@@ -65,7 +65,8 @@ impl Caches {
             let is_read = memory.read(mapping.start, &mut first).is_ok();
             match u64::from_le_bytes(first) {
                 MAGIC if is_read => drop(of_tags.insert(mapping.file)),
-                // It may be either, and is removed with the memory of tags.
+                // The mapping may belong to tags or to a cache. It is removed with the memory of
+                // tags.
                 0 => drop(without_header.insert(mapping.start)),
                 _ => {}
             }
@@ -80,13 +81,13 @@ impl Caches {
         caches
     }
 
-    /// Whether there is none.
+    /// Whether the process has no memory of caches.
     pub fn is_empty(&self) -> bool {
         self.code.is_empty() && self.data.is_empty()
     }
 
     /// Moves stopped threads that are within a system call of a cache to the original code behind
-    /// that.
+    /// that call.
     ///
     /// # Errors
     /// [`PtraceError`] if registers cannot be read or set.
@@ -112,8 +113,7 @@ impl Caches {
         Ok(())
     }
 
-    /// Where a thread continues at an address behind a system call; `None` if that is another
-    /// place.
+    /// Reads the sequence at an address behind a system call. `None` if there is no such sequence.
     fn continuation(&self, memory: &impl ReadMemory, at: RunAddr) -> Option<Continuation> {
         let mut bytes = [0; SEQUENCE];
         memory.read(RunAddr(at.0.checked_sub(CALL.len() as u64)?), &mut bytes).ok()?;
@@ -138,7 +138,8 @@ impl Caches {
         }
     }
 
-    /// The program's `r15` in the thread area at an address.
+    /// The program's `r15` that is saved in the thread area at an address; `None` if the address is
+    /// in no cache.
     fn saved_r15(&self, memory: &impl ReadMemory, area: u64) -> Option<u64> {
         let place = RunAddr(area.checked_add(SAVED_R15)?);
         let mut value = [0; 8];
@@ -147,8 +148,8 @@ impl Caches {
     }
 }
 
-/// Threads whose `gs` leads to the place of a thread area where nothing is mapped: their process is
-/// a child of one whose controller was killed, and children have no copy of that memory.
+/// Threads whose `gs` leads to an address of a thread area where nothing is mapped. Their process
+/// is a child of a process whose controller was killed; children have no copy of thread areas.
 ///
 /// # Errors
 /// [`PtraceError`] if registers cannot be read.

@@ -1,10 +1,11 @@
 //! Reads from the shared memory which places were overwritten and which memory was added, and keeps
 //! the records that are true.
 //!
-//! The memory may be forged: the process can map any file of such a name and write anything to it.
-//! So each file is read once, however often it is mapped. Records are read in blocks, up to the
-//! first that was never written, and no more of them than the size of the process's code allows.
-//! The code is read in address order, for many records at a time. All of this takes time linear in
+//! The memory may be forged: the process can map any file with such a name and write anything to
+//! it. So each file is read once, however often it is mapped. Records are read in blocks, up to the
+//! first record that was never written; the size of the process's code limits their number. The
+//! code is read in address order, for many records at a time. So the time is linear in what the
+//! process has mapped, and the memory is linear in the number of true records.
 //! what the process has mapped, and memory linear in the true records.
 
 use std::collections::{BTreeSet, HashSet};
@@ -23,19 +24,19 @@ const HEADER_BYTES: usize = 256;
 const BLOCK_BYTES: u64 = 1 << 16;
 /// Records whose places are checked together.
 const TOGETHER: usize = 1 << 18;
-/// Records that are read for each byte of code, and in addition: a tag overwrites at least two
-/// bytes, but memory of earlier tags may be mapped as well.
+/// Maximum number of records that are read: for each byte of code, and in addition. A tag
+/// overwrites at least two bytes, but memory of earlier tags may be mapped as well.
 const RECORDS_PER_BYTE: u64 = 1;
 const RECORDS: u64 = 1 << 12;
 
-/// A place that was overwritten.
+/// A place that a jump has overwritten, with the original bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub address: RunAddr,
     pub original: Vec<u8>,
 }
 
-/// A record of a place, which may be false.
+/// A record of a place. It may be false.
 struct Claim {
     address: RunAddr,
     length: usize,
@@ -57,14 +58,14 @@ pub struct Records {
 struct Reader<'a, M> {
     memory: &'a M,
     mapped: &'a [Mapping],
-    /// Addresses of files' code, ascending.
+    /// Address ranges of mapped code of files, ascending.
     text: Vec<Range<RunAddr>>,
     /// Number of records that may still be read.
     remaining: u64,
     /// Records whose places are not checked yet.
     claims: Vec<Claim>,
     places: Vec<Place>,
-    /// Addresses of `places`.
+    /// The addresses of all `places`.
     found: HashSet<RunAddr>,
     areas: Vec<Range<RunAddr>>,
 }
@@ -97,8 +98,8 @@ impl Records {
 }
 
 impl<M: ReadMemory> Reader<'_, M> {
-    /// Reads the records in a mapping, unless its file was read already. Returns whether the
-    /// mapping is memory of tags.
+    /// Reads the records in a mapping. They are skipped if the mapping's file was read already.
+    /// Returns whether the mapping is memory of tags.
     fn read(&mut self, mapping: &Mapping, is_new: bool) -> Result<bool, TagError> {
         let mut bytes = [0; HEADER_BYTES];
         // A file whose size is not set yet has no header.
@@ -123,20 +124,21 @@ impl<M: ReadMemory> Reader<'_, M> {
         Ok(true)
     }
 
-    /// Reads so many records.
+    /// Reads `count` records.
     fn records(&mut self, first: RunAddr, count: u64, cookie: u64) -> Result<(), TagError> {
         let count = count.min(self.remaining);
         let per_block = BLOCK_BYTES / PATCH_BYTES;
         for block in (0..count).step_by(per_block as usize) {
             let records = per_block.min(count - block);
             let mut bytes = vec![0; (records * PATCH_BYTES) as usize];
-            // Memory that cannot be read has no records.
+            // A block that cannot be read ends the records.
             if self.memory.read(first + block * PATCH_BYTES, &mut bytes).is_err() {
                 return Ok(());
             }
             self.remaining -= records;
             for record in bytes.as_chunks::<{ PATCH_BYTES as usize }>().0 {
-                // A record is written before it is counted, and is never all zeros.
+                // A record is written before it is counted, and is never all zeros. So zeros end
+                // the records.
                 if *record == [0; PATCH_BYTES as usize] {
                     return Ok(());
                 }
@@ -170,8 +172,8 @@ impl<M: ReadMemory> Reader<'_, M> {
         next.checked_sub(1).is_some_and(|at| end <= self.text[at].end)
     }
 
-    /// Keeps an area that was added, if it really is one: anonymous memory with the cookie at its
-    /// end, or with zeros in its first and last page.
+    /// Keeps an area if it really was added for stubs: it is anonymous memory with the cookie at
+    /// its end, or with zeros in its first and last page.
     fn area(&mut self, start: RunAddr, bytes: u64, cookie: u64) -> Result<(), TagError> {
         let is_whole = [start.0, bytes].iter().all(|one| one.is_multiple_of(PAGE_BYTES));
         let end = start.checked_add(bytes).filter(|_| is_whole && bytes != 0);
@@ -195,7 +197,7 @@ impl<M: ReadMemory> Reader<'_, M> {
         Ok(())
     }
 
-    /// The areas, without those that overlap another.
+    /// Returns the areas. An area that overlaps another is left out.
     fn areas(mut self) -> Vec<Range<RunAddr>> {
         self.areas.sort_by_key(|area| (area.start, area.end));
         let mut end = RunAddr(0);
@@ -207,7 +209,7 @@ impl<M: ReadMemory> Reader<'_, M> {
         self.areas
     }
 
-    /// Keeps the places that are as recorded, in the order of their records.
+    /// Keeps the places whose memory agrees with their records, in the order of the records.
     fn check_claims(&mut self) {
         let claims = std::mem::take(&mut self.claims);
         let mut order: Vec<usize> = (0..claims.len()).collect();
@@ -232,12 +234,12 @@ impl<M: ReadMemory> Reader<'_, M> {
         }
     }
 
-    /// Code from an address on, up to a page, within one mapping.
+    /// Reads code from an address on, up to a page within one mapping.
     fn block(&self, start: RunAddr) -> Block {
         let next = self.text.partition_point(|one| one.start <= start);
         let end = next.checked_sub(1).map_or(start, |at| self.text[at].end);
         let mut bytes = vec![0; end.offset_from(start).unwrap_or(0).min(PAGE_BYTES) as usize];
-        // A file that was truncated has no contents there.
+        // A page of a truncated file has no contents.
         if self.memory.read(start, &mut bytes).is_err() {
             bytes.fill(0);
         }
@@ -259,8 +261,8 @@ impl Block {
 }
 
 impl Claim {
-    /// Whether the recorded jump is there, or a part of it: the controller may have been killed
-    /// while it wrote.
+    /// Whether the code holds the recorded jump, or a part of it: the controller may have been
+    /// killed while it wrote the jump.
     fn is_there(&self, there: &[u8]) -> bool {
         let mut all = there.iter().zip(&self.new).zip(&self.original);
         *there != self.original[..self.length]

@@ -12,9 +12,11 @@ use super::{BlockCount, FunctionCount, ProgramCounts};
 #[derive(Debug)]
 pub struct TreeCounts<'a> {
     programs: &'a [ProgramCounts],
-    /// Program, name and calls of each function, summed over all processes, the most called first.
+    /// Program, name and number of calls of each function, summed over all processes. The most
+    /// called function is first.
     functions: Vec<(&'a Path, &'a str, u64)>,
-    /// Program and sum of each block, the most frequent first.
+    /// Program and count of each block, summed over all processes. The most frequent block is
+    /// first.
     blocks: Vec<(&'a Path, BlockCount)>,
 }
 
@@ -51,7 +53,7 @@ impl<'a> TreeCounts<'a> {
         self.functions.iter().copied().chain(blocks)
     }
 
-    /// The JSON form: all processes together, and each process.
+    /// The JSON form: sums over all processes, and the counts of each process.
     pub(super) fn to_json(&self) -> Value {
         let functions = self.functions.iter().map(
             |(program, name, calls)| json!({ "name": name, "calls": calls, "program": program }),

@@ -1,25 +1,25 @@
 //! Finds instructions that load the segment register `gs`: `mov`, `pop` and `lgs`. The load changes
-//! the address that `gs` stands for, even if the selector is 0.
+//! the base address of `gs`, even if the selector is 0.
 //!
-//! The opcodes are short, so that their bytes are frequent within other instructions and in tables
-//! between functions. A place counts only if it begins an instruction, and if the instructions
-//! around it are those of a program:
+//! The opcodes are short, so their bytes are frequent within other instructions and in tables
+//! between functions. A place counts only if an instruction begins there, and if the instructions
+//! around it look like those of a program:
 //!
-//! - Decoding converges: from addresses before the place it reaches the same instructions soon, and
-//!   the place is one of them.
-//! - None of the instructions near it are invalid, or of the kinds that programs hardly use and
-//!   tables are full of.
+//! - Decoding converges: decoding from addresses before the place soon reaches the same
+//!   instructions, and one of them begins at the place.
+//! - No instruction near the place is invalid, or of a kind that is rare in programs and frequent
+//!   in tables.
 //!
 //! So a load in the first bytes of a function that follows a table is not found.
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
 use memchr::memmem;
 
-/// Bytes before a place from which it is decoded, and behind it up to which instructions are
-/// compared.
+/// Bytes before a place from which decoding starts, and bytes behind it up to which instructions
+/// are checked.
 const BEFORE: usize = 64;
 const AFTER: usize = 64;
-/// Number of addresses from which a place is reached.
+/// Number of addresses before a place from which decoding is tried.
 const STARTS: usize = 16;
 /// Opcode of `mov` to a segment register, and its operand's bits for `gs`.
 const MOV: u8 = 0x8e;
@@ -28,10 +28,11 @@ const REGISTER_BITS: u8 = 7 << 3;
 /// Opcodes of `pop %gs` and of `lgs`.
 const POP: [u8; 2] = [0x0f, 0xa9];
 const LGS: [u8; 2] = [0x0f, 0xb5];
-/// Most prefixes that such instructions have: operand size, REX.
+/// Maximum number of prefixes of such instructions: operand size, REX.
 const PREFIXES: usize = 2;
 
-/// Offset of the first instruction that loads `gs` and is not within the first `skipped` bytes.
+/// Offset of the first instruction that loads `gs` and whose opcode is behind the first `skipped`
+/// bytes.
 pub(super) fn find(code: &[u8], skipped: usize) -> Option<usize> {
     let is_mov = |at: &usize| code.get(at + 1).is_some_and(|one| one & REGISTER_BITS == GS_BITS);
     let moves = memchr::memchr_iter(MOV, code).filter(is_mov);
@@ -44,11 +45,13 @@ pub(super) fn find(code: &[u8], skipped: usize) -> Option<usize> {
     found.into_iter().flatten().min()
 }
 
-/// Offset of the instruction with its opcode at a place, if it loads `gs`.
+/// Offset of the instruction whose opcode is at `opcode`, if it loads `gs`. The offset is smaller
+/// than `opcode` if the instruction has prefixes.
 fn load(code: &[u8], opcode: usize) -> Option<usize> {
     let is_prefix = |at: usize| matches!(code[at], 0x66 | 0x40..=0x4f);
     let mut start = opcode;
-    // The longest instruction is the one that is executed.
+    // The processor executes the instruction with all its prefixes, so the longest one is tried
+    // first.
     while start > 0 && opcode - start < PREFIXES && is_prefix(start - 1) {
         start -= 1;
     }
@@ -73,33 +76,35 @@ fn decode(code: &[u8], start: usize) -> impl Iterator<Item = (usize, Instruction
     decoder.into_iter().map(|one| (one.ip() as usize, one))
 }
 
-/// Whether an instruction begins at a place, between instructions that are common in programs.
+/// Whether an instruction begins at a place, and the instructions near it are common in programs.
 fn is_in_code(code: &[u8], at: usize) -> bool {
     let first = at.saturating_sub(BEFORE);
     let reaches = |start: &usize| {
         let mut before = decode(code, *start).skip_while(|(ip, _)| *ip < at);
         before.next().is_some_and(|(ip, _)| ip == at)
     };
-    // At the beginning of the code, where there is nothing before, only that beginning counts.
+    // Near the beginning of the code, too few bytes precede the place. Then decoding must reach it
+    // from the beginning of the code.
     let (starts, most_misses) = match at < BEFORE {
         true => (0..=0, 0),
         false => (first..=first + STARTS, STARTS / 4),
     };
     let from = *starts.end();
-    // Most places are within instructions, and are given up after a few misses.
+    // Most places are within instructions. They are given up after a few starts that do not reach
+    // them.
     if starts.filter(|start| !reaches(start)).nth(most_misses).is_some() {
         return false;
     }
     let near = decode(code, from).skip_while(|(ip, _)| *ip < from + STARTS && *ip < at);
     for (ip, one) in near.take_while(|(ip, _)| *ip < at + AFTER) {
-        // What the end of the code cuts off.
+        // The end of the code may cut off the last instruction.
         if one.is_invalid() && ip + one.len() >= code.len() {
             break;
         }
         if ip != at && !is_usual(&one, code[ip]) {
             return false;
         }
-        // Padding may follow.
+        // Padding may follow the end of a function.
         let is_end =
             matches!(one.flow_control(), FlowControl::Return | FlowControl::UnconditionalBranch);
         if ip > at && is_end {

@@ -19,8 +19,8 @@ impl ProcessTree<'_> {
             self.observer.changed(tagged);
         }
         for child in std::mem::take(&mut tagged.process.forked) {
-            // A child with a copy of the memory began before the tags were inserted, and has none
-            // of them.
+            // A child that has a copy of the memory began before the tags were inserted. Its copy
+            // has no tags.
             match self.start.filter(|_| !child.shares_memory) {
                 None => self.add_child(first, child)?,
                 Some(_) => {
@@ -39,11 +39,11 @@ impl ProcessTree<'_> {
         self.threads.insert(pid, pid);
     }
 
-    /// How a child is stopped before its first instruction; `None` if it has ended.
+    /// Waits until a child is stopped before its first instruction. `None` if the child has ended.
     fn first_stop(&mut self, child: Pid) -> Option<StopState> {
         self.early.remove(&child).or_else(|| match wait_for_stop(child) {
             Ok(Waited::Status(Status::Event(_, _, libc::PTRACE_EVENT_EXIT))) => {
-                // The end of the child is handled when it is reported.
+                // The end of the child is handled when ptrace reports it.
                 let _ = resume(child, None);
                 None
             }
@@ -60,8 +60,8 @@ impl ProcessTree<'_> {
         let Some(stop_state) = self.first_stop(child.pid) else { return Ok(()) };
         let follows = self.start.is_some();
         match self.tracees.get_mut(&pid) {
-            // A child in `vfork` is followed even if others are not, until it executes a program:
-            // its parent thread waits for it.
+            // A child in `vfork` is followed until it executes a program, even if no children are
+            // followed: its parent thread waits for it.
             Some(Tracee::Tagged(tagged))
                 if child.shares_memory && (follows || child.is_waited_for) =>
             {
@@ -104,7 +104,7 @@ impl ProcessTree<'_> {
             Err(error) => {
                 self.observer.untagged(child, parent.program(), &error);
                 self.observer.output_unused(child);
-                // A child that has ended needs no removal.
+                // An error is ignored: a child that has ended needs no removal.
                 let _ = parent.untag_child(child);
                 self.untagged(child, stop_state)
             }
@@ -175,8 +175,8 @@ impl ProcessTree<'_> {
         Ok(Some(tagged))
     }
 
-    /// Detaches from children whose parents were killed before they could report them. The copied
-    /// memory of such a child records which tags to remove.
+    /// Detaches from children whose parents were killed before the children were reported. The
+    /// copied memory of such a child records which tags are to be removed.
     pub(super) fn release_orphans(&mut self) {
         let is_orphan = |child: &Pid| {
             let parent = ptrace::parent(*child);
@@ -188,7 +188,7 @@ impl ProcessTree<'_> {
             let restored = Process::from_traced(child).map_err(TagError::from);
             let restored = restored.and_then(AbandonedTags::find).and_then(AbandonedTags::restore);
             if restored.is_err() {
-                // Nothing more can be done for it.
+                // An error is ignored: the child is not handled any further.
                 let _ = ptrace::detach(child, None);
             }
         }

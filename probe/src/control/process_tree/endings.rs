@@ -14,7 +14,7 @@ use crate::ptrace::{
     self, Process, PtraceError, Status, StopState, is_given_up, wait, wait_for_stop,
 };
 
-/// Pause between two checks whether a process has ended that is about to end.
+/// Pause between two checks whether a process that is about to end has ended.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl ProcessTree<'_> {
@@ -28,8 +28,8 @@ impl ProcessTree<'_> {
         if let Some(Tracee::Tagged(mut tagged)) = tracee {
             tagged.record_gs_taken(ending);
             let memory_sharers = std::mem::take(&mut tagged.memory_sharers);
-            // A sharer was detached together with the process, or it has the memory alone and its
-            // tags are not followed.
+            // If the process was detached, the processes that share its memory were detached with
+            // it. Otherwise they have the memory alone, and their tags are not followed.
             for sharer in memory_sharers.into_keys().filter(|_| ending != Ending::Detached) {
                 self.tracees.insert(sharer, Tracee::Untagged);
                 self.threads.insert(sharer, sharer);
@@ -39,8 +39,8 @@ impl ProcessTree<'_> {
         self.release_orphans();
     }
 
-    /// Handles an operation on a process that failed: the process has ended, or it continues
-    /// without tags. `thread`: one of its threads that is stopped.
+    /// Handles a failed operation on a process: the process has ended, or it continues without
+    /// tags. `thread`: a thread of the process that is stopped.
     pub(super) fn handle_failure(
         &mut self,
         pid: Pid,
@@ -56,7 +56,7 @@ impl ProcessTree<'_> {
         if is_over {
             let is_heard_of = self.pending.iter().any(|status| status.thread() == Some(pid));
             if is_heard_of || ptrace::is_waitable(pid) {
-                // Stopped threads would delay the report of its end.
+                // While threads are stopped, the end of the process would be reported late.
                 return if self.is_leaving { Ok(()) } else { self.resume(pid) };
             }
             if self.start.is_some() {
@@ -71,7 +71,7 @@ impl ProcessTree<'_> {
         let program = tagged.program().to_owned();
         let is_stopped = !tagged.process.threads.is_empty();
         self.observer.untagged(pid, &program, &error);
-        // Nothing more can be done for it: it continues.
+        // The process cannot be followed any further: it continues without tags.
         if is_stopped || self.stop(pid, thread).is_ok() {
             self.end(pid, Ending::Detached);
         }
@@ -85,7 +85,7 @@ impl ProcessTree<'_> {
                 Tracee::Tagged(mut tagged) => {
                     let is_its = |status: &&Status| matches!(status, Status::Stopped(thread, _) if self.threads.get(thread) == Some(&pid));
                     tagged.process.queued_events.extend(self.pending.iter().filter(is_its));
-                    // A thread that has executed another program is already stopped.
+                    // A thread that has just executed another program is already stopped.
                     let others = self.pending.iter().filter_map(|status| match status {
                         Status::Event(thread, ..) if self.threads.get(thread) == Some(&pid) => {
                             Some((*thread, StopState::InSyscall))
@@ -137,10 +137,10 @@ impl ProcessTree<'_> {
         if self.tagged(pid).is_some_and(|tagged| !tagged.process.threads.is_empty()) {
             self.end(pid, Ending::Detached);
         }
-        // The process is about to end.
+        // A process that is still in the tree has no stopped threads: it is about to end.
         let begin = Instant::now();
         while self.tagged(pid).is_some() {
-            // The end of its other threads is reported before its own.
+            // The kernel reports the end of the other threads before the end of the process.
             let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG;
             match wait(None, flags) {
                 Ok(Status::StillAlive) if is_given_up(begin.elapsed()) => {

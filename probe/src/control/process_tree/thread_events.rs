@@ -25,7 +25,7 @@ impl ProcessTree<'_> {
             Status::Stopped(_, signal) => self.handle_signal(pid, thread, signal),
             Status::Event(_, _, libc::PTRACE_EVENT_EXEC) => self.handle_exec(pid, thread),
             Status::Event(_, _, libc::PTRACE_EVENT_EXIT) => self.handle_exit_stop(pid, thread),
-            // Either a new thread, or the process was stopped by a job-control signal.
+            // The thread is new, or a job-control signal has stopped the process.
             Status::Event(_, signal, libc::PTRACE_EVENT_STOP) if signal == Signal::SIGTRAP => {
                 self.handle_stop(pid, thread)
             }
@@ -69,7 +69,7 @@ impl ProcessTree<'_> {
         }
         if tagged.is_gs_taken(thread, &registers) {
             tagged.tags.finish_tag(tagged.process.thread_at_event(thread), registers)?;
-            // The signal is handled again once the process has no tags.
+            // The signal is handled again after the tags were removed from the process.
             self.pending.push_front(Status::Stopped(thread, signal));
             return self.while_stopped(pid, None, |_| Ok(()));
         }
@@ -90,7 +90,7 @@ impl ProcessTree<'_> {
         }
     }
 
-    /// A thread has stopped because it is new, or because a stop was requested.
+    /// Handles a stop of a thread that is new, or whose stop was requested.
     fn handle_stop(&mut self, pid: Pid, thread: Pid) -> Result<(), TagError> {
         match self.tracees.get_mut(&pid) {
             Some(Tracee::Executing) => return self.tag_again(pid),
@@ -108,8 +108,8 @@ impl ProcessTree<'_> {
         Ok(resume(thread, None)?)
     }
 
-    /// A thread is stopped where it ends. It continues before other threads are stopped, because
-    /// they may wait for its end.
+    /// Handles a thread that is stopped at its end. It is resumed before other threads are stopped,
+    /// because they may wait for its end.
     fn handle_exit_stop(&mut self, pid: Pid, thread: Pid) -> Result<(), TagError> {
         let Some(tagged) = self.tagged(pid) else { return Ok(resume(thread, None)?) };
         tagged.check_gs_at_exit(thread);
@@ -121,7 +121,7 @@ impl ProcessTree<'_> {
         Ok(())
     }
 
-    /// A thread has ended.
+    /// Handles the end of a thread.
     fn handle_end(&mut self, pid: Pid, thread: Pid, ending: Ending) -> Result<(), TagError> {
         self.threads.remove(&thread);
         if thread == pid {
@@ -131,17 +131,17 @@ impl ProcessTree<'_> {
         self.release(pid, thread)
     }
 
-    /// A thread no longer belongs to a tracee: a parent thread that waits for this continues.
+    /// Removes a thread from its tracee. If a parent thread waits for this, it continues.
     fn release(&mut self, pid: Pid, thread: Pid) -> Result<(), TagError> {
         let Some(tagged) = self.tagged(pid) else { return Ok(()) };
         match tagged.memory_sharer_left(thread) {
-            // A stopped tracee lets it continue together with its other threads.
+            // A stopped tracee resumes the parent thread together with its other threads.
             Some(waiting) if tagged.process.threads.is_empty() => Ok(resume(waiting, None)?),
             _ => Ok(()),
         }
     }
 
-    /// A process has executed another program.
+    /// Handles a process that has executed another program.
     fn handle_exec(&mut self, pid: Pid, thread: Pid) -> Result<(), TagError> {
         if thread != pid {
             self.release(pid, thread)?;

@@ -7,8 +7,8 @@
 //!
 //! Invariant: nothing is written to a file before it is known to be an empty file in memory with
 //! the random name that the controller has just chosen. The size of the file is sealed before it is
-//! mapped. Nothing is written through a mapping before `/proc/PID/maps` shows that it maps that
-//! file, all of it.
+//! mapped. Nothing is written through a mapping before `/proc/PID/maps` shows that it maps this
+//! file as a whole.
 
 use std::fs::File;
 use std::io;
@@ -25,15 +25,15 @@ use crate::control::TagError;
 use crate::ptrace::{FileId, PtraceError, Stopped, live_thread, mappings};
 use crate::stubs::layout::PAGE_BYTES;
 
-/// Prefix of the names of all such files; 16 hexadecimal digits follow.
+/// Prefix of the names of all such files. A number of 16 hexadecimal digits follows.
 const PREFIX: &str = "hmtt-tag-";
 const DIGITS: usize = 16;
 /// Seals that fix the size of the file: mapped pages stay valid.
 const SIZE_SEALS: libc::c_int = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
-/// The same, and nothing can be sealed later.
+/// Seals that fix the size of the file and forbid further seals.
 const SEALS: libc::c_int = SIZE_SEALS | libc::F_SEAL_SEAL;
 
-/// Whether a path in `/proc` is that of memory shared with tags.
+/// Whether a path in `/proc` names memory that is shared with tags.
 pub fn is_tag_memory(path: &Path) -> bool {
     let name = path.to_str().and_then(|path| path.strip_prefix("/memfd:"));
     let digits = name.and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(" (deleted)"));
@@ -58,7 +58,7 @@ pub struct MappedPart {
     pub at: RunAddr,
     /// Offset in the file, whole pages.
     pub offset: u64,
-    /// Number of bytes. Parts that are neighbours in the file must not be neighbours in memory.
+    /// Number of bytes. Parts that are adjacent in the file must not be adjacent in memory.
     pub bytes: u64,
     /// `PROT_READ` and the like (mmap(2)).
     pub protection: libc::c_int,
@@ -82,7 +82,7 @@ impl Backing {
         Backing::with_seals(process, bytes, SEALS)
     }
 
-    /// Like [`new`](Self::new), but [`seal_writes`](Self::seal_writes) is to be called later.
+    /// Like [`new`](Self::new), but the caller must call [`seal_writes`](Self::seal_writes) later.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -139,8 +139,8 @@ impl Backing {
         Ok(Errno::result(sealed).map(drop)?)
     }
 
-    /// Forbids writing to the file, except through mappings that exist already: those of the
-    /// controller.
+    /// Forbids writing to the file, except through mappings that exist already. These are the
+    /// controller's mappings.
     ///
     /// # Errors
     /// [`TagError::Shared`] if the kernel refuses.
@@ -152,12 +152,12 @@ impl Backing {
         sealed.map_err(|source| TagError::Shared { pid, operation, source })
     }
 
-    /// Makes the process map a part of the file. It is in no core file and in no child, and never
-    /// locked: memory that is mapped after `mlockall(MCL_FUTURE)` is locked and filled, so only one
-    /// page is mapped first, and unlocked.
+    /// Makes the process map a part of the file. The mapping is excluded from core files and from
+    /// children, and is never locked. After `mlockall(MCL_FUTURE)` the kernel locks and fills new
+    /// memory at once, so only one page is mapped first, unlocked, and then extended.
     ///
     /// # Errors
-    /// [`TagError::Answer`] if that part is not mapped there.
+    /// [`TagError::Answer`] if the part is not mapped at this address.
     pub fn map_part(&self, process: &mut Stopped<'_>, part: MappedPart) -> Result<(), TagError> {
         let (pid, operation) = (self.pid, "map a part of memory to share");
         let MappedPart { at, offset, bytes, protection } = part;
@@ -206,8 +206,8 @@ impl Backing {
         Ok(FileId::from_status(&status))
     }
 
-    /// Makes the process map the whole file: at the address `over`, in place of what is mapped
-    /// there, or at an address that the kernel chooses. Returns the address.
+    /// Makes the process map the whole file: at the address `over`, in place of the mapping there,
+    /// or at an address that the kernel chooses. Returns the address.
     ///
     /// # Errors
     /// [`TagError::Answer`] if the file is not mapped there.
@@ -241,8 +241,8 @@ impl Backing {
                 format!("{start:x}, where that memory is not mapped"),
             ));
         }
-        // The mapping is large and mostly empty. It is in core files if the process must not
-        // exclude it.
+        // The mapping is large and mostly empty, so it is excluded from core files. If the process
+        // must not make this call, the mapping is in core files.
         let keep_out = (libc::SYS_madvise, "keep shared memory out of core files");
         match process.call(keep_out, [start.0, self.bytes, libc::MADV_DONTDUMP as u64, 0, 0, 0]) {
             Err(PtraceError::Forbidden { .. }) => {}
@@ -251,10 +251,10 @@ impl Backing {
         Ok(start)
     }
 
-    /// Makes the process close the file; mappings stay.
+    /// Makes the process close the file. Mappings of the file stay.
     ///
     /// # Errors
-    /// [`TagError::Answer`] if it is still open.
+    /// [`TagError::Answer`] if the file is still open.
     pub fn close(&self, process: &mut Stopped<'_>) -> Result<(), TagError> {
         let operation = "close the shared memory's file";
         process.call((libc::SYS_close, operation), [self.descriptor, 0, 0, 0, 0, 0])?;
@@ -274,7 +274,7 @@ pub(super) fn copy_descriptor(pid: Pid, descriptor: u64) -> io::Result<File> {
         .map_err(|_| io::Error::other(format!("{descriptor} is no descriptor")))?;
     /// `PIDFD_THREAD` (pidfd_open(2), Linux 6.9).
     const THREAD: libc::c_int = libc::O_EXCL;
-    // The files of a first thread that has ended are closed, as far as it is concerned.
+    // A first thread that has ended has no descriptors any more; the other threads still have them.
     let thread = live_thread(pid);
     let flags = if thread == pid { 0 } else { THREAD };
     // SAFETY: the arguments are numbers.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use hmtt_format::tag_log::ClockPair;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Number of attempts for a pair of readings: the attempt that took least time is used.
+/// Number of attempts for a pair of readings. The attempt that took the least time is used.
 const ATTEMPTS: u32 = 8;
-/// Time over which the rate is first measured; the program waits for that long. The result is
+/// Time over which the rate is first measured; the program is stopped for that time. The result is
 /// within 50 parts per million. A more exact rate is computed at the end.
 const CALIBRATION: Duration = Duration::from_millis(2);
 
@@ -32,7 +32,7 @@ pub fn tsc_behind() -> u64 {
     tsc()
 }
 
-/// One moment on all clocks, as closely as possible.
+/// Reads all clocks at one moment, as closely as possible.
 pub fn pair() -> ClockPair {
     let attempt = |_| {
         let before = tsc();
@@ -45,14 +45,15 @@ pub fn pair() -> ClockPair {
     closest.map_or_else(ClockPair::default, |(_, pair)| pair)
 }
 
-/// Ticks per second, from two moments; 0 if they are the same.
+/// Ticks of the time stamp counter per second, from two moments; 0 if no time is between them.
 pub fn rate(from: &ClockPair, to: &ClockPair) -> u64 {
     let ticks = u128::from(to.tsc.wrapping_sub(from.tsc)) * 1_000_000_000;
     let time = u128::from(to.monotonic_ns.wrapping_sub(from.monotonic_ns));
     ticks.checked_div(time).unwrap_or_default() as u64
 }
 
-/// Ticks per second. Measured on the first call.
+/// Ticks of the time stamp counter per second. The first call measures the rate, later calls return
+/// the same result.
 pub fn measure() -> u64 {
     static RATE: OnceLock<u64> = OnceLock::new();
     *RATE.get_or_init(|| {

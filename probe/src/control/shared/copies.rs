@@ -1,52 +1,54 @@
-//! Maps more of a file in memory that a process has mapped already, without a descriptor of it.
+//! Maps further parts of a file that a process has already mapped, without a descriptor of the
+//! file.
 //!
-//! mremap(2) with an old size of 0 adds a second mapping of a shared file, which begins with the
-//! page at an address of the first one and has any length. It has the properties of the first one:
-//! it is in no core file and in no child, and not locked, also after `mlockall(MCL_FUTURE)`.
+//! mremap(2) with an old size of 0 adds a second mapping of a shared file. The new mapping begins
+//! with the page at an address of the first mapping and can have any length. It has the properties
+//! of the first mapping: it is excluded from core files and from children, and is not locked, even
+//! after `mlockall(MCL_FUTURE)`.
 //!
-//! Nothing of the program is replaced: before, memory without a file is mapped there, which the
-//! kernel refuses if something else is. The result comes from the process, and is compared with
-//! `/proc/PID/maps`.
+//! No memory of the program is replaced: memory without a file is mapped at the address first, and
+//! the kernel refuses this if the address is in use. The process reports the result, and the
+//! controller compares it with `/proc/PID/maps`.
 
 use super::backing::{Backing, false_answer};
 use crate::address::RunAddr;
 use crate::control::TagError;
 use crate::ptrace::{FileId, Mapping, Stopped, mappings};
 
-/// A file in memory that a process has mapped, in part.
+/// A file in memory, a part of which a process has mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedFile(FileId);
 
 /// A part of the file that is to be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappedCopy {
-    /// Where the first page of the part is mapped already.
+    /// Address at which the first page of the part is already mapped.
     pub from: RunAddr,
     /// Offset of the part in the file, whole pages.
     pub offset: u64,
-    /// Where it is to be mapped, whole pages.
+    /// Address at which the part is to be mapped, whole pages.
     pub at: RunAddr,
-    /// Its bytes, whole pages.
+    /// Number of bytes, whole pages.
     pub bytes: u64,
-    /// What is mapped there before.
+    /// Memory that is mapped at `at` first.
     pub reservation: Reservation,
 }
 
-/// What is mapped before the part, so that nothing of the program is replaced.
+/// Memory that is mapped before the part, so that no memory of the program is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reservation {
-    /// Nothing: the caller knows that the process maps nothing there.
+    /// No memory: the caller knows that the process maps nothing there.
     None,
     /// Memory that cannot be accessed.
     Hidden,
-    /// Executable memory, which perf(1) takes for code without a file: it looks for its symbols in
-    /// a perf map. The kernel reports mappings to perf when they are made, and not when they are
+    /// Executable memory. perf(1) takes it for code without a file, and looks for its symbols in a
+    /// perf map. The kernel reports mappings to perf when they are made, but not when they are
     /// moved or copied.
     Code,
 }
 
 impl SharedFile {
-    /// The file, of which the process maps more later.
+    /// The file of `backing`.
     ///
     /// # Errors
     /// [`TagError::Shared`] if the kernel does not identify it.
@@ -57,8 +59,8 @@ impl SharedFile {
     /// Makes the process map a part of the file.
     ///
     /// # Errors
-    /// [`TagError::Answer`] if it is not mapped there then; [`TagError::Ptrace`] if the process
-    /// cannot map it.
+    /// [`TagError::Answer`] if the part is not mapped at its address afterwards;
+    /// [`TagError::Ptrace`] if the process cannot map it.
     pub fn map_copy(self, process: &mut Stopped<'_>, copy: MappedCopy) -> Result<(), TagError> {
         let MappedCopy { from, offset, at, bytes, reservation } = copy;
         let (pid, operation) = (process.pid, "map more of shared memory");
@@ -82,7 +84,7 @@ impl SharedFile {
     }
 }
 
-/// Maps what is to be replaced by a part of the file.
+/// Maps the memory that the part of the file is to replace.
 fn reserve(process: &mut Stopped<'_>, copy: MappedCopy) -> Result<(), TagError> {
     let protection = match copy.reservation {
         Reservation::None => return Ok(()),

@@ -19,8 +19,8 @@ pub struct ThreadCounts {
     /// Number of entries of each function and block, by
     /// [`FunctionId::index`](hmtt_format::tag_log::FunctionId::index).
     pub entries: Vec<u64>,
-    /// Number of counters with impossible values, because the program has written over them. Their
-    /// entries are 0.
+    /// Number of counters with impossible values, because the program has written over them. The
+    /// entries of such counters are 0.
     pub damaged: u64,
 }
 
@@ -31,14 +31,14 @@ pub struct Counts {
     /// The slot of each thread.
     pub slots: Slots,
     functions: usize,
-    /// Time from which threads can have counted.
+    /// Earliest time at which threads can have counted.
     began: Instant,
     /// Counters of threads that have ended.
     ended: Vec<ThreadCounts>,
 }
 
 impl Counts {
-    /// Makes shared memory with counters for at most so many functions.
+    /// Makes shared memory with counters for at most `max_functions` functions.
     ///
     /// # Errors
     /// As [`Shared::new`].
@@ -53,13 +53,13 @@ impl Counts {
         Ok(Counts::from_memory(shared, inherited))
     }
 
-    /// Counters without functions, in memory whose slots are large enough.
+    /// Counters for no functions, in memory whose slots are large enough.
     pub fn from_memory(shared: Arc<Shared>, inherited: Option<InheritedMemory>) -> Self {
         let slots = Slots::new(Arc::clone(&shared), inherited);
         Counts { shared, slots, functions: 0, began: Instant::now(), ended: Vec::new() }
     }
 
-    /// Counts more functions.
+    /// Adds counters for more functions.
     ///
     /// # Errors
     /// [`TagError::Shared`]: the slots are too small for so many functions.
@@ -85,7 +85,7 @@ impl Counts {
         self.slots.free().lock().unwrap_or_else(PoisonError::into_inner).push(slot);
     }
 
-    /// Counters of all threads, with those that have ended first.
+    /// Counters of all threads. Threads that have ended are first.
     pub fn read(&self) -> Vec<ThreadCounts> {
         let alive = self.slots.iter().map(|(thread, slot)| self.of_slot(thread, slot));
         self.ended.iter().cloned().chain(alive).collect()

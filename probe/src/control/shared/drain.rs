@@ -1,11 +1,11 @@
 //! Writes the chunks that a thread has filled to the log, in order, and frees them.
 //!
 //! A chunk that was handed over may contain a record that was reserved and is not written yet: a
-//! signal has interrupted the tag, and its handler's tags have written behind it.
-//! (`control/unfinished.rs` prevents this where it can.) Such a chunk waits, with all chunks after
-//! it, until the record is written, or until the thread has filled all its other chunks or is
-//! stopped for good. In the latter cases the interrupted function was left by `longjmp` or with its
-//! thread: the record is lost, and counted.
+//! signal has interrupted the tag, and the tags of the signal handler have written behind the
+//! record. (`control/unfinished.rs` prevents this where it can.) Such a chunk waits, with all
+//! chunks after it. The wait ends when the record is written, when the thread has filled all its
+//! other chunks, or when the thread is stopped for good. In the last two cases the interrupted
+//! function was left by `longjmp` or ended with its thread: the record is lost, and counted.
 //!
 //! ```text
 //! FREE --thread--> FILLING --thread--> FULL --drain--> FREE
@@ -28,7 +28,7 @@ use super::{Shared, plausible};
 use crate::address::RunAddr;
 use crate::stubs::layout::{LogShape, chunk, slot};
 
-/// Reader of a thread's slot.
+/// Reader of the slot of one thread.
 #[derive(Debug)]
 pub struct Drain {
     /// Thread ID.
@@ -39,9 +39,9 @@ pub struct Drain {
     at: u64,
     /// Number of chunks that were read.
     number: u64,
-    /// Number of records that the thread had dropped before the last chunk.
+    /// Number of records that the thread had dropped before the chunk that was read last.
     dropped: u64,
-    /// Time from which the thread can have written records.
+    /// Earliest time at which the thread can have written records.
     began: Instant,
     /// Copy of a chunk's records.
     records: Vec<u8>,
@@ -66,7 +66,7 @@ impl Drain {
         Drain { thread, slot, at, number: 0, dropped: 0, began, records: Vec::new() }
     }
 
-    /// Prepares a slot whose records are discarded, and whose threads never wait.
+    /// Prepares a slot whose records are discarded. Threads with this slot never wait.
     pub fn abandon(shared: &Shared, shape: &LogShape, slot: u64) {
         let Drain { at, .. } = Drain::new(shared, shape, 0, slot);
         (0..shape.chunks).for_each(|number| {
@@ -77,8 +77,8 @@ impl Drain {
         shared.set(at + slot::POINTER, (shared.start + at + chunk::GUARD_BYTES).0);
     }
 
-    /// Writes the chunks that the thread has handed over, at most as many as the slot has. Returns
-    /// whether there were any.
+    /// Writes the chunks that the thread has handed over to the log, at most as many as the slot
+    /// has. Returns whether any chunk was written.
     pub fn drain(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer) -> bool {
         let first = self.number;
         while self.number - first < shape.chunks {
@@ -93,8 +93,8 @@ impl Drain {
             }
             self.write(shared, shape, writer, shape.capacity());
             self.free(shared, shape);
-            // A waiting thread has filled all chunks. It is woken when half of them are free, which
-            // saves system calls.
+            // A thread that waits has filled all chunks. It is woken when half of them are free,
+            // which saves system calls.
             if self.number.is_multiple_of((shape.chunks / 2).max(1)) {
                 self.wake(shared);
             }
@@ -103,8 +103,8 @@ impl Drain {
         first != self.number
     }
 
-    /// Writes all records of a thread that is stopped and will not be drained again. All chunks are
-    /// free afterwards.
+    /// Writes all records of a stopped thread to the log for the last time. All chunks are free
+    /// afterwards.
     pub fn finish(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer) {
         for _ in 0..=shape.chunks {
             let at = self.at + shape.chunk_at(self.number);
@@ -136,15 +136,15 @@ impl Drain {
         self.write_dropped(shared.get(self.at + slot::DROPPED), more.unwrap_or(0), writer);
     }
 
-    /// Returns the memory of records to the system when the process continues without tags: the
+    /// Returns the memory of records to the system when the process continues without tags. The
     /// thread may still write a record that it has begun.
     pub fn release(&self, shared: &Shared, shape: &LogShape) {
         let first = self.at + chunk::GUARD_BYTES;
         shared.memory.release(first, shape.slot_bytes() - chunk::GUARD_BYTES);
     }
 
-    /// Number of records that are reserved in a chunk, if the thread is filling it; `None` if the
-    /// slot's pointer is invalid.
+    /// Number of records that the thread has reserved in the chunk that it is filling. `None` if
+    /// the slot's pointer is not in this chunk.
     fn reserved(&self, shared: &Shared, shape: &LogShape, at: u64) -> Option<u64> {
         let RunAddr(first) = shared.start + at + chunk::GUARD_BYTES;
         // The pointer is slightly behind the last record if the chunk is full.
@@ -153,7 +153,7 @@ impl Drain {
         Some(((pointer - first) / shape.record_bytes()).min(shape.capacity()))
     }
 
-    /// Writes the next chunk.
+    /// Writes the records of the next chunk to the log.
     fn write(&mut self, shared: &Shared, shape: &LogShape, writer: &mut Writer, reserved: u64) {
         let at = self.at + shape.chunk_at(self.number);
         self.write_dropped(shared.get(at + chunk::LOST), 0, writer);
@@ -162,8 +162,9 @@ impl Drain {
         writer.records(self.thread, shape, &self.records);
     }
 
-    /// Writes how many records were dropped since the last call. `dropped`: all that were ever
-    /// dropped. `more`: those that are not counted in `dropped` yet.
+    /// Writes to the log how many records were dropped since the last call. `dropped`: number of
+    /// all records that the thread has counted as dropped. `more`: number of dropped records that
+    /// are not in `dropped` yet.
     fn write_dropped(&mut self, dropped: Untrusted<u64>, more: u64, writer: &mut Writer) {
         let possible = self.dropped..=plausible(self.began.elapsed()).max(self.dropped);
         let dropped = dropped.within(possible);
@@ -177,7 +178,7 @@ impl Drain {
         self.dropped += count;
     }
 
-    /// Frees the chunk that was written.
+    /// Frees the chunk that was just written, for the thread to fill it again.
     fn free(&mut self, shared: &Shared, shape: &LogShape) {
         let at = self.at + shape.chunk_at(self.number);
         shared.memory.clear(at + chunk::GUARD_BYTES, shape.chunk_bytes - chunk::GUARD_BYTES);

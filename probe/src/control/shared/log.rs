@@ -2,9 +2,9 @@
 //! uses no ptrace.
 //!
 //! The tracing thread sends messages about threads that begin and end. The log thread empties
-//! chunks as they are handed over, and sleeps until a tag increments the doorbell word. A third
-//! thread only increments the liveness counter, so that tags do not take a slow disk for a dead
-//! controller.
+//! chunks that were handed over, and sleeps until a tag increments the doorbell word. A third
+//! thread only increments the liveness counter: without it, tags would take a controller with a
+//! slow disk for a dead one.
 
 use std::fs::File;
 use std::io;
@@ -27,7 +27,7 @@ use crate::control::TagError;
 use crate::ptrace::{Stopped, StoppedThread};
 use crate::stubs::layout::{LogShape, header};
 
-/// Interval at which the liveness counter is incremented. A waiting tag takes the controller for
+/// Interval at which the liveness counter is incremented. A tag that waits takes the controller for
 /// dead after 20 waits of 100 ms without an increment.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest sleep of the log thread.
@@ -42,7 +42,7 @@ pub struct LogOutput {
     pub path: PathBuf,
     /// Sizes of the buffers.
     pub shape: LogShape,
-    /// Identifier that the tag map has as well.
+    /// Identifier of the log. The tag map has the same identifier.
     pub map_id: [u8; 8],
     /// Marks on the memory bus, if wanted.
     pub marks: Option<MarkOutput>,
@@ -57,7 +57,7 @@ enum Message {
     Finish(Ending),
 }
 
-/// Number of entries of each function and block, as last written.
+/// Number of entries of each function and block that the log thread has written.
 type Calls = Arc<Mutex<Vec<u64>>>;
 
 /// A log that is being written.
@@ -81,7 +81,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Makes shared memory with buffers for at most so many functions, and begins the log.
+    /// Makes shared memory with buffers for at most `max_functions` functions, and begins the log.
     pub fn new(
         process: &mut Stopped<'_>,
         inherited: Option<InheritedMemory>,
@@ -117,7 +117,8 @@ impl Log {
         Builder::new().spawn(move || raise_liveness(&watched, &stopped)).map_err(failed)?;
         let (writing, _liveness) = (Some(writing), liveness);
         let to_log = messages.clone();
-        // The log thread receives the mark at its next check; the mark thread does not wait for it.
+        // The log thread receives the mark at its next check. The mark thread does not wait for
+        // this.
         let on_mark = move |mark| drop(to_log.send(Message::Mark(mark)));
         let marking = marks.map(|marks| MarkThread::start(&marks, on_mark)).transpose()?;
         Ok(Log {
@@ -138,18 +139,19 @@ impl Log {
     /// Allows or forbids that tags make system calls when a buffer is full.
     pub fn allow_calls(&self, allowed: bool) {
         self.shared.memory.write(header::NO_CALLS, u32::from(!allowed));
-        // Threads that wait check again.
+        // Without system calls no thread can sleep, so threads that wait are told to check again.
         if !allowed {
             self.shared.memory.write(header::SLEEPS, 0);
         }
     }
 
-    /// Assigns more numbers to functions and blocks: records with other numbers are damage.
+    /// Assigns more event numbers to functions and blocks. Records with numbers that were not
+    /// assigned are damaged.
     pub fn add(&self, functions: usize) {
         self.numbers.fetch_add(functions as u64, Ordering::SeqCst);
     }
 
-    /// Number of entries of each function and block, as far as they are written.
+    /// Number of entries of each function and block in the records written so far.
     pub fn calls(&self) -> Vec<u64> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -184,8 +186,8 @@ impl Log {
         self.shared.wake(header::DOORBELL);
     }
 
-    /// Writes all remaining records, and ends the log. All threads are stopped or have ended.
-    /// Records that they write after this are lost, and they do not wait.
+    /// Writes all remaining records, and ends the log. All threads are stopped or have ended. Later
+    /// records are lost, and threads that write them do not wait.
     pub fn finish(&mut self, ending: Ending) -> Result<LogSummary, TagError> {
         self.shared.memory.write(header::DEAD, 1);
         if let Some(marking) = self.marking.take() {
@@ -223,8 +225,8 @@ impl LogThread {
         let mut drains = Vec::new();
         let mut was_idle = false;
         loop {
-            // A chunk that is handed over before this word is written is found by the check after
-            // it.
+            // A chunk that is handed over before this word is written causes no wake-up. The check
+            // that follows finds the chunk.
             let is_silent = !self.shared.memory.read(header::NO_CALLS).is(0);
             let sleeps = u32::from(was_idle && !is_silent);
             self.shared.memory.write(header::SLEEPS, sleeps);
@@ -235,7 +237,8 @@ impl LogThread {
                     Ok(Message::Finish(ending)) => return self.finish(drains, ending),
                     Ok(message) => self.handle_message(&mut drains, message),
                     Err(TryRecvError::Empty) => break,
-                    // The log was dropped without an end: what was written so far stays.
+                    // The log was dropped without an end. Records that were written so far stay in
+                    // the file.
                     Err(TryRecvError::Disconnected) => {
                         return self.finish(drains, Ending::Detached);
                     }

@@ -1,8 +1,8 @@
-//! Makes marks on the memory bus at regular intervals: moments that are both in the card's trace
-//! and in the log.
+//! Makes marks on the memory bus at regular intervals. A mark is a moment that is both in the
+//! card's trace and in the log.
 //!
 //! [`CardRegisters`] makes the accesses of a mark. Successive marks use successive registers for
-//! free use, so that a mark that is missing on either side is noticed.
+//! free use, so a mark that is missing in the trace or in the log is noticed.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -78,7 +78,7 @@ fn run(
     }
 }
 
-/// Makes a mark for free use.
+/// Makes a mark with a register for free use. Returns its number and time.
 fn mark(registers: &CardRegisters, number: u8) -> Mark {
     let tsc_before = clock::tsc();
     registers.send(Control::Mark(number));

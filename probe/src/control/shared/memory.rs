@@ -1,7 +1,7 @@
-//! Maps a file that another process changes at any time, and accesses words of it.
+//! Maps a file that another process can change at any time, and accesses words of it.
 //!
-//! Invariant: every access is within the mapping, or panics. Offsets come from the controller's own
-//! layout, never from values that the process may have written.
+//! Invariant: an access outside the mapping panics. Offsets come from the controller's own layout,
+//! never from values that the process may have written.
 //!
 //! Memory layout: [`Memory`] owns one mapping of `bytes` bytes at `start`, which is unmapped when
 //! it is dropped. Words are accessed atomically; other bytes are only copied.
@@ -85,7 +85,7 @@ impl Memory {
         Untrusted::new(self.long(offset).load(Ordering::SeqCst))
     }
 
-    /// Reads a 32-bit word from memory: flushes its cache line first.
+    /// Reads a 32-bit word from memory, not from a cache: flushes its cache line first.
     pub fn read_past_caches(&self, offset: u64) -> Untrusted<u32> {
         let place = self.place(offset, 4, 4);
         // SAFETY: within the mapping; flushing a cache line does not change its contents.
@@ -100,22 +100,22 @@ impl Memory {
         self.word(offset).store(value, Ordering::SeqCst);
     }
 
-    /// Copies bytes from the memory. They should not change meanwhile; if they do, each copied byte
-    /// is old or new.
+    /// Copies bytes from the memory. If the process changes bytes meanwhile, each copied byte is
+    /// either old or new.
     pub fn copy_to(&self, offset: u64, bytes: &mut [u8]) {
         let from = self.place(offset, bytes.len() as u64, 1);
         // SAFETY: within the mapping; `bytes` is elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len()) };
     }
 
-    /// Copies bytes to a part of the memory that the process does not access meanwhile.
+    /// Copies bytes to a part of the memory. The process must not access that part meanwhile.
     pub fn copy_from(&self, offset: u64, bytes: &[u8]) {
         let to = self.place(offset, bytes.len() as u64, 1);
         // SAFETY: within the mapping; `bytes` is elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
-    /// Fills a part of the memory with zeros that the process does not access meanwhile.
+    /// Fills a part of the memory with zeros. The process must not access that part meanwhile.
     pub fn clear(&self, offset: u64, bytes: u64) {
         let to = self.place(offset, bytes, 1);
         // SAFETY: within the mapping.
@@ -125,7 +125,7 @@ impl Memory {
     /// Returns whole pages to the system; later accesses find zeros.
     pub fn release(&self, offset: u64, bytes: u64) {
         let start = self.place(offset, bytes, 1);
-        // If the system does not support this, the pages stay in use.
+        // If the file system does not support this, the pages stay in use.
         // SAFETY: within the mapping.
         unsafe { libc::madvise(start.cast(), bytes as usize, libc::MADV_REMOVE) };
     }

@@ -1,9 +1,9 @@
 //! Sends commands to a card from the machine whose memory it watches.
 //!
-//! The card takes a number of accesses to a place in physical memory as a command (docs/format.md,
-//! *Configuration registers*). [`hmtt_format::control`] defines the accesses; this module makes
-//! them in mapped memory, each past the caches, even where the memory is cached. No system call is
-//! made after the memory was mapped.
+//! The card takes a certain number of accesses to an address in physical memory as a command
+//! (docs/format.md, *Configuration registers*). [`hmtt_format::control`] defines the accesses; this
+//! module makes them in mapped memory. Each access bypasses the caches, even where the memory is
+//! cached. After the memory was mapped, no system call is made.
 //!
 //! ```no_run
 //! use hmtt_format::control::Registers;
@@ -33,8 +33,8 @@ pub struct CardRegisters {
 }
 
 impl CardRegisters {
-    /// Maps the registers: a device in which they are physical memory that is not cached, or a
-    /// file, for tests.
+    /// Maps the registers. The file is a device that gives access to physical memory without
+    /// caching, or an ordinary file in tests.
     ///
     /// # Errors
     /// [`WindowError`] if the file cannot be opened or mapped, or is too small.
@@ -46,12 +46,12 @@ impl CardRegisters {
         Ok(CardRegisters { memory, registers })
     }
 
-    /// Sends a command. Other threads may not send one meanwhile: an access of another command
-    /// restarts the card's count.
+    /// Sends a command. Other threads must not send a command meanwhile: an access of another
+    /// command restarts the card's count.
     pub fn send(&self, control: Control) {
         for access in self.registers.accesses(control) {
             match access.direction {
-                // The read matters, not its value.
+                // The card sees the read; its value is not used.
                 Direction::Read => {
                     std::hint::black_box(self.memory.read_past_caches(access.offset));
                 }
@@ -60,7 +60,7 @@ impl CardRegisters {
         }
     }
 
-    /// Makes a mark for free use.
+    /// Makes a mark with one of the registers for free use.
     pub fn mark(&self, number: u8) {
         self.send(Control::Mark(number));
     }

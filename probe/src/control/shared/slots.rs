@@ -1,7 +1,7 @@
 //! Assigns slots of the shared memory to threads.
 //!
-//! Slot 0 is discarded: children that have a copy of a thread's registers get it, and what they
-//! write there is not read.
+//! Slot 0 is never read. Children that have a copy of a thread's registers get this slot, so what
+//! they write is discarded.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,7 +14,7 @@ use crate::address::RunAddr;
 use crate::control::TagError;
 use crate::ptrace::{StoppedThread, mappings};
 
-/// Slots that are free again.
+/// Slots of ended threads, which can be assigned again.
 pub type FreeSlots = Arc<Mutex<Vec<u64>>>;
 
 /// The slot of each thread.
@@ -27,20 +27,22 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Makes an empty assignment. `inherited`: memory of a child, which may still finish a record
-    /// that its parent had begun; the slot of that record is assigned as late as possible.
+    /// Makes an empty assignment. `inherited`: memory of a child. The child may still finish a
+    /// record that its parent had begun, so the slot of that record is assigned as late as
+    /// possible.
     pub fn new(shared: Arc<Shared>, inherited: Option<InheritedMemory>) -> Self {
         let taken = inherited.map_or(0, |one| shared.slot_of(one.gs));
         let next = taken % (SLOTS / 2) + 1;
         Slots { shared, of: BTreeMap::new(), free: FreeSlots::default(), next }
     }
 
-    /// List to which slots are added that are free again.
+    /// The list to which the slots of ended threads are added.
     pub fn free(&self) -> FreeSlots {
         Arc::clone(&self.free)
     }
 
-    /// A slot that no thread has. It is zero, except for what slots keep.
+    /// Returns a slot that no thread has; `None` if all are in use. The slot is zero, except for
+    /// values that slots keep.
     fn unused(&mut self) -> Option<u64> {
         let freed = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let slot = freed.unwrap_or(self.next);
@@ -48,7 +50,7 @@ impl Slots {
         (slot < SLOTS).then_some(slot)
     }
 
-    /// Assigns a slot to a thread; `None` if all are in use.
+    /// Assigns a slot to a thread; `None` if all slots are in use.
     pub fn assign(&mut self, thread: Pid) -> Option<u64> {
         let slot = self.unused()?;
         self.of.insert(thread, slot);
@@ -73,7 +75,8 @@ impl Slots {
         self.of.contains_key(&thread)
     }
 
-    /// Removes a thread that has ended. Returns its slot, which is not free yet.
+    /// Removes a thread that has ended. Returns its slot. The slot is not in the list of free slots
+    /// yet.
     pub fn remove_thread(&mut self, thread: Pid) -> Option<u64> {
         self.of.remove(&thread)
     }
@@ -83,14 +86,14 @@ impl Slots {
         self.of.iter().map(|(thread, slot)| (*thread, *slot))
     }
 
-    /// Value of `gs` for threads of other processes.
+    /// Value of `gs` with which the output of tags is discarded, for threads of other processes.
     pub fn discard_address(&self) -> RunAddr {
         self.shared.slot_address(0)
     }
 }
 
-/// Sets `gs` of a stopped thread. `is_ours`: whether a value that the thread already has belongs to
-/// this controller.
+/// Sets `gs` of a stopped thread. `is_tag_memory`: whether an address belongs to memory of this
+/// controller; the thread may already have such a `gs`.
 pub fn set_gs(
     thread: StoppedThread<'_>,
     address: RunAddr,
@@ -106,8 +109,8 @@ pub fn set_gs(
     Ok(thread.set_registers(registers)?)
 }
 
-/// Whether an address is in memory of tags that were removed. That memory stays mapped where a
-/// signal may have interrupted a tag just before it wrote there.
+/// Whether an address is in memory of tags that were removed. Such memory stays mapped where a
+/// signal may have interrupted a tag just before it wrote to the memory.
 fn is_of_earlier(pid: Pid, address: RunAddr) -> Result<bool, TagError> {
     Ok(mappings(pid)?.iter().any(|mapping| {
         (mapping.start..mapping.end).contains(&address) && backing::is_tag_memory(&mapping.path)

@@ -1,7 +1,10 @@
-//! Values read from memory that the traced process can change at any time.
+//! Wraps values read from memory that the traced process can change at any time.
 //!
-//! Invariant: such a value can only be used after a check against known limits. Each is read once,
-//! so the value that was checked is the one that is used.
+//! Invariant: such a value can only be used after a check against known limits. Each value is read
+//! once from memory, so the value that was checked is the value that is used.
+//!
+//! For example, a slot's count of records is `read(...).below(capacity)`: `None` if the process has
+//! written a larger number.
 
 use std::ops::RangeInclusive;
 
@@ -10,12 +13,12 @@ use std::ops::RangeInclusive;
 pub struct Untrusted<T>(T);
 
 impl<T: Copy + PartialOrd> Untrusted<T> {
-    /// A value that was just read.
+    /// Wraps a value that was just read.
     pub fn new(value: T) -> Self {
         Untrusted(value)
     }
 
-    /// Whether it equals a value.
+    /// Whether the wrapped value equals `value`.
     pub fn is(self, value: T) -> bool {
         self.0 == value
     }
@@ -30,7 +33,8 @@ impl<T: Copy + PartialOrd> Untrusted<T> {
         Some(self.0).filter(|value| limits.contains(value))
     }
 
-    /// The value, for uses that are safe with any value, such as a comparison with a later one.
+    /// The value without a check, for uses that are safe with any value, such as a comparison with
+    /// a later value.
     pub fn any(self) -> T {
         self.0
     }

@@ -1,8 +1,8 @@
 //! Maps the window that the card watches into a process: a device, or another file.
 //!
 //! All threads write to the same window, because the memory bus does not distinguish threads. The
-//! process maps the window, so the process opens the file: by its path, or through a descriptor of
-//! the controller if the process must not open the path or sees other files.
+//! process maps the window, so the process must open the file. It opens the file by its path. If it
+//! must not open the path, or sees another file there, it opens a descriptor of the controller.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -34,16 +34,16 @@ pub struct CardWindow {
     pub path: PathBuf,
     /// Offset of the window in the file, in bytes: whole pages.
     pub offset: u64,
-    /// Size of the card's window in bytes, if it is not the default one of 2 MiB. The file may end
-    /// before.
+    /// Size of the card's window in bytes; `None` for the default of 2 MiB. The file may be shorter
+    /// than the window.
     pub bytes: Option<u64>,
 }
 
 impl CardWindow {
-    /// Checks the window, as far as that is possible before events are known.
+    /// Checks the window, as far as that is possible before the number of events is known.
     ///
     /// # Errors
-    /// [`WindowError`] if it cannot be used.
+    /// [`WindowError`] if the window cannot be used.
     pub fn check(&self) -> Result<(), WindowError> {
         check(self, &open(self)?, CARD_STRIDE).map(drop)
     }
@@ -62,7 +62,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Maps a window for so many events.
+    /// Maps a window for `events` events.
     pub fn new(
         process: &mut Stopped<'_>,
         shared: &Shared,
@@ -76,7 +76,7 @@ impl Window {
         let full = std::path::absolute(&window.path).unwrap_or_else(|_| window.path.clone());
         let open = |process: &mut Stopped<'_>, path: &[u8]| open_in(process, shared, path, &file);
         let descriptor = open(process, full.as_os_str().as_bytes()).or_else(|_| {
-            // All threads of the process are stopped meanwhile.
+            // While the controller can be traced, all threads of the process are stopped.
             let _open = Traceable::new();
             open(process, ours.as_bytes())
         })?;
@@ -99,7 +99,7 @@ impl Window {
     /// Sets `gs` of a stopped thread to the window.
     pub fn add_thread(&mut self, thread: StoppedThread<'_>) -> Result<(), TagError> {
         self.threads.insert(thread.id());
-        // Tags that were removed leave their `gs` to their threads.
+        // The tags of an earlier controller may have been removed without a change of `gs`.
         let mappings = mappings(thread.pid())?;
         let is_ours = |mapping: &Mapping, address| {
             (mapping.start..mapping.end).contains(&address) && mapping.path == self.path
@@ -109,12 +109,12 @@ impl Window {
         })
     }
 
-    /// Whether a value of `gs` is the address of the window.
+    /// Whether `gs` has the address of the window.
     pub fn is_at(&self, gs: RunAddr) -> bool {
         self.start == gs
     }
 
-    /// Whether a thread was added.
+    /// Whether `gs` of a thread was set.
     pub fn has_thread(&self, thread: Pid) -> bool {
         self.threads.contains(&thread)
     }
@@ -132,7 +132,7 @@ pub(super) fn open(window: &CardWindow) -> Result<File, WindowError> {
     file.map_err(|error| WindowError::Open(window.path.clone(), error))
 }
 
-/// Size of the window, if it is known, after a check that it is large enough.
+/// Checks that the window is large enough. Returns its size in bytes, if the size is known.
 pub(super) fn check(
     window: &CardWindow,
     file: &File,
@@ -144,7 +144,7 @@ pub(super) fn check(
     }
     let about = file.metadata().map_err(|error| WindowError::Open(path.clone(), error))?;
     let left = about.is_file().then(|| about.len().saturating_sub(window.offset));
-    // A file may be larger than the window of the card, which does not see tags beyond it.
+    // A file may be larger than the card's window. The card does not see tags outside its window.
     let seen = window.bytes.or(left.map(|_| DEVICE_BYTES));
     let known = [left, seen].into_iter().flatten().min();
     match known.unwrap_or(DEVICE_BYTES) {
@@ -199,7 +199,7 @@ fn map(
     let arguments = [0, bytes, protection, libc::MAP_SHARED as u64, descriptor, offset];
     let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
     let end = start.saturating_add(bytes.next_multiple_of(PAGE_BYTES));
-    // Some file systems report another device in mappings than in `stat`.
+    // Some file systems report another device number in mappings than in `stat`.
     let is_it = |one: &Mapping| {
         let is_there = one.start <= start && end <= one.end && one.shared && one.writable;
         is_there

@@ -1,6 +1,6 @@
 //! Encodes the records of threads into a log file ([`hmtt_format::tag_log`]).
 //!
-//! After a write error, everything that follows is discarded, and the error is reported at the end:
+//! After a write error, all further records are discarded, and the error is reported at the end:
 //! the program must not be delayed.
 
 use std::fs::File;
@@ -33,14 +33,14 @@ pub struct LogSummary {
     pub dropped: u64,
     /// Number of events whose tag was interrupted and never finished.
     pub interrupted: u64,
-    /// Number of records, and of counts of records, with impossible values: the program has written
-    /// over them.
+    /// Number of records, and of counts of dropped records, with impossible values. The program has
+    /// overwritten them.
     pub damaged: u64,
     /// Ticks of the time stamp counter per second.
     pub tsc_hz: u64,
 }
 
-/// Writes a log.
+/// Writes a log file.
 #[derive(Debug)]
 pub struct Writer {
     file: File,
@@ -49,9 +49,9 @@ pub struct Writer {
     header: Header,
     first: ClockPair,
     clocks: Instant,
-    /// Number of entries of each function and block.
+    /// Number of entries of each function and block, by event number.
     pub calls: Vec<u64>,
-    /// Number of functions and blocks.
+    /// Number of assigned event numbers: of functions and blocks.
     pub numbers: Arc<AtomicU64>,
     summary: LogSummary,
 }
@@ -62,8 +62,8 @@ impl Writer {
     /// # Errors
     /// The header cannot be written.
     pub fn new(mut file: File, header: Header) -> io::Result<Self> {
-        // Who reads a log that must be complete waits for the end of this lock. A pipe, or a file
-        // system without locks, is written without one.
+        // A reader that needs the complete log waits until this lock is released. A pipe, or a file
+        // on a file system without locks, is written without a lock.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         file.write_all(&header.encode())?;
         let buffer = vec![0; BUFFER_BYTES];
@@ -84,7 +84,7 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes a chunk.
+    /// Writes a chunk of the log's format.
     pub fn write(&mut self, thread: u32, content: Content<'_>) {
         if let Content::Lost { count, reason } = content {
             let sum = match reason {
@@ -100,7 +100,7 @@ impl Writer {
         }
     }
 
-    /// Writes the clocks, if the last time is long ago.
+    /// Writes a reading of the clocks if the last one is at least [`CLOCKS`] old.
     pub fn write_clocks(&mut self) {
         if self.clocks.elapsed() >= CLOCKS {
             self.clocks = Instant::now();
@@ -108,13 +108,14 @@ impl Writer {
         }
     }
 
-    /// Writes that records or counts of a thread have impossible values.
+    /// Writes how many records or counts of a thread have impossible values.
     pub fn write_damaged(&mut self, thread: u32, count: u64) {
         self.write(thread, Content::Lost { count, reason: LossReason::Damaged });
     }
 
-    /// Writes the records of a thread. Runs of unwritten or impossible records are written as
-    /// losses, in place.
+    /// Writes the records of a thread. A run of unwritten or impossible records is replaced by one
+    /// count of lost records. For example, the records A, unwritten, unwritten, B become A, "2
+    /// lost", B.
     pub fn records(&mut self, thread: u32, shape: &LogShape, records: &[u8]) {
         let numbers = self.numbers.load(Ordering::SeqCst);
         let records = records.chunks_exact(shape.record_bytes() as usize);
@@ -168,7 +169,7 @@ impl Writer {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        // The rate over the whole run is more exact. A pipe keeps the first estimate.
+        // The rate over the whole run is more exact. A log in a pipe keeps the first estimate.
         let tsc_hz = clock::rate(&self.first, &last);
         self.summary.tsc_hz = tsc_hz;
         let _ = self.file.write_all_at(&Header { tsc_hz, ..self.header }.encode(), 0);
@@ -176,7 +177,7 @@ impl Writer {
     }
 }
 
-/// Counts an entry. The number of the event was checked, so the vector stays small.
+/// Counts an event of a function or block. Its number was checked, so the vector stays small.
 fn count(calls: &mut Vec<u64>, event: &TagEvent) {
     let number = event.number.index();
     if number >= calls.len() {
@@ -185,7 +186,7 @@ fn count(calls: &mut Vec<u64>, event: &TagEvent) {
     calls[number] += u64::from(!event.is_exit);
 }
 
-/// Conversion of [`Full`] to an error of a file.
+/// Conversion of [`Full`] to an I/O error.
 trait IntoError {
     fn into_error(self) -> io::Error;
 }
@@ -196,7 +197,7 @@ impl IntoError for Full {
     }
 }
 
-/// Decodes a record with a number less than `numbers`.
+/// Decodes a record. Its event number must be less than `numbers`.
 fn parse_event(record: &[u8], numbers: u64) -> Result<TagEvent, LossReason> {
     let event = match (record.first_chunk(), record.first_chunk()) {
         (Some(timed), _) => TagEvent::from_timed(timed),
