@@ -1,6 +1,6 @@
 //! Stops the threads of a live process, and reads and writes their registers and memory.
 //!
-//! Everything is done through ptrace(2) and `/proc`. All calls must be made by one thread of the
+//! This module uses only ptrace(2) and `/proc`. All calls must be made by one thread of the
 //! controller, because the kernel identifies a tracer by its thread.
 
 mod clock_access;
@@ -108,12 +108,12 @@ pub enum PtraceError {
     TooMuchMemory {
         /// The process.
         pid: Pid,
-        /// What is searched.
+        /// Kind of memory that is searched, as the message names it.
         subject: &'static str,
-        /// Most bytes that are searched.
+        /// Maximum number of bytes that are searched.
         limit: u64,
     },
-    /// A signal has asked this program to end a long search of the process's memory.
+    /// A signal has asked this program to end during a long search of the process's memory.
     #[error("process {0}: a signal ended the search of its memory")]
     Interrupted(Pid),
     /// The process ended before the operation was complete.
@@ -130,17 +130,17 @@ pub enum PtraceError {
     Restricted {
         /// The process.
         pid: Pid,
-        /// The first of its threads that is restricted.
+        /// The first restricted thread of the process.
         thread: Pid,
         /// The thread's seccomp mode.
         mode: seccomp::Mode,
     },
-    /// A necessary system call might harm the process.
+    /// A necessary system call is not made, because it might harm the process.
     #[error("process {pid}: cannot {operation}: system call {number} is not made: {why}")]
     Forbidden {
         /// The process.
         pid: Pid,
-        /// What the system call is for.
+        /// Purpose of the system call.
         operation: &'static str,
         /// Number of the system call.
         number: libc::c_long,
@@ -149,7 +149,7 @@ pub enum PtraceError {
     },
 }
 
-/// A number of bytes, for messages.
+/// Formats a number of bytes for messages.
 fn size(bytes: u64) -> String {
     match bytes.is_multiple_of(1 << 30) {
         true => format!("{} GiB", bytes >> 30),
@@ -186,24 +186,25 @@ impl PtraceError {
     }
 }
 
-/// A child process at its first stop, which has not executed an instruction yet.
+/// A child process at its first stop. It has not executed an instruction yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Child {
     /// Process number of the child.
     pub pid: Pid,
-    /// The thread that started it.
+    /// The thread that has started the child.
     pub parent: Pid,
-    /// Whether it shares its parent's memory.
+    /// Whether the child shares its parent's memory.
     pub shares_memory: bool,
-    /// Whether its parent is blocked until it has memory of its own, or ends.
+    /// Whether the parent thread is blocked until the child has memory of its own, or ends.
     pub is_waited_for: bool,
 }
 
-/// Events of a thread that has started another one, or a process.
+/// Ptrace events of a thread that has started a thread or a process.
 pub const START_EVENTS: [i32; 3] =
     [libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_CLONE];
 
-/// What a thread stopped at one of the [`START_EVENTS`] has started.
+/// Number of the thread or process that a thread, stopped at one of the [`START_EVENTS`], has
+/// started.
 ///
 /// # Errors
 /// [`PtraceError::Ended`] if the thread was killed meanwhile; otherwise
@@ -211,7 +212,7 @@ pub const START_EVENTS: [i32; 3] =
 pub fn started(thread: Pid, event: i32) -> Result<Pid, PtraceError> {
     let failed = PtraceError::new(thread, "find its child");
     let pid = ptrace::getevent(thread).map_err(&failed)?;
-    // If the thread was killed meanwhile, it is at its exit event, and the message is its
+    // A thread that was killed meanwhile is at its exit event, and the event message is its exit
     // status.
     if ptrace::getsiginfo(thread).map_err(&failed)?.si_code >> 8 != event {
         return Err(PtraceError::Ended(thread));
@@ -220,7 +221,8 @@ pub fn started(thread: Pid, event: i32) -> Result<Pid, PtraceError> {
 }
 
 impl Child {
-    /// The child that a thread stopped at this ptrace event has started; `None` at other events.
+    /// The child that a thread has started, if it is stopped at the ptrace event `event`; `None` at
+    /// other events.
     ///
     /// # Errors
     /// [`PtraceError::Ended`] if the thread was killed meanwhile; otherwise
@@ -231,8 +233,8 @@ impl Child {
             return Ok(None);
         }
         let pid = started(thread, event)?;
-        // `clone` may have started a thread, or a process that sends another signal than usual when
-        // it ends.
+        // `clone` may have started a thread. It may also have started a process that sends another
+        // signal than `SIGCHLD` when it ends.
         if event == libc::PTRACE_EVENT_CLONE && thread_group(pid) != Some(pid) {
             return Ok(None);
         }
@@ -246,7 +248,7 @@ pub fn thread_group(thread: Pid) -> Option<Pid> {
     status_number(thread, "Tgid:")
 }
 
-/// The parent of a process, or the process that has adopted it.
+/// The parent of a process. If the parent has ended, the process that has adopted it.
 pub fn parent(pid: Pid) -> Option<Pid> {
     status_number(pid, "PPid:")
 }
@@ -255,7 +257,7 @@ pub fn parent(pid: Pid) -> Option<Pid> {
 pub(crate) fn tracer(pid: Pid) -> Option<Pid> {
     let of_first = status_number(pid, "TracerPid:")?;
     match of_first.as_raw() {
-        // A first thread that has ended cannot be traced.
+        // If the first thread has ended, it has no tracer; another thread is read.
         0 => status_number(live_thread(pid), "TracerPid:"),
         _ => Some(of_first),
     }
@@ -278,21 +280,22 @@ pub fn share_memory(one: Pid, other: Pid) -> Option<bool> {
     (order >= 0).then_some(order == 0)
 }
 
-/// Accepted risks for a process that may be harmed by being tagged.
+/// Risks that the user accepts for a tagged process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RiskPolicy {
     /// Whether the process is tagged although it has seccomp filters, or may use `gs`.
     pub force: bool,
-    /// Number of seccomp filters that the process has inherited from this one; these need not be
-    /// read.
+    /// Number of seccomp filters that the process has inherited from this program. These filters
+    /// need not be read.
     known_filters: Option<u32>,
 }
 
 impl RiskPolicy {
-    /// Refuses a process whose system calls seccomp restricts, unless that was accepted.
+    /// Returns an error if seccomp restricts the system calls of a process, unless this was
+    /// accepted.
     ///
     /// # Errors
-    /// [`PtraceError::Restricted`] if a thread is restricted, and that was not accepted.
+    /// [`PtraceError::Restricted`] if a thread is restricted and this was not accepted.
     fn check_filters(&self, pid: Pid) -> Result<(), PtraceError> {
         match seccomp::restricted(pid, self.known_filters)? {
             Some((thread, mode)) if mode == seccomp::Mode::Strict || !self.force => {
@@ -303,46 +306,44 @@ impl RiskPolicy {
     }
 }
 
-/// A traced process. Each of its threads is stopped, or its events are waited for by the user of
-/// this type. What a stop allows is in [`Stopped`] and [`StoppedThread`].
+/// A traced process. Each of its threads is either stopped, or runs and the user of this type waits
+/// for its events. Operations on stopped threads are methods of [`Stopped`] and [`StoppedThread`].
 #[derive(Debug)]
 pub struct Process {
     /// Process number.
     pub pid: Pid,
-    /// Stopped threads.
+    /// Stopped threads and how each is stopped.
     pub threads: BTreeMap<Pid, StopState>,
-    /// Children that were started while the process was being stopped; they are at their first
-    /// stop.
+    /// Children that were started while the process was being stopped. Each is at its first stop.
     pub forked: Vec<Child>,
     /// Events of threads that arrived while the process was being stopped. The user of this type
-    /// must handle each once, before it waits for later ones.
+    /// must handle each event once, before it waits for later events.
     pub queued_events: Vec<Status>,
-    /// Threads that did not stop although they were waited for. They are traced until this program
-    /// ends.
+    /// Threads that did not stop within the time allowed. They are traced until this program ends.
     pub unstopped: BTreeSet<Pid>,
-    /// Which threads may be left unstopped; otherwise that is an error.
+    /// Threads that may be left unstopped. Any other thread that does not stop is an error.
     pub may_stay: MayStay,
-    /// Registers of threads that ended while the process was being stopped, until they are
-    /// evaluated.
+    /// Registers of threads that ended while the process was being stopped. The user of this type
+    /// takes them.
     pub last_registers: Vec<(Pid, libc::user_regs_struct)>,
     /// Risks that are accepted for this process.
     pub risk_policy: RiskPolicy,
-    /// Where injected system calls are made, once that is known.
+    /// Place where injected system calls are made; `None` until it is searched for.
     site: Option<syscall_site::SyscallSite>,
-    /// Signal frames that were found since the threads were stopped.
+    /// Signal frames that were found since the threads were stopped. They are searched for once.
     signal_frames: RefCell<handlers::SignalFrames>,
-    /// Whether a signal to this program ends a long search: nothing needs the result to undo
-    /// changes.
+    /// Whether a signal to this program ends a long search. This is allowed as long as the search
+    /// is not needed to undo changes.
     pub(crate) may_be_interrupted: bool,
-    /// Addresses of restorers that were changed, so that their bytes no longer identify them.
+    /// Addresses of changed restorers. Their bytes no longer identify them.
     pub(crate) restorers: Vec<RunAddr>,
     memory: File,
     status: proc::StatusFile,
 }
 
 impl Process {
-    /// Takes over a process that is already traced, with one thread, which is stopped between two
-    /// instructions. Its memory stays open when its first thread ends before others.
+    /// Takes over a process that is already traced. It has one thread, which is stopped between two
+    /// instructions. The process's memory stays open even when its first thread ends before others.
     ///
     /// # Errors
     /// [`PtraceError::System`] if the memory of the process cannot be opened.
@@ -372,8 +373,8 @@ impl Process {
         })
     }
 
-    /// Accepts as many seccomp filters as this process has: the process is a child of this one, and
-    /// has added none.
+    /// Accepts as many seccomp filters as this program has. The process is a child of this program,
+    /// and has added no filters.
     pub(crate) fn accept_inherited_filters(&mut self) {
         self.risk_policy.known_filters = match seccomp::mode(Pid::this()) {
             Ok(seccomp::Mode::Filter(count)) => count,
@@ -382,7 +383,7 @@ impl Process {
     }
 
     /// Checks whether all stopped threads may make system calls. The inner error is the reason why
-    /// one may not.
+    /// a thread may not make a call.
     ///
     /// # Errors
     /// [`PtraceError`] if the state of a thread cannot be read.
@@ -399,10 +400,11 @@ impl Process {
         Ok(Ok(()))
     }
 
-    /// Refuses a process whose system calls seccomp restricts, unless that was accepted.
+    /// Returns an error if seccomp restricts the system calls of the process, unless this was
+    /// accepted.
     ///
     /// # Errors
-    /// [`PtraceError::Restricted`] if a thread is restricted, and that was not accepted.
+    /// [`PtraceError::Restricted`] if a thread is restricted and this was not accepted.
     pub fn check_filters(&self) -> Result<(), PtraceError> {
         self.risk_policy.check_filters(self.pid)
     }

@@ -5,17 +5,18 @@ use nix::unistd::Pid;
 use super::{PtraceError, Stopped};
 use crate::address::RunAddr;
 
-/// Most threads that are asked: each makes a system call. A thread has the setting of the one that
-/// started it.
+/// Maximum number of threads that are asked; each makes a system call. A thread inherits the
+/// setting from the thread that started it.
 const THREADS: usize = 64;
 /// `PR_GET_TSC`, and its result if reading raises SIGSEGV (Linux, `uapi/linux/prctl.h`).
 const GET_TSC: u64 = 25;
 const FAULTS: u32 = 2;
 
 impl Stopped<'_> {
-    /// A thread that may not read the time stamp counter; `None` if there is none among those that
-    /// are asked. A thread that cannot or may not be asked is taken to be one that may. `answer`:
-    /// where the kernel writes 4 bytes, in memory that is shared with the process.
+    /// Finds a thread that may not read the time stamp counter; `None` if all threads that were
+    /// asked may read it. A thread that cannot or may not make the system call is assumed to be
+    /// allowed. `answer`: address of 4 bytes in memory that is shared with the process, to which
+    /// the kernel writes the answer.
     ///
     /// # Errors
     /// [`PtraceError`] if the process has ended.

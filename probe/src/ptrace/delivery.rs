@@ -2,8 +2,8 @@
 //!
 //! A thread that is resumed with a signal by `PTRACE_SINGLESTEP` stops after the kernel has written
 //! the signal frame (Linux, `signal_delivered`). No instruction has been executed, and if the
-//! tracer dies, the thread simply continues. If the signal has no handler, one instruction is
-//! executed; therefore the disposition is checked before.
+//! tracer dies, the thread simply continues. If the signal has no handler, the thread executes one
+//! instruction instead; therefore the disposition is checked first.
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -31,7 +31,8 @@ pub enum Disposition {
     Harmless,
 }
 
-/// Whether a signal is in a set of the `status` file (proc(5)).
+/// Whether a signal is in a set of the `status` file (proc(5)). `set`: name of the set, such as
+/// `SigCgt:`.
 fn has(text: &str, set: &str, signal: SignalNumber) -> bool {
     let set = text.lines().find_map(|line| line.strip_prefix(set));
     let set = set.and_then(|set| u64::from_str_radix(set.trim(), 16).ok());
@@ -39,8 +40,8 @@ fn has(text: &str, set: &str, signal: SignalNumber) -> bool {
 }
 
 impl Process {
-    /// The effect that a signal would have on a thread. It is read each time, because threads
-    /// change it without a stop.
+    /// The effect that a signal would have on a thread. The disposition is read from the kernel
+    /// each time, because threads change it without a stop.
     pub fn disposition(&mut self, thread: Pid, signal: SignalNumber) -> Disposition {
         let text = self.status.read(thread).unwrap_or_default();
         let harmless = [
@@ -64,7 +65,8 @@ impl Process {
     }
 
     /// Makes an interrupted system call restart without `restart_syscall`, which seccomp filters
-    /// may forbid. If the signal has a handler, the call is not restarted, and nothing is changed.
+    /// may forbid. If the signal has a handler, the kernel does not restart the call, and nothing
+    /// is changed.
     ///
     /// # Errors
     /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
@@ -91,15 +93,15 @@ pub enum Delivery {
     /// The thread is stopped before its handler's first instruction. Its stack pointer is the
     /// address of the signal frame.
     Entered,
-    /// The thread is stopped; the signal's handler has been removed.
+    /// The thread is stopped, but the signal had no handler any more.
     NotEntered,
     /// The thread has stopped because of another event.
     OtherEvent(Status),
-    /// The thread has ended; its status is reported elsewhere.
+    /// The thread has ended. Its status is reported by another wait.
     Ended,
 }
 
-/// Delivers a pending signal that has a handler.
+/// Delivers a pending signal that has a handler, and waits until the thread stops again.
 ///
 /// # Errors
 /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
@@ -135,12 +137,12 @@ impl Stopped<'_> {
     /// before their handlers' first instructions.
     ///
     /// Without this, a thread that makes an injected system call, for which all signals are
-    /// blocked, would get its pending signal later: the kernel queues it again, behind those that
-    /// were sent meanwhile. A signal of a timer that is pending there already would be dropped,
-    /// with the count of its expirations (Linux, `ptrace_signal`, `legacy_queue`).
+    /// blocked, would get its pending signal later. The kernel queues the signal again, behind
+    /// signals that were sent meanwhile. If a signal of the same timer is already in the queue, the
+    /// kernel drops it, with the count of its expirations (Linux, `ptrace_signal`, `legacy_queue`).
     ///
-    /// Threads in memory that was added to the process are left alone (`is_added`): their handlers
-    /// would see addresses of it.
+    /// Threads in memory that was added to the process (`is_added`) are left alone: their handlers
+    /// would see addresses in that memory.
     ///
     /// # Errors
     /// [`PtraceError`] if the kernel refuses, or if the process has ended.
@@ -150,7 +152,7 @@ impl Stopped<'_> {
     ) -> Result<(), PtraceError> {
         let pending =
             self.threads.iter().filter_map(|(thread, state)| Some((*thread, state.signal()?)));
-        // A trap may be one that this program has caused.
+        // A trap may be caused by this program.
         let pending: Vec<_> = pending.filter(|(_, signal)| *signal != Signal::SIGTRAP).collect();
         for (thread, signal) in pending {
             let is_caught = self.process.disposition(thread, signal) == Disposition::Caught;
@@ -181,7 +183,8 @@ impl Stopped<'_> {
     }
 }
 
-/// The `si_code` of the pending signal of a thread: what has raised it (sigaction(2)).
+/// The `si_code` of the pending signal of a thread. It shows what has raised the signal
+/// (sigaction(2)).
 ///
 /// # Errors
 /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
@@ -190,22 +193,22 @@ pub fn signal_code(thread: Pid) -> Result<i32, PtraceError> {
     Ok(ptrace::getsiginfo(thread).map_err(failed)?.si_code)
 }
 
-/// Where signals are pending.
+/// Queue of pending signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingIn {
-    /// Those that were sent to a thread.
+    /// Queue of signals that were sent to a thread.
     Thread,
-    /// Those that were sent to its process.
+    /// Queue of signals that were sent to the process of a thread.
     Process,
 }
 
-/// Signals that are read of each queue. Others come later in it.
+/// Maximum number of signals that are read from a queue. Signals behind them are not seen.
 const SIGNALS: usize = 64;
 /// `PTRACE_PEEKSIGINFO` and `PTRACE_PEEKSIGINFO_SHARED` (ptrace(2)).
 const PEEK: libc::c_uint = 0x4209;
 const SHARED: u32 = 1;
 
-/// What `PTRACE_PEEKSIGINFO` is to read.
+/// Arguments of `PTRACE_PEEKSIGINFO`.
 #[repr(C)]
 struct Peek {
     from: u64,
@@ -213,8 +216,7 @@ struct Peek {
     count: i32,
 }
 
-/// Signals that are pending for a stopped thread, with the `si_code` of each: the first 64 of one
-/// queue.
+/// The first 64 pending signals in a queue of a stopped thread, with the `si_code` of each.
 ///
 /// # Errors
 /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
@@ -236,8 +238,8 @@ pub fn pending_signals(
     Ok(found.map(|one| (SignalNumber(one.si_signo), one.si_code)).collect())
 }
 
-/// Replaces the fault address in the siginfo of a pending signal. Returns whether the signal was
-/// raised by an instruction.
+/// Replaces the fault address in the siginfo of a pending signal. Returns whether an instruction
+/// has raised the signal.
 ///
 /// # Errors
 /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
@@ -253,7 +255,7 @@ pub fn replace_fault_address(
     }
     let failed = PtraceError::new(thread, "read the information of a signal");
     let mut info = ptrace::getsiginfo(thread).map_err(&failed)?;
-    // In signals that were sent, the field has another meaning.
+    // In a signal that was sent, the field is no address.
     if info.si_code <= 0 || info.si_signo != signal.0 {
         return Ok(false);
     }

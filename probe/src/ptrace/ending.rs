@@ -1,4 +1,4 @@
-//! How a command that runs a program waits for signals, and ends as the program has ended.
+//! Blocks signals for a command that runs a program, and ends the command as the program has ended.
 
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
@@ -8,9 +8,9 @@ use super::SignalNumber;
 /// Offset that a shell adds to a signal's number to form an exit status.
 const BY_SIGNAL: i32 = 128;
 
-/// Blocks the signals that end following a program, and those of its process, which are waited for
-/// instead. Returns the former. Programs that [`launch`](super::launch()) starts do not inherit
-/// that.
+/// Blocks the signals that end following a program, and the signals of the program itself; both are
+/// waited for instead. Returns the former signals. Programs that [`launch`](super::launch()) starts
+/// do not inherit this mask.
 ///
 /// # Errors
 /// The error of setting the signal mask.
@@ -23,8 +23,8 @@ pub fn block_signals() -> Result<SigSet, Errno> {
     Ok(signals)
 }
 
-/// Ends this process by the signal that has ended the program, without a core dump; the program has
-/// written its own.
+/// Ends this process by the signal that has ended the program. No core dump is written, because the
+/// program has written its own.
 pub fn end_by(SignalNumber(signal): SignalNumber) -> ! {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit outlives the call; the other arguments are numbers, and a set that is

@@ -1,8 +1,8 @@
 //! Finds where a thread continues when its signal handlers return, by searching its stacks.
 //!
-//! When a handler is called, the kernel stores on the stack a return address to code that calls
-//! `rt_sigreturn`, then a `ucontext` with the interrupted registers (Linux,
-//! `arch/x86/include/uapi/asm/sigcontext.h`).
+//! When a handler is called, the kernel stores a signal frame on the stack: a return address that
+//! leads to code that calls `rt_sigreturn`, the restorer, and then a `ucontext` with the
+//! interrupted registers (Linux, `arch/x86/include/uapi/asm/sigcontext.h`).
 
 mod frames;
 
@@ -12,28 +12,28 @@ pub(super) use self::frames::SignalFrames;
 use super::{Mapping, PtraceError, ReadMemory, Stopped};
 use crate::address::RunAddr;
 
-/// Ways to load the number of `rt_sigreturn` into `rax`: of C libraries, of Go and others, as a
-/// 64-bit number, and through the stack.
+/// Ways to load the number of `rt_sigreturn` into `rax`: as C libraries do, as Go and others do, as
+/// a 64-bit number, and through the stack.
 const RETURN: [&[u8]; 4] = [
     &[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0],
     &[0xb8, 0x0f, 0, 0, 0],
     &[0x48, 0xb8, 0x0f, 0, 0, 0, 0, 0, 0, 0],
     &[0x6a, 0x0f, 0x58],
 ];
-/// The instruction that follows.
+/// The instruction behind the load.
 const SYSCALL: [u8; 2] = [0x0f, 0x05];
-/// Bytes of the longest of these sequences.
+/// Length of the longest load with the instruction behind it, in bytes.
 const RETURN_BYTES: usize = 12;
-/// Offset of the interrupted `rip` from the return address. In between are flags, link and stack of
-/// the `ucontext`, and 16 registers.
+/// Offset of the interrupted `rip` from the return address. In between are the flags, link and
+/// stack of the `ucontext`, and 16 registers.
 const RIP: usize = 8 + 8 + 8 + 24 + 16 * 8;
-/// The same offset from the stack pointer when the handler has returned.
+/// Offset of the interrupted `rip` from the stack pointer after the handler has returned.
 const IN_RESTORER: usize = RIP - 8;
-/// Distance of `rsp` before `rip`, and of the segment registers after `rip`; the flags are in
-/// between.
+/// Distance of `rsp` before `rip`, and of the segment registers behind `rip`. The flags are between
+/// `rip` and the segment registers.
 const RSP_BEFORE: usize = 8;
 const SEGMENTS_BEHIND: usize = 16;
-/// Bytes of a frame up to the segment registers.
+/// Bytes of a frame up to and including the segment registers.
 const FRAME: usize = RIP + SEGMENTS_BEHIND + 8;
 /// `cs` of 64-bit code.
 const CS: u16 = 0x33;
@@ -47,18 +47,18 @@ pub struct HandlerReturn {
     pub rip: RunAddr,
     /// Address of the saved instruction pointer.
     pub place: RunAddr,
-    /// Address of the restorer that the handler returns to; `None` if it has already returned to
-    /// it.
+    /// Address of the restorer that the handler will return to; `None` if the handler has already
+    /// returned to it.
     pub restorer: Option<RunAddr>,
 }
 
 impl Stopped<'_> {
-    /// Finds the returns from all signal handlers that a thread is in, in no particular
-    /// order.
+    /// Finds the returns from all signal handlers that a thread is in, in no particular order. For
+    /// example, a handler that has interrupted another handler gives two returns.
     ///
     /// # Errors
     /// [`PtraceError`] if the thread's registers cannot be read; [`PtraceError::TooMuchMemory`] if
-    /// the threads of the process have more stacks than are searched.
+    /// the stacks of the process are larger than what is searched.
     pub fn handler_returns(
         &self,
         thread: Pid,
@@ -75,7 +75,7 @@ fn is_restorer(memory: &impl ReadMemory, address: RunAddr) -> bool {
     return_at(memory, address).is_some()
 }
 
-/// Number of bytes before the system call, if a restorer is at the address.
+/// If a restorer is at the address, the offset of its `syscall` instruction in bytes.
 fn return_at(memory: &impl ReadMemory, address: RunAddr) -> Option<u64> {
     let mut code = [0; RETURN_BYTES];
     // The code may end at the end of a page.

@@ -1,27 +1,27 @@
 //! Records the signal and stream settings that this process was started with, and restores them in
 //! children.
 //!
-//! A program that is started shall have the same signal mask, ignored signals and closed standard
-//! streams as without this process in between. Rust's runtime ignores `SIGPIPE` and opens
-//! `/dev/null` for closed streams before `main`. Therefore the settings are recorded earlier, by a
-//! function that the dynamic linker calls.
+//! A program that is started gets the same signal mask, ignored signals and closed standard streams
+//! as if this process were not in between. Rust's runtime ignores `SIGPIPE` and opens `/dev/null`
+//! for closed streams before `main`. Therefore the settings are recorded earlier, by a function
+//! that the dynamic linker calls.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use nix::errno::Errno;
 
-/// Signals that this process, or the runtime, ignores.
+/// Signals whose disposition this process or the Rust runtime changes to ignored.
 const CHANGED: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
 /// Bytes of a signal set, as the kernel defines it.
 const SIGNAL_SET_BYTES: usize = 8;
 
 /// Whether the settings have been recorded.
 static IS_RECORDED: AtomicBool = AtomicBool::new(false);
-/// The signal mask.
+/// The signal mask that this process was started with.
 static MASK: AtomicU64 = AtomicU64::new(0);
-/// A bit for each signal number that was ignored.
+/// Signals that were ignored: one bit for each signal number.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
-/// A bit for each standard stream that was closed.
+/// Standard streams that were closed: one bit for each descriptor.
 static CLOSED: AtomicU32 = AtomicU32::new(0);
 
 #[used]
@@ -65,8 +65,8 @@ pub fn ignore_file_size_signal() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Restores the recorded settings in a new process. To be called between `fork` and `exec`: it
-/// makes system calls only.
+/// Restores the recorded settings in a new process. The caller is between `fork` and `exec`, so
+/// this function makes system calls only.
 ///
 /// # Errors
 /// The error of setting the signal mask.

@@ -3,12 +3,12 @@
 //! A stopped thread gets the registers of the call and is resumed at a
 //! [`site`](super::syscall_site): a `syscall` instruction, after which it is stopped again. If the
 //! tracer dies in between, the thread makes the call and continues after it with code that restores
-//! its registers, flags and signal mask and jumps to where it was. Therefore the program is not
-//! disturbed whatever happens to the tracer.
+//! its registers, flags and signal mask and jumps back to its original address. So the death of the
+//! tracer does not disturb the program.
 //!
 //! Invariant: no call is made unless the seccomp filters of the thread are known to allow it
-//! ([`seccomp`]). The result of a call comes from the process and is untrusted; callers must check
-//! it.
+//! ([`seccomp`]). The result of a call comes from the process and is untrusted; the caller must
+//! check the result.
 
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -20,7 +20,7 @@ use super::wait::{Waited, restart_thread, wait_for_stop};
 use super::{Process, PtraceError, SignalNumber, Status, StopState, Stopped, StoppedThread};
 use crate::address::RunAddr;
 
-/// Results from here on are negative error numbers (x86-64 psABI, A.2.1).
+/// The lowest result that is a negative error number (x86-64 psABI, A.2.1).
 const ERRORS: u64 = -4095i64 as u64;
 /// Status of a thread that stops at the start or end of a system call.
 const SYSTEM_CALL: SignalNumber = SignalNumber::SYSTEM_CALL;
@@ -28,15 +28,15 @@ const SYSTEM_CALL: SignalNumber = SignalNumber::SYSTEM_CALL;
 const ALL: Mask = !0;
 
 impl Process {
-    /// Whether a thread can make a system call. None can while all are blocked by children that
-    /// share their memory.
+    /// Whether any thread can make a system call. No thread can while all are blocked by children
+    /// that share their memory.
     pub fn can_call(&self) -> bool {
         self.threads.values().any(|standing| *standing != StopState::InSyscall)
     }
 }
 
 impl Stopped<'_> {
-    /// Makes a system call.
+    /// Makes any suitable thread execute a system call, and returns the result.
     ///
     /// # Errors
     /// [`PtraceError::Forbidden`] if seccomp might not allow it; the process is unchanged then.
@@ -48,8 +48,8 @@ impl Stopped<'_> {
         self.call_with_text(call, &[], |_| arguments)
     }
 
-    /// Makes a system call that takes a text of at most `SyscallSite::TEXT_BYTES`. `arguments`:
-    /// makes the arguments of the call from the address of the text.
+    /// Makes a system call with a text of at most `SyscallSite::TEXT_BYTES`. `arguments`: computes
+    /// the arguments of the call from the address of the text.
     ///
     /// # Errors
     /// As [`Stopped::call`].
@@ -65,7 +65,7 @@ impl Stopped<'_> {
         self.call_at(&site, thread, before, (number, operation), (arguments, text))
     }
 
-    /// Lets this thread make a system call, not any. `None` if it cannot or may not.
+    /// Makes this particular thread execute a system call. `None` if the thread cannot or may not.
     ///
     /// # Errors
     /// [`PtraceError`] as for [`Stopped::call`], but not [`PtraceError::Forbidden`].
@@ -88,7 +88,8 @@ impl Stopped<'_> {
         self.call_at(&site, thread, before, (number, operation), (arguments, &[])).map(Some)
     }
 
-    /// Lets a thread with the registers `before` make a system call, with its arguments and a text.
+    /// Makes a thread with the registers `before` execute a system call, with its arguments and a
+    /// text.
     fn call_at(
         &mut self,
         site: &SyscallSite,
@@ -115,8 +116,8 @@ impl Stopped<'_> {
             r9,
             ..before
         };
-        // Changes are undone in reverse order: a thread that is at the site recovers from all of
-        // them.
+        // Changes are undone in reverse order. A thread that is still at the site is restored by
+        // the site's code if the tracer dies.
         self.set_registers(thread, registers)?;
         let result = set_signal_mask(thread, ALL).and_then(|()| self.result_of_call(thread));
         set_signal_mask(thread, mask)?;
@@ -130,8 +131,9 @@ impl Stopped<'_> {
         }
     }
 
-    /// Chooses a thread that can and may make a call, and reads its registers. Threads that are in
-    /// no system call are preferred, because the kernel would have to restart theirs.
+    /// Chooses a thread that can and may make a call, and reads its registers. A thread that is in
+    /// no system call is preferred, because otherwise the kernel would have to restart the thread's
+    /// own call.
     fn caller(
         &self,
         (number, operation): (libc::c_long, &'static str),
@@ -169,9 +171,9 @@ impl Stopped<'_> {
         })
     }
 
-    /// Lets a thread make one system call and waits for its result. Afterwards the thread is at an
-    /// interruption stop: only from there does the kernel restart an earlier, interrupted system
-    /// call.
+    /// Lets a thread make one system call and waits for the result. Afterwards the thread is at an
+    /// interruption stop: only from such a stop does the kernel restart an earlier, interrupted
+    /// system call.
     fn result_of_call(&mut self, thread: Pid) -> Result<u64, PtraceError> {
         for _entry_and_exit in 0..2 {
             self.resume_until(thread, libc::PTRACE_SYSCALL, |status| {
@@ -183,15 +185,15 @@ impl Stopped<'_> {
         let stop = self.resume_until(thread, libc::PTRACE_CONT, |status| {
             matches!(status, Status::Event(_, _, libc::PTRACE_EVENT_STOP))
         })?;
-        // A group-stop may have begun or ended meanwhile.
+        // A group-stop may have begun or ended during the call.
         self.process.threads.insert(thread, StopState::reported(stop));
         Ok(result)
     }
 
-    /// Resumes a thread until it is at a certain stop, and returns that. A pending signal is
-    /// blocked by the mask and remains pending (signal(7)). `SIGSTOP` cannot be blocked: it stops
-    /// the process, and only this thread goes on. It is not sent again after the call, because
-    /// `SIGCONT` may have come in between.
+    /// Resumes a thread until `is_reached` accepts a stop, and returns that stop. A pending signal
+    /// is blocked by the mask and remains pending (signal(7)). `SIGSTOP` cannot be blocked: it
+    /// stops the process, and only this thread is resumed. `SIGSTOP` is not sent again after the
+    /// call, because `SIGCONT` may have come in between.
     fn resume_until(
         &mut self,
         thread: Pid,

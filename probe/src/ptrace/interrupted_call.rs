@@ -1,20 +1,22 @@
-//! Lets system calls go on that the stop of a thread has interrupted.
+//! Lets a system call continue that was interrupted by the stop of its thread.
 //!
-//! The kernel makes most interrupted calls again if no signal handler runs. Others fail with EINTR
-//! each time that the thread is woken up, also by a tracer or by an ignored signal of a traced
-//! thread: those that wait with a time-out, and some more (signal(7), "Interruption of system calls
-//! and library functions by stop signals"). At a stop for a signal or for a tracer, the thread is
-//! where the kernel is about to decide that. If the result is `-ERESTARTNOHAND` there, the kernel
-//! makes the call again, unless a handler runs: then the call fails with EINTR, as in a plain run.
+//! The kernel makes most interrupted calls again if no signal handler runs. Other calls fail with
+//! EINTR each time that the thread is woken up, even by a tracer or by an ignored signal: calls
+//! that wait with a time-out, and some more (signal(7), "Interruption of system calls and library
+//! functions by stop signals"). When a thread is stopped for a signal or by a tracer, the kernel
+//! has not yet acted on the call's result. If the result is changed to `-ERESTARTNOHAND` at this
+//! moment, the kernel makes the call again, unless a handler runs: then the call fails with EINTR,
+//! as in a plain run.
 //!
-//! The kernel begins the time-out anew. So the first stop within a call is noted; at a later one,
-//! after the time-out, the call ends as at its time-out. That it is the same call is certain: the
-//! thread gets status flags that no instruction produces but those that load flags, zero without
-//! even parity, and any arithmetic after the call replaces them. Compilers and the C library expect
-//! nothing of flags after a system call.
+//! The kernel begins the time-out anew. So the time of the first stop within a call is recorded. At
+//! a later stop, after the time-out, the call ends with the result that it has at its time-out. Two
+//! stops belong to the same call if the thread still has marks in its status flags: the zero flag
+//! without even parity. Only instructions that load flags produce this combination, and any
+//! arithmetic after the call replaces it. Compilers and the C library expect no particular flags
+//! after a system call.
 //!
-//! Invariant: a call never ends before its time-out. It ends later by the time before the first
-//! stop, and by the time between the last stop within the call and its first one.
+//! Invariant: a call never ends before its time-out. It ends late by the time before the first
+//! stop, plus the time between the first and the last stop within the call.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,51 +31,53 @@ use nix::unistd::Pid;
 use super::{PtraceError, ReadMemory, RunningMemory, SignalNumber, Status};
 use crate::address::RunAddr;
 
-/// Result of a call that is made again unless a handler runs (Linux, `include/linux/errno.h`).
+/// Result with which the kernel makes a call again unless a handler runs (Linux,
+/// `include/linux/errno.h`).
 const RESTART_UNLESS_HANDLED: i64 = -514;
-/// Zero and parity flag.
+/// Zero flag and parity flag.
 const ZERO: u64 = 1 << 6;
 const PARITY: u64 = 1 << 2;
-/// `IORING_ENTER_EXT_ARG`, and where its structure has the address of a time-out
+/// `IORING_ENTER_EXT_ARG`, and the offset of the time-out's address in its structure
 /// (io_uring_enter(2)).
 const EXTENDED: u64 = 1 << 3;
 const EXTENDED_TIME_AT: u64 = 16;
 /// Number of io_pgetevents(2), which `libc` lacks (Linux,
 /// `arch/x86/entry/syscalls/syscall_64.tbl`).
 const IO_PGETEVENTS: i64 = 333;
-/// Bytes of the instruction `syscall`.
+/// Length of the instruction `syscall`, in bytes.
 const SYSCALL_BYTES: u64 = 2;
-/// Most calls that are noted.
+/// Maximum number of calls whose first stop is recorded.
 const MOST: usize = 1 << 14;
 
-/// A call by its number, arguments, address and stack pointer.
+/// Identity of a call: its number, arguments, address and stack pointer.
 type Key = [u64; 9];
 
 thread_local! {
-    /// When threads were stopped first in the call that they are in. One thread is the tracer of
-    /// all.
+    /// Time of the first stop of each thread within its call. The map belongs to one thread of this
+    /// program, which traces all processes.
     static STOPPED: RefCell<HashMap<Pid, (Key, Instant)>> = RefCell::new(HashMap::new());
 }
 
-/// When an interrupted call ends by itself.
+/// Time-out of an interrupted call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TimeOut {
-    /// After this time; `None` if never.
+    /// Time after which the call ends; `None` if it never ends by itself.
     after: Option<Duration>,
-    /// The result.
+    /// Result of the call at its time-out.
     result: i64,
 }
 
 /// Whether a stopped thread is in a system call that has failed with EINTR, and that the kernel
-/// would not make again.
+/// would not make again by itself.
 pub fn is_interrupted(registers: &libc::user_regs_struct) -> bool {
     let is_failed = registers.rax.cast_signed() == -i64::from(libc::EINTR);
     is_failed && registers.orig_rax.cast_signed() >= 0 && wait_of(registers).is_some()
 }
 
 /// Whether a thread is stopped at the start or end of a system call that the stop itself
-/// interrupts. It has to be stopped again for its call to go on. A call that begins is taken back:
-/// the kernel would find that the thread is to stop, and fail it.
+/// interrupts. The thread must be stopped again, so that its call can continue. If the call is
+/// about to begin, the thread is moved back before it: otherwise the kernel would find the pending
+/// stop and let the call fail.
 pub(super) fn is_to_stop_again(status: Status) -> bool {
     let Status::Stopped(thread, SignalNumber::SYSTEM_CALL) = status else { return false };
     let Ok(registers) = ptrace::getregs(thread) else { return false };
@@ -89,8 +93,8 @@ pub(super) fn is_to_stop_again(status: Status) -> bool {
     is_interrupted(&registers) || is_start && ptrace::setregs(thread, before).is_ok()
 }
 
-/// Lets the call of a stopped thread go on if a stop has interrupted it. `status`: the stop.
-/// Ignored if the thread has ended.
+/// Lets the call of a stopped thread continue if the stop has interrupted it. `status`: the stop. A
+/// thread that has ended is ignored.
 ///
 /// # Errors
 /// [`PtraceError::System`] if the kernel refuses.
@@ -130,15 +134,16 @@ fn continue_stopped(status: Status) -> Result<(), PtraceError> {
     ptrace::setregs(thread, changed).map_err(PtraceError::new(thread, "set its registers"))
 }
 
-/// Whether a signal stops a thread: calls fail after that in a plain run, too.
+/// Whether a signal stops the process of a thread. After such a signal, calls fail in a plain run,
+/// too.
 fn stops(signal: i32) -> bool {
     let stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
     // A stop at a system call looks like a signal.
     signal > libc::SIGRTMAX() || stops.contains(&signal)
 }
 
-/// When a thread was stopped first in its call. `is_same`: whether it has executed nothing since
-/// the last stop.
+/// Time at which a thread was first stopped in its call. `is_same`: whether the thread has executed
+/// no instruction since the last stop.
 fn first_stop(thread: Pid, registers: &libc::user_regs_struct, is_same: bool) -> Instant {
     let one = registers;
     let key = [one.orig_rax, one.rdi, one.rsi, one.rdx, one.r10, one.r8, one.r9, one.rip, one.rsp];
@@ -157,23 +162,24 @@ fn first_stop(thread: Pid, registers: &libc::user_regs_struct, is_same: bool) ->
     })
 }
 
-/// How a call that the kernel never makes again states its time-out.
+/// Position of the time-out of a call that the kernel never makes again by itself. The last field
+/// of a variant is the result at the time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// It has none.
+    /// The call has no time-out.
     Endless,
-    /// Milliseconds; negative for none.
+    /// The time-out is this number of milliseconds; negative for none.
     Milliseconds(u64, i64),
-    /// At this address, as seconds and nanoseconds; 0 for none.
+    /// The time-out is stored at this address, as seconds and nanoseconds; address 0 for none.
     Time(u64, i64),
-    /// At the address that is at this address.
+    /// The address of the time-out is stored at this address.
     TimeAt(u64, i64),
-    /// An option of the socket with this descriptor.
+    /// The time-out is this option of the socket with this descriptor.
     Socket(u64, libc::c_int, i64),
 }
 
-/// How the call of a thread waits; `None` for calls that the kernel makes again, or that fail with
-/// EINTR for other reasons.
+/// The time-out of the call that a thread is in. `None` for calls that the kernel makes again by
+/// itself, and for calls that fail with EINTR for other reasons.
 fn wait_of(registers: &libc::user_regs_struct) -> Option<Wait> {
     let again = -i64::from(libc::EAGAIN);
     let one = registers;
@@ -208,7 +214,7 @@ fn wait_of(registers: &libc::user_regs_struct) -> Option<Wait> {
 }
 
 impl Wait {
-    /// The time-out of the call of a stopped thread. `None` if it cannot be found out.
+    /// Reads the time-out for a stopped thread. `None` if it cannot be read.
     fn time_out(self, thread: Pid) -> Option<TimeOut> {
         let words = |at: u64| {
             let mut bytes = [0; 16];
@@ -240,7 +246,8 @@ impl Wait {
     }
 }
 
-/// A time-out of a socket of a stopped thread; `None` if it has none, or is no socket.
+/// Reads a time-out of a socket of a stopped thread. `None` if the socket has none, or the
+/// descriptor is no socket.
 fn socket_time(thread: Pid, descriptor: u64, option: libc::c_int) -> Option<Duration> {
     let descriptor = descriptor as u32 as libc::c_int;
     let link = std::fs::read_link(format!("/proc/{thread}/fd/{descriptor}")).ok()?;

@@ -14,10 +14,10 @@ use super::stop::wait_for_exec;
 use super::wait::OPTIONS;
 use super::{Process, PtraceError, Traceable, inherited, obstacle};
 
-/// Exit status of a child that could not execute the program; nobody reads it.
+/// Exit status of a child that could not execute the program. Nobody reads it.
 const NOT_STARTED: i32 = 127;
 
-/// Starts a program, searched for as a shell does. To be called while this process has one thread.
+/// Starts a program, which is searched for as a shell does. This process must have one thread only.
 ///
 /// # Errors
 /// [`PtraceError::Launch`] if the program cannot be executed.
@@ -31,7 +31,8 @@ pub fn launch(arguments: &[std::ffi::OsString]) -> Result<Process, PtraceError> 
     let (go_read, go_write) = pipe2(OFlag::O_CLOEXEC).map_err(|error| failed(error.into()))?;
     let (error_read, error_write) =
         pipe2(OFlag::O_CLOEXEC).map_err(|error| failed(error.into()))?;
-    // Until it executes the program, the child is as open to tracers as this process.
+    // Until the child executes the program, tracers have the same access to the child as to this
+    // process.
     let open = Traceable::new();
     // SAFETY: this process has one thread, so that no other thread can hold a lock in the child.
     match unsafe { fork() }.map_err(|error| failed(error.into()))? {
@@ -40,7 +41,7 @@ pub fn launch(arguments: &[std::ffi::OsString]) -> Result<Process, PtraceError> 
             drop((go_read, error_write));
             let seized = ptrace::seize(child, OPTIONS);
             drop(open);
-            // If the child cannot be traced, it is resumed to end by itself.
+            // A child that cannot be traced is resumed, and ends by itself.
             let _ = std::fs::File::from(go_write).write_all(&[u8::from(seized.is_ok())]);
             if let Err(error) = seized {
                 let _ = nix::sys::wait::waitpid(child, None);

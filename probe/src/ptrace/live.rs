@@ -1,16 +1,16 @@
-//! Finds a thread whose files in `/proc` describe a process.
+//! Finds a thread whose files in `/proc` describe its process.
 //!
-//! A process goes on when its first thread ends before others. The kernel then shows that thread as
-//! a zombie, without memory and without open files, until the process ends.
+//! A process continues when its first thread ends before other threads. The kernel then shows the
+//! first thread as a zombie, without memory and without open files, until the process ends.
 
 use nix::unistd::Pid;
 
 use super::proc::threads;
 use super::wait::is_dead;
 
-/// A thread of a process whose files in `/proc` describe its memory and its open files: the first
-/// one, unless that has ended before others. The kernel accepts the number of any thread as a name
-/// in `/proc`.
+/// Returns a thread of a process whose files in `/proc` describe the process's memory and open
+/// files. This is the first thread, unless it has ended before others. The kernel accepts the
+/// number of any thread as a name in `/proc`.
 pub fn live_thread(pid: Pid) -> Pid {
     if !is_dead(pid) {
         return pid;

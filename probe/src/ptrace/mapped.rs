@@ -1,15 +1,15 @@
-//! Opens the files that a process has mapped, not the files that their paths lead to in this
-//! process.
+//! Opens the files that a process has mapped. Paths are not enough, because they may lead to other
+//! files in this process.
 //!
 //! A path in a memory map belongs to the process's mount namespace at the time of the mapping. In
 //! this process the same path may lead to another build of the file, or to a newer version. Moved
-//! instructions must be those that are in memory, so that only the mapped file itself is accepted:
+//! instructions must be equal to those in memory, so only the mapped file itself is accepted:
 //!
-//! 1. `/proc/PID/map_files` and `/proc/PID/exe` lead to the mapped file, deleted or not. The first
+//! 1. `/proc/PID/map_files` and `/proc/PID/exe` lead to the mapped file, deleted or not. The former
 //!    needs `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE`.
 //! 2. Otherwise the path is opened below the process's root, then in this process's mount
-//!    namespace. The file must have the mapped file's device and inode, or, where a file system has
-//!    several numbers for one file, the same first page as the memory.
+//!    namespace. The file must have the mapped file's device and inode. Where a file system has
+//!    several numbers for one file, the file must have the same first page as the memory.
 //!
 //! Rejected: anything but a regular file, and a file that has replaced the mapped one.
 
@@ -30,7 +30,7 @@ use crate::regular_file;
 /// build identifier.
 const COMPARED: usize = 4096;
 
-/// Why a mapped file cannot be opened.
+/// Reason why a mapped file cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum MappedError {
     /// The file cannot be opened.
@@ -44,7 +44,7 @@ pub enum MappedError {
         #[source]
         source: io::Error,
     },
-    /// Another file has the path.
+    /// The path leads to another file than the mapped one.
     #[error(
         "process {pid}: {path} is not the file that is mapped, which was replaced or is in another mount \
          namespace; run hmtt as root (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE)"
@@ -113,7 +113,7 @@ pub fn open(
             let path = mapping.path.clone();
             return Err(MappedError::Open { pid, path, source: error });
         }
-        // Not permitted, or not supported by the kernel.
+        // The kernel does not permit or support this way.
         Err(_) => {}
     }
     let path = mapping.original_path();
@@ -138,8 +138,7 @@ pub fn open(
     })
 }
 
-/// Whether a file begins with the same bytes as the memory that maps the beginning of the mapped
-/// file.
+/// Whether a file begins with the same bytes as the memory that maps the start of the mapped file.
 fn begins_as_memory(
     file: &File,
     mapping: &Mapping,
@@ -152,8 +151,8 @@ fn begins_as_memory(
     read(first.start, &mut memory) && file.read_exact_at(&mut bytes, 0).is_ok() && memory == bytes
 }
 
-/// Read access to the memory of a process whose threads may be running: what is read may change
-/// meanwhile.
+/// Read access to the memory of a process whose threads may be running. The bytes may change while
+/// they are read.
 #[derive(Debug)]
 pub struct RunningMemory {
     pid: Pid,
@@ -164,7 +163,7 @@ impl RunningMemory {
     /// Opens the memory of a process, which may be running.
     ///
     /// # Errors
-    /// An [`io::Error`] if this process may not trace it.
+    /// An [`io::Error`] if this program may not trace the process.
     pub fn open(pid: Pid) -> io::Result<Self> {
         File::open(format!("/proc/{}/mem", live_thread(pid)))
             .map(|file| RunningMemory { pid, file })
@@ -182,8 +181,8 @@ impl ReadMemory for RunningMemory {
     }
 }
 
-/// The first executable mapping of each mapped file, and all mappings of the process, both by
-/// address.
+/// Returns two lists, both by address: the first executable mapping of each mapped file, and all
+/// mappings of the process.
 ///
 /// # Errors
 /// As [`mappings`].

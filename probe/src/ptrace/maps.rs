@@ -10,9 +10,9 @@ use nix::unistd::Pid;
 use super::{PtraceError, live_thread, proc};
 use crate::address::RunAddr;
 
-/// How the kernel writes a line feed in a path; it writes all other bytes unchanged.
+/// The kernel's notation for a line feed in a path. The kernel writes all other bytes unchanged.
 const LINE_FEED: &[u8] = b"\\012";
-/// What the kernel appends to the path of a file that has been deleted.
+/// Text that the kernel appends to the path of a deleted file.
 const DELETED: &[u8] = b" (deleted)";
 
 /// Identity of a file in the kernel, regardless of its path in a mount namespace.
@@ -25,8 +25,8 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// Takes the identity from the result of `stat`. On some file systems (btrfs, overlayfs) the
-    /// device differs from the one in a memory map.
+    /// Takes the identity from the result of `stat`. On some file systems (btrfs, overlayfs) this
+    /// device number differs from the one in a memory map.
     pub fn from_status(status: &impl std::os::unix::fs::MetadataExt) -> Self {
         let device = (libc::major(status.dev()), libc::minor(status.dev()));
         FileId { device, inode: status.ino() }
@@ -40,11 +40,11 @@ pub struct Mapping {
     pub start: RunAddr,
     /// Address after the last one.
     pub end: RunAddr,
-    /// Whether the process can read it.
+    /// Whether the process can read the memory.
     pub readable: bool,
-    /// Whether the process can write to it.
+    /// Whether the process can write to the memory.
     pub writable: bool,
-    /// Whether the process can execute it.
+    /// Whether the process can execute the memory.
     pub executable: bool,
     /// Whether writes go to the file, and are visible to other processes that map it.
     pub shared: bool,
@@ -58,8 +58,8 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Whether two mappings are of the same file. Two files of one btrfs device may have the same
-    /// numbers, so paths are compared too.
+    /// Whether two mappings belong to the same file. Two files of one btrfs device may have the
+    /// same numbers, so paths are compared too.
     pub fn is_same_file(&self, other: &Mapping) -> bool {
         self.file.is_some() && self.file == other.file && self.path == other.path
     }
@@ -94,7 +94,7 @@ pub fn mappings(pid: Pid) -> Result<Vec<Mapping>, PtraceError> {
         text = proc::read(live_thread(pid), "maps");
     }
     let text = match text {
-        // The file of an ended process is empty.
+        // The map of an ended process is empty.
         Ok(text) if text.is_empty() => return Err(PtraceError::Ended(pid)),
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(PtraceError::Ended(pid)),
         text => text.map_err(failed)?,
@@ -127,8 +127,8 @@ fn mapping(line: &[u8]) -> Option<Mapping> {
     })
 }
 
-/// Decodes a path. A path that contains a literal `\012` becomes one with a line feed; users of the
-/// path compare the file's identity.
+/// Decodes a path. The text `\012` becomes a line feed, even where a file name contains this text
+/// literally; users of the path compare the file's identity.
 fn unescaped(path: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path;

@@ -21,39 +21,39 @@ use crate::regular_file;
 /// Setting of the Yama security module that restricts tracing.
 const YAMA: &str = "/proc/sys/kernel/yama/ptrace_scope";
 
-/// Why a process cannot be traced.
+/// Reason why a process cannot be traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// There is no process with this number.
     Missing,
-    /// The number is that of a thread of this process.
+    /// The number belongs to a thread of this other process.
     Thread(Pid),
     /// The process has ended, and its parent has not read its status.
     Zombie,
     /// The process is a kernel thread.
     Kernel,
-    /// The process is this one itself.
+    /// The process is this program itself.
     Ourselves,
-    /// This other process, with this name, traces it.
+    /// Another process traces the process: its number and its name.
     Traced(Pid, String),
-    /// This process lacks the permission.
+    /// This program lacks a permission.
     Rights(MissingRight),
 }
 
-/// A permission to trace that this process lacks, and what would give it.
+/// A permission to trace that this program lacks, with the way to get it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MissingRight {
     /// No process may be traced until the next boot.
     #[error("{YAMA} is 3, which forbids all tracing until the next boot")]
     TracingOff,
-    /// The process belongs to another user, whose number is known if the process still exists.
+    /// The process belongs to another user. The user's number is known if the process still exists.
     #[error("it is another user's{}; run hmtt as that user or as root (CAP_SYS_PTRACE)",
         .0.map_or_else(String::new, |uid| format!(" (uid {uid})")))]
     OtherUser(Option<i32>),
     /// Only root may trace.
     #[error("{YAMA} is 2, so that only root (CAP_SYS_PTRACE) may trace; run hmtt as root")]
     RootOnly,
-    /// Only parents may trace.
+    /// Only parents may trace their children.
     #[error(
         "{YAMA} is 1, so that only parents may trace; run hmtt as root (CAP_SYS_PTRACE), write 0 there, or start \
          the program by hmtt tag run"
@@ -87,7 +87,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Finds an obstacle to tracing a process, as far as it can be seen without an attempt.
+/// Finds an obstacle to tracing a process, as far as `/proc` shows it without an attempt.
 pub fn obstacle(pid: Pid) -> Option<Obstacle> {
     let Some(process) = status_number(pid, "Tgid:") else { return Some(Obstacle::Missing) };
     if pid == Pid::this() {
@@ -115,8 +115,8 @@ pub(super) fn refused(pid: Pid, error: Errno) -> Option<Obstacle> {
     }
 }
 
-/// Whether a process is a kernel thread. Those have no memory of their own, and no size of it in
-/// `status`.
+/// Whether a process is a kernel thread. A kernel thread has no memory of its own, so `status`
+/// states no size.
 fn is_kernel_thread(pid: Pid) -> bool {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     !text.is_empty() && !text.lines().any(|line| line.starts_with("VmSize:"))
@@ -128,7 +128,7 @@ pub fn command(pid: Pid) -> String {
     escape::name(&String::from_utf8_lossy(name.trim_ascii_end())).to_string()
 }
 
-/// States what would give the permission to trace a process that has no tracer.
+/// Finds the missing permission to trace a process that has no tracer.
 fn rights(pid: Pid) -> Obstacle {
     let uid = |pid| status_number(pid, "Uid:").map(Pid::as_raw);
     let (its, ours) = (uid(pid), uid(Pid::this()));

@@ -1,14 +1,14 @@
-//! Keeps other processes from tracing this one.
+//! Keeps other processes from tracing this program.
 //!
-//! A traced program has the rights of the user who traces it. Without this it could stop its own
-//! controller, or read and change its memory. Invariant: no instruction of a program is executed
-//! while its controller lets itself be traced.
+//! A traced program has the rights of the user who traces it. Without this protection it could stop
+//! its own controller, or read and change the controller's memory. Invariant: no instruction of a
+//! program is executed while its controller can be traced by others.
 
 use nix::errno::Errno;
 use nix::sys::prctl;
 
-/// Refuses tracers from here on: only processes with `CAP_SYS_PTRACE` can trace this one, read its
-/// memory or open its descriptors in `/proc`. Programs that it executes are not concerned.
+/// Refuses tracers from now on: only processes with `CAP_SYS_PTRACE` can trace this program, read
+/// its memory or open its descriptors in `/proc`. Programs that it executes are not affected.
 ///
 /// # Errors
 /// The system's error.
@@ -16,10 +16,10 @@ pub fn refuse_tracers() -> Result<(), Errno> {
     prctl::set_dumpable(false)
 }
 
-/// While this exists, this process is open to tracers of its user: a child that is forked can be
-/// seized by this process, and a stopped tracee can open descriptors of it.
+/// A guard. While it exists, processes of the same user can trace this program. So this program can
+/// seize a child that it has forked, and a stopped tracee can open descriptors of this program.
 pub(crate) struct Traceable {
-    /// Whether it was so before.
+    /// Whether this program could be traced before.
     before: bool,
 }
 

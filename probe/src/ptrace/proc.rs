@@ -1,5 +1,5 @@
-//! Reads files of `/proc` with few system calls: their sizes are not known beforehand, and some are
-//! read at each signal.
+//! Reads files of `/proc` with few system calls. The sizes of these files are not known beforehand,
+//! and some files are read at each signal.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,10 +10,10 @@ use nix::unistd::Pid;
 
 use super::PtraceError;
 
-/// Initial buffer size; most of these files are shorter.
+/// Initial buffer size in bytes. Most of these files are shorter.
 const USUAL_BYTES: usize = 16 << 10;
 
-/// Reads a file of a process or thread.
+/// Reads a file in the `/proc` directory of a process or thread.
 ///
 /// # Errors
 /// Errors of opening and reading the file.
@@ -35,7 +35,7 @@ pub(super) fn threads(pid: Pid) -> Result<BTreeSet<Pid>, PtraceError> {
     Ok(entries.flatten().filter_map(number).map(Pid::from_raw).collect())
 }
 
-/// The `status` file of the thread that was read last, kept open: reading it again is one system
+/// Keeps the `status` file of the last thread open, so that reading the file again is one system
 /// call.
 #[derive(Debug, Default)]
 pub(crate) struct StatusFile {
@@ -48,7 +48,7 @@ impl StatusFile {
     /// # Errors
     /// Errors of opening and reading the file.
     pub fn read(&mut self, thread: Pid) -> io::Result<String> {
-        // The open file refers to its thread, even if another one has its number now.
+        // The open file refers to its thread, even if another thread has the same number now.
         if let Some((of, file)) = &self.open
             && *of == thread
             && let Ok(text) = read_whole(file)

@@ -1,8 +1,8 @@
 //! Searches memory of a process: touched pages only, piece by piece, limited by a budget.
 //!
-//! The process is stopped meanwhile, and chooses how much memory it has. So each search has a
-//! budget for all of the process, and a process that exceeds it is refused: part of a search would
-//! miss what the search is for.
+//! The process is stopped meanwhile, and the process itself decides how much memory it has. So all
+//! searches for one purpose share a budget. A process that exceeds the budget is refused, because
+//! an incomplete search could miss what it is made for.
 
 use std::ops::Range;
 
@@ -15,13 +15,13 @@ use crate::stubs::layout::PAGE_BYTES;
 
 /// Bytes of memory that are read at once.
 const PIECE: u64 = 1 << 20;
-/// Bytes of memory that are searched before a signal ends the search: after a short one, an
-/// attachment is completed and ends in order.
+/// Bytes of memory that are searched before a signal can end the search. A shorter search is
+/// completed, so that an attachment ends in order.
 const SHORT: u64 = 16 << 20;
 
 /// Reads the touched parts of a range of a mapping in pieces. `each` gets the address of a piece,
-/// the number of its bytes, and its bytes followed by up to `overlap` bytes behind it, as far as
-/// these can be read. Pages that cannot be read are left out.
+/// its number of bytes, its bytes, and the budget. The bytes are followed by up to `overlap` bytes
+/// from behind the piece, as far as these can be read. Pages that cannot be read are skipped.
 ///
 /// # Errors
 /// [`PtraceError::TooMuchMemory`] if the budget is exceeded, [`PtraceError::Interrupted`] if a
@@ -54,7 +54,7 @@ pub(crate) fn for_each_piece(
                 match memory.read(at, &mut bytes) {
                     Ok(()) => each(at, own as usize, &bytes, budget)?,
                     Err(error @ PtraceError::Ended(_)) => return Err(error),
-                    // Some page cannot be read: page by page.
+                    // A page cannot be read, so the rest is read page by page.
                     Err(_) if size > PAGE_BYTES => {
                         size = PAGE_BYTES;
                         continue;

@@ -5,11 +5,11 @@ use nix::unistd::Pid;
 use super::PtraceError;
 use crate::stubs::layout::PAGE_BYTES;
 
-/// The work that a search may still do, in bytes that are read.
+/// Number of bytes that a search may still read.
 #[derive(Debug)]
 pub(crate) struct SearchBudget {
     pid: Pid,
-    /// What is searched, as errors call it.
+    /// Name of the searched memory in error messages.
     subject: &'static str,
     limit: u64,
     left: u64,
@@ -21,10 +21,10 @@ impl SearchBudget {
         SearchBudget { pid, subject, limit, left: limit }
     }
 
-    /// Spends bytes. A step costs at least a page, so that their number is limited too.
+    /// Subtracts bytes. Each call subtracts at least a page, so the number of calls is limited too.
     ///
     /// # Errors
-    /// [`PtraceError::TooMuchMemory`] if so many are not left, now and for all later steps.
+    /// [`PtraceError::TooMuchMemory`] if fewer bytes are left. All later calls fail too.
     pub fn take(&mut self, bytes: u64) -> Result<(), PtraceError> {
         let left = self.left.checked_sub(bytes.max(PAGE_BYTES));
         self.left = left.unwrap_or(0);
@@ -32,7 +32,7 @@ impl SearchBudget {
         left.map(drop).ok_or(PtraceError::TooMuchMemory { pid, subject, limit })
     }
 
-    /// Bytes that were spent.
+    /// Number of bytes that were subtracted so far.
     pub fn spent(&self) -> u64 {
         self.limit - self.left
     }

@@ -1,9 +1,9 @@
 //! Decides whether a thread's seccomp filters allow a system call, before the call is injected.
 //!
-//! A forbidden call may kill the process, so that it cannot simply be tried. The filters themselves
+//! A forbidden call may kill the process, so a call cannot simply be tried. The filters themselves
 //! are read (ptrace(2), `PTRACE_SECCOMP_GET_FILTER`) and evaluated by `filter`. Invariant: a call
-//! is allowed only if every filter is known and allows it. What cannot be read or decided is
-//! refused.
+//! is allowed only if every filter is known and allows the call. If a filter cannot be read or
+//! evaluated, the call is refused.
 
 pub(crate) mod filter;
 
@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use super::PtraceError;
 use filter::{Action, Data, Filter};
 
-/// Number of the ptrace request, and most filters that a thread can have: the kernel limits the
+/// Number of the ptrace request, and maximum number of filters of a thread: the kernel limits the
 /// instructions of all filters together to 32,768.
 const GET_FILTER: libc::c_uint = 0x420c;
 const FILTERS: u64 = 1 << 15;
@@ -27,7 +27,8 @@ pub enum Mode {
     Off,
     /// Any system call but `read`, `write`, `exit` and `sigreturn` kills the thread.
     Strict,
-    /// Filters decide. The number of filters, if the kernel reports it.
+    /// Filters decide about system calls. The field is the number of filters, if the kernel reports
+    /// it.
     Filter(Option<u32>),
 }
 
@@ -41,7 +42,7 @@ impl std::fmt::Display for Mode {
     }
 }
 
-/// Why a system call is not made.
+/// Reason why a system call is not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Forbidden {
     /// The thread is in strict mode.
@@ -56,12 +57,13 @@ pub enum Forbidden {
     /// The filters cannot be read.
     #[error("its seccomp filters cannot be read: {0} (CAP_SYS_ADMIN is needed)")]
     Unreadable(Errno),
-    /// The process handles its system calls itself (`PR_SET_SYSCALL_USER_DISPATCH`).
+    /// The process gets its own system calls as signals (`PR_SET_SYSCALL_USER_DISPATCH`).
     #[error("it dispatches its system calls to itself")]
     UserDispatch,
 }
 
-/// A system call to be checked. A value of `None` is not known; no decision may depend on it.
+/// A system call to be checked. `None` stands for a value that is not known. A filter whose
+/// decision depends on such a value counts as refusing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub number: libc::c_long,
@@ -102,8 +104,8 @@ pub(crate) fn log_calls() -> [Call; 3] {
     ]
 }
 
-/// The first thread of a process that seccomp restricts, and its mode; `None` if there is none.
-/// `known`: number of filters that a thread may have.
+/// The first thread of a process that seccomp restricts, and its mode; `None` if no thread is
+/// restricted. `known`: number of filters with which a thread does not count as restricted.
 ///
 /// # Errors
 /// [`PtraceError::Ended`] if the process has ended.
@@ -120,7 +122,7 @@ pub fn restricted(pid: Pid, known: Option<u32>) -> Result<Option<(Pid, Mode)>, P
 }
 
 /// Checks whether a stopped thread may make system calls. `known`: number of filters that the
-/// process has inherited from this one, which the controller accepts. The inner error is the reason
+/// process has inherited from this program; the user accepts them. The inner error is the reason
 /// why a call may not be made.
 ///
 /// # Errors
@@ -146,7 +148,7 @@ pub(crate) fn check(
     Ok(calls.iter().try_for_each(|call| decide(&filters, call)))
 }
 
-/// The decision of all filters together about a call.
+/// Decides about a call, by all filters together.
 fn decide(filters: &[Filter], call: &Call) -> Result<(), Forbidden> {
     let data = Data::new(call);
     for filter in filters {
@@ -169,21 +171,21 @@ fn filters(thread: Pid) -> nix::Result<Vec<Filter>> {
             Errno::result(length)
         };
         let length = match request(std::ptr::null_mut()) {
-            // The index is after the last filter.
+            // The thread has no filter with this index or a higher one.
             Err(Errno::ENOENT) => return Ok(all),
             length => length?,
         };
         let empty = libc::sock_filter { code: 0, jt: 0, jf: 0, k: 0 };
         let mut code = vec![empty; usize::try_from(length).unwrap_or_default()];
-        // The filter has not changed in between: the thread, which would have to add one, is
-        // stopped.
+        // The filter cannot have changed since its length was read: only the thread itself could
+        // add a filter, and the thread is stopped.
         request(code.as_mut_ptr())?;
         all.push(Filter::new(code));
     }
     Err(Errno::E2BIG)
 }
 
-/// Whether a stopped thread's system calls are redirected to itself as signals.
+/// Whether the kernel sends a stopped thread's system calls to the thread as signals.
 fn has_user_dispatch(thread: Pid) -> bool {
     // The fields mode, selector, offset and len.
     let mut config = [0u64; 4];
@@ -194,13 +196,15 @@ fn has_user_dispatch(thread: Pid) -> bool {
     result == 0 && config[0] != 0
 }
 
-/// Values of `rax` after an interrupted system call (Linux, `include/linux/errno.h`): restart by
-/// `restart_syscall`, and restart as it was.
+/// Values of `rax` after an interrupted system call (Linux, `include/linux/errno.h`). The first
+/// restarts the call by `restart_syscall`, the second restarts it with its original number and
+/// arguments.
 pub(super) const RESTART_BLOCK: u64 = -516i64 as u64;
 const RESTART: u64 = -513i64 as u64;
 
-/// Makes a stopped thread restart an interrupted system call as it was, where its filters may
-/// forbid `restart_syscall`, which the program does not call itself. A timeout begins anew.
+/// Makes a stopped thread restart an interrupted system call with its original number and
+/// arguments, where its filters may forbid `restart_syscall`: the program does not make that call
+/// itself. A time-out begins anew.
 ///
 /// # Errors
 /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.

@@ -1,11 +1,11 @@
 //! Aborts the restartable sequences (rseq(2)) in which threads are stopped.
 //!
-//! The kernel moves a thread that was preempted in a critical section to the section's abort
-//! handler, when the thread is about to go on. Each stop preempts a thread. But the kernel compares
-//! the address at which the thread goes on: if that is not within the section any more, because the
-//! thread was moved to other code, the section is forgotten and never aborted. Therefore a thread
-//! is moved to the abort handler as soon as it is stopped, exactly as the kernel would do (Linux,
-//! `rseq_ip_fixup`). What comes from the process is checked as the kernel checks it.
+//! A thread that was preempted in a critical section must not continue there. Before it continues,
+//! the kernel moves it to the section's abort handler. Each stop preempts a thread. But the kernel
+//! checks the address at which the thread continues: if the thread was moved to other code, outside
+//! the section, the kernel forgets the section and never aborts it. Therefore a thread is moved to
+//! the abort handler as soon as it is stopped, exactly as the kernel would do (Linux,
+//! `rseq_ip_fixup`). Values from the process are checked as the kernel checks them.
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
@@ -24,13 +24,13 @@ const SIGNATURE_BYTES: u64 = 4;
 /// The area for restartable sequences that a thread has registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceArea {
-    /// Its address in the process.
+    /// Address of the area in the process.
     pub address: RunAddr,
-    /// What is before each abort handler.
+    /// Value of the 4 bytes before each abort handler.
     pub signature: u32,
 }
 
-/// Configuration of restartable sequences (Linux, `include/uapi/linux/ptrace.h`).
+/// Answer of `PTRACE_GET_RSEQ_CONFIGURATION` (Linux, `include/uapi/linux/ptrace.h`).
 #[repr(C)]
 #[derive(Default)]
 struct Configuration {
@@ -41,8 +41,8 @@ struct Configuration {
     padding: u32,
 }
 
-/// The area that a stopped thread has registered; `None` if there is none, or if the kernel cannot
-/// tell.
+/// The area that a stopped thread has registered; `None` if it has registered none, or if the
+/// kernel does not support the request.
 pub fn sequence_area(thread: Pid) -> Option<SequenceArea> {
     let mut found = Configuration::default();
     let size = size_of::<Configuration>();
@@ -56,7 +56,7 @@ pub fn sequence_area(thread: Pid) -> Option<SequenceArea> {
 }
 
 impl Process {
-    /// Moves a stopped thread that is in a critical section to its abort handler.
+    /// Moves a stopped thread to the abort handler if it is in a critical section.
     ///
     /// # Errors
     /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
@@ -79,8 +79,8 @@ impl Process {
         self.go_to_abort(thread, area, RunAddr(abort)).map(drop)
     }
 
-    /// Moves a stopped thread to an abort handler, if that has the signature. The thread is in no
-    /// section then. Returns whether it was moved.
+    /// Moves a stopped thread to an abort handler if the handler has the signature, and ends the
+    /// thread's critical section. Returns whether the thread was moved.
     ///
     /// # Errors
     /// [`PtraceError`] if the kernel refuses, or if the thread or process has ended.
@@ -92,7 +92,7 @@ impl Process {
     ) -> Result<bool, PtraceError> {
         let mut signature = [0; SIGNATURE_BYTES as usize];
         let at = abort.wrapping_sub(SIGNATURE_BYTES);
-        // The kernel ends a process with another signature, when the thread goes on.
+        // If the signature differs, the kernel ends the process when the thread continues.
         if self.read_memory(at, &mut signature).is_err()
             || u32::from_le_bytes(signature) != area.signature
         {

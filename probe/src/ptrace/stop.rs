@@ -1,7 +1,7 @@
 //! Stops, resumes and detaches all threads of a process.
 //!
-//! A thread may be stopped in any of the ways of ptrace(2). If a signal was pending, it is
-//! delivered when the thread is resumed.
+//! A thread may be stopped in any of the ways of ptrace(2). A pending signal is delivered when the
+//! thread is resumed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,27 +21,27 @@ use super::{
 };
 use crate::address::RunAddr;
 
-/// How often, and how long, an attachment waits for a process that is blocked by a child: one
+/// Number and length of the waits of an attachment for a process that is blocked by a child: one
 /// second in all.
 const TRIES: usize = 200;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How often, and how long, threads are resumed to leave code: 330 ms in all, longer than any wait
-/// in the stubs.
+/// Number of times that threads are resumed to leave code, and the shortest time for which they
+/// run. All times together are 330 ms, longer than any wait in the stubs.
 const PAUSES: u32 = 72;
 const LEAST_PAUSE: Duration = Duration::from_micros(80);
 
-/// What an attachment has led to.
+/// Result of an attachment.
 #[derive(Debug)]
 pub enum Attached {
     /// The process is stopped.
     Stopped(Box<Process>),
-    /// The process ended meanwhile, with this status or by this signal.
+    /// The process has ended meanwhile, with this status or by this signal.
     Ended(Result<i32, SignalNumber>),
 }
 
 impl Attached {
-    /// The process, which has the number `pid`.
+    /// The process, or an error if it has ended. `pid`: number of the process.
     fn stopped_process(self, pid: Pid) -> Result<Process, PtraceError> {
         match self {
             Attached::Stopped(process) => Ok(*process),
@@ -57,7 +57,7 @@ impl Attached {
 pub(super) fn wait_for_exec(child: Pid) -> Result<(), PtraceError> {
     loop {
         match wait(Some(child), WaitPidFlag::__WALL).map_err(PtraceError::new(child, "wait"))? {
-            // The thread is still within the call, which sets registers when it returns.
+            // The thread is still within the call. The call sets the registers when it returns.
             Status::Event(_, _, libc::PTRACE_EVENT_EXEC) => {
                 ptrace::interrupt(child).map_err(PtraceError::new(child, "stop it"))?;
                 resume(child, None)?;
@@ -80,8 +80,8 @@ pub fn interrupt(thread: Pid) -> Result<(), PtraceError> {
     ptrace::interrupt(thread).map_err(PtraceError::new(thread, "stop it"))
 }
 
-/// Leaves a thread in its group-stop, but waits for its events. If it was killed meanwhile, it is
-/// at its exit event (`EIO`), which is reported next.
+/// Leaves a thread in its group-stop, but keeps waiting for its events. A thread that was killed
+/// meanwhile is at its exit event (`EIO`), which is reported next.
 ///
 /// # Errors
 /// [`PtraceError::System`] if the kernel refuses.
@@ -104,9 +104,9 @@ pub fn detach(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceErr
 }
 
 impl Process {
-    /// Like [`Process::attach`], but does not even stop a process whose system calls seccomp
-    /// restricts. `force`: filters are accepted. They are read in any case: even if their number is
-    /// that of this process, they may be others.
+    /// Like [`Process::attach`], but a process whose system calls seccomp restricts is not even
+    /// stopped. `force`: filters are accepted. They are read in any case: even if their number
+    /// equals the number of this program's filters, they may be different ones.
     ///
     /// # Errors
     /// [`PtraceError`] if the process cannot be traced or stopped.
@@ -116,12 +116,13 @@ impl Process {
     }
 
     /// Like [`Process::attach_checked`], for a process that was traced before, with the risks that
-    /// were accepted then: seccomp filters are accepted that it has inherited from this process.
+    /// were accepted then. Seccomp filters that the process has inherited from this program are
+    /// accepted.
     ///
     /// # Errors
     /// [`PtraceError`] if the process cannot be traced or stopped.
     pub fn attach_again(pid: Pid, risk_policy: RiskPolicy) -> Result<Attached, PtraceError> {
-        // If the process cannot be traced at all, the attachment below reports why.
+        // If the process cannot be traced at all, the attachment below reports the reason.
         risk_policy.check_filters(pid).or_else(|error| match error {
             PtraceError::Ended(_) => Ok(()),
             error => Err(error),
@@ -134,8 +135,9 @@ impl Process {
         Ok(attached)
     }
 
-    /// Attaches to a running process and stops all its threads, one of them where it can make a
-    /// system call. Threads that are blocked by a child that shares their memory cannot.
+    /// Attaches to a running process and stops all its threads. At least one thread must stop where
+    /// it can make a system call; threads that are blocked by a child that shares their memory
+    /// cannot.
     ///
     /// # Errors
     /// [`PtraceError`] if the process cannot be traced or stopped.
@@ -143,15 +145,16 @@ impl Process {
         Process::attach_or_end(pid)?.stopped_process(pid)
     }
 
-    /// As [`Process::attach`]. If the process ends meanwhile, its status is in the result, because
-    /// a tracer that is its parent cannot wait for it again.
+    /// Like [`Process::attach`]. If the process ends meanwhile, the result has its status, because
+    /// a tracer that is the process's parent cannot wait for it again.
     fn attach_or_end(pid: Pid) -> Result<Attached, PtraceError> {
         if let Some(obstacle) = obstacle(pid) {
             return Err(PtraceError::Refused { pid, obstacle });
         }
         let mut tries = 0;
         loop {
-            // Attach first: from then on the number belongs to this process until it is waited for.
+            // Attaching comes first: from then on the number belongs to this process until it is
+            // waited for.
             let seized = ptrace::seize(live_thread(pid), OPTIONS);
             seized.map_err(|error| PtraceError::refused(pid, error))?;
             let mut process = Process::from_traced(pid)?;
@@ -178,7 +181,7 @@ impl Process {
                 return Ok(Attached::Stopped(Box::new(process)));
             }
             for child in std::mem::take(&mut process.forked) {
-                // The child is at its first stop soon, or has ended.
+                // The child soon is at its first stop, or it has ended.
                 let _ = wait_for_stop(child.pid);
                 let _ = detach(child.pid, None);
             }
@@ -187,8 +190,8 @@ impl Process {
         }
     }
 
-    /// Stops all threads. Each may start others until it is stopped itself, so that the search is
-    /// repeated until no new ones are found.
+    /// Stops all threads. A thread may start others until it is stopped itself, so the search is
+    /// repeated until no new threads are found.
     ///
     /// # Errors
     /// [`PtraceError::Ended`] if the process has ended, or has executed another program; the event
@@ -197,7 +200,7 @@ impl Process {
         self.stop_all_but(BTreeMap::new(), &BTreeSet::new())
     }
 
-    /// Stops all threads except those that are stopped already.
+    /// Stops all threads. `state`: threads that are already stopped.
     ///
     /// # Errors
     /// As [`Process::stop`].
@@ -208,8 +211,8 @@ impl Process {
         self.stop_all_but(state, &BTreeSet::new())
     }
 
-    /// Stops all threads except those that are stopped already, and except `others`: threads of
-    /// other processes that share the memory.
+    /// Stops all threads. `state`: threads that are already stopped. `others`: threads of other
+    /// processes that share the memory; they are not stopped.
     ///
     /// # Errors
     /// As [`Process::stop`].
@@ -233,13 +236,13 @@ impl Process {
     }
 
     fn stop_rest(&mut self, others: &BTreeSet<Pid>) -> Result<(), PtraceError> {
-        // Threads may have run.
+        // Threads may have run since, so signal frames are searched for again.
         self.signal_frames.get_mut().forget_frames();
         for status in
             self.queued_events.extract_if(.., |status| matches!(status, Status::Stopped(..)))
         {
             if let Status::Stopped(thread, signal) = status {
-                // It is stopped again below.
+                // The thread is stopped again below.
                 if is_to_stop_again(status) {
                     continue_to_stop(thread)?;
                     continue;
@@ -284,14 +287,14 @@ impl Process {
     /// Moves all stopped threads out of restartable sequences.
     fn abort_sequences(&self) -> Result<(), PtraceError> {
         self.threads.keys().try_for_each(|thread| match self.abort_sequence(*thread) {
-            // A thread that was killed while it was stopped is not moved any more.
+            // A thread that was killed while it was stopped need not be moved.
             Err(PtraceError::Ended(_)) => Ok(()),
             other => other,
         })
     }
 
-    /// The exit status of the process, or the signal that has ended it, if it was waited for while
-    /// threads were stopped.
+    /// The exit status of the process, or the signal that has ended it. `None` unless the end was
+    /// reported while threads were being stopped.
     fn end_status(&self) -> Option<Result<i32, SignalNumber>> {
         self.queued_events.iter().find_map(|status| match *status {
             Status::Exited(thread, code) if thread == self.pid => Some(Ok(code)),
@@ -300,7 +303,7 @@ impl Process {
         })
     }
 
-    /// The thread that is stopped at the execution of another program, if there is one.
+    /// The thread that is stopped because it has executed another program; `None` if there is none.
     fn executed_thread(&self) -> Option<Pid> {
         self.queued_events.iter().find_map(|status| match status {
             Status::Event(thread, _, libc::PTRACE_EVENT_EXEC) if *thread == self.pid => {
@@ -322,7 +325,7 @@ impl Process {
                 StopState::PendingSignal(signal) => {
                     self.queued_events.push(Status::Stopped(thread, signal))
                 }
-                // The thread stays stopped until its process is continued.
+                // The thread stays stopped until its process gets `SIGCONT`.
                 StopState::GroupStop if listen(thread).is_ok() => {}
                 _ => resume(thread, None)?,
             }
@@ -330,7 +333,7 @@ impl Process {
         Ok(())
     }
 
-    /// Reads the registers of all running threads, each of which is stopped for a moment. A thread
+    /// Reads the registers of all running threads. Each thread is stopped for a moment. A thread
     /// with a pending signal stays stopped, and the signal is queued as an event.
     ///
     /// # Errors
@@ -360,7 +363,7 @@ impl Process {
         self.detach_threads()
     }
 
-    /// Like [`detach`](Self::detach). What is known of the process stays.
+    /// Like [`detach`](Self::detach), but keeps the information about the process.
     ///
     /// # Errors
     /// As [`detach`](Self::detach).
@@ -369,11 +372,11 @@ impl Process {
         threads.try_for_each(|(thread, state)| detach(thread, state.signal()))
     }
 
-    /// Resumes all stopped threads, and children that they have started, after an error, and stops
+    /// Resumes all stopped threads after an error, and children that they have started, and stops
     /// tracing them.
     pub fn release(&mut self) {
         for child in std::mem::take(&mut self.forked) {
-            // It is at its first stop soon, or has ended.
+            // The child soon is at its first stop, or it has ended.
             let _ = wait_for_stop(child.pid);
             let _ = detach(child.pid, None);
         }
@@ -384,9 +387,9 @@ impl Process {
 }
 
 impl Stopped<'_> {
-    /// Resumes threads whose instruction pointer is `inside` until all are outside; returns whether
-    /// they are. Threads are resumed and stopped again. Single steps are not used, because their
-    /// signal ends the program if the tracer dies.
+    /// Resumes threads whose instruction pointer is `inside`, and stops them again, until all are
+    /// outside. Returns whether all are outside. Single steps are not used, because their signal
+    /// ends the program if the tracer dies.
     ///
     /// # Errors
     /// As [`Process::stop`].
@@ -404,7 +407,7 @@ impl Stopped<'_> {
             if within.is_empty() {
                 return Ok(true);
             }
-            // A handler would return to the thread's current address.
+            // A signal handler would return to the thread's current address.
             if within.iter().any(|(_, state)| *state != StopState::AtInstruction) {
                 return Ok(false);
             }

@@ -1,4 +1,4 @@
-//! States how a thread is stopped.
+//! Describes how a thread is stopped.
 
 use nix::sys::signal::Signal;
 
@@ -18,7 +18,7 @@ pub enum StopState {
 }
 
 impl StopState {
-    /// How a thread is stopped that has reported this event.
+    /// The state of a thread that has reported this event.
     pub fn reported(event: Status) -> Self {
         match event {
             Status::Stopped(_, signal) => StopState::PendingSignal(signal),

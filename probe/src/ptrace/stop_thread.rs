@@ -1,8 +1,9 @@
 //! Stops one thread.
 //!
 //! A thread also stops at its exit (`PTRACE_O_TRACEEXIT`); its registers are recorded, and it is
-//! resumed. Other threads may wait in the kernel for that exit, where they cannot be stopped: a
-//! thread that executes another program waits for the exit of all others. Therefore, while one
+//! resumed. Other threads may wait in the kernel for its exit, where they cannot be stopped: a
+//! thread that executes another program waits for the exit of all others. Therefore threads at
+//! their exit are resumed while another thread is waited for.
 //! thread is waited for, threads at their exit are resumed.
 
 use std::collections::BTreeSet;
@@ -18,19 +19,20 @@ use super::proc::threads;
 use super::wait::{OPTIONS, Waited, is_at_exit, resume, state, wait_for_stop_and};
 use super::{Child, Process, PtraceError, Status, StopState, wait};
 
-/// How long a thread is waited for that a child may block.
+/// Time for which a thread is waited for that may be blocked by a child.
 const BLOCKED: Duration = Duration::from_millis(300);
 /// State of a thread that no signal interrupts (proc(5), `stat`).
 const UNINTERRUPTIBLE: u8 = b'D';
 
-/// Which threads may be left unstopped.
+/// Threads that may be left unstopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MayStay {
-    /// None: a thread that does not stop is an error.
+    /// No thread may: a thread that does not stop is an error.
     #[default]
     None,
-    /// Any, if signals end the wait for it. These threads are waited for only a moment if they are
-    /// blocked: they are in system calls, and execute code that stays.
+    /// Any thread may, if signals end the wait for it. The threads in the set may be blocked by a
+    /// child: then they are waited for only for a moment. Such threads are in system calls, and
+    /// execute code that stays.
     Any(BTreeSet<Pid>),
 }
 
@@ -40,15 +42,16 @@ pub(super) enum StopOutcome {
     Stopped(StopState),
     /// The thread has ended, or its process has executed another program.
     Event(Status),
-    /// The thread has ended; its status is reported elsewhere.
+    /// The thread has ended. Its status is reported by another wait.
     Ended,
     /// The thread does not stop, and is not waited for any longer.
     Unstopped,
 }
 
 impl Process {
-    /// Stops a thread, and traces it if it is not traced yet. Children that it forks meanwhile are
-    /// added to [`Process::forked`]. `others`: threads of other processes that share the memory.
+    /// Stops a thread, and begins to trace it if necessary. Children that the thread forks
+    /// meanwhile are added to [`Process::forked`]. `others`: threads of other processes that share
+    /// the memory.
     ///
     /// # Errors
     /// [`PtraceError`] if the thread cannot be traced or stopped.
@@ -58,8 +61,8 @@ impl Process {
         others: &BTreeSet<Pid>,
     ) -> Result<StopOutcome, PtraceError> {
         match ptrace::seize(thread, OPTIONS) {
-            // Traced already, by this process: no other process can have attached to one of its
-            // threads.
+            // This program already traces the thread: another process cannot attach to one thread
+            // of a process that this program traces.
             Ok(()) | Err(Errno::EPERM) => {}
             Err(Errno::ESRCH) => return Ok(StopOutcome::Ended),
             Err(error) => return Err(PtraceError::new(thread, "trace it")(error)),
@@ -104,7 +107,7 @@ impl Process {
                         _ => continue_to_stop(thread)?,
                     }
                 }
-                // The system call goes on at the stop that is requested here.
+                // The call continues at the stop that is requested here.
                 status if is_to_stop_again(status) => continue_to_stop(thread)?,
                 Status::Stopped(..) => {
                     return Ok(StopOutcome::Stopped(StopState::reported(status)));
@@ -117,7 +120,8 @@ impl Process {
         }
     }
 
-    /// Whether a thread that has been waited for so long is left, because a child may block it.
+    /// Whether a thread is left unstopped after a wait of the time `waited`, because a child may
+    /// block it.
     fn is_blocked(&self, thread: Pid, waited: Duration) -> bool {
         let MayStay::Any(blockable) = &self.may_stay else { return false };
         waited >= BLOCKED && blockable.contains(&thread) && state(thread) == Some(UNINTERRUPTIBLE)
@@ -128,7 +132,7 @@ impl Process {
         let all = threads(self.pid).unwrap_or_default();
         for thread in all.union(others).filter(|thread| **thread != beside && is_at_exit(**thread))
         {
-            // The thread stays at that stop until it is resumed or killed.
+            // The thread stays at its exit event until it is resumed or killed.
             let _ = wait(Some(*thread), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG);
             self.note_last_registers(*thread);
             let _ = resume(*thread, None);
@@ -142,9 +146,9 @@ impl Process {
     }
 }
 
-/// Resumes a thread that has stopped for another reason than the requested one. That stop has
-/// cancelled the request (Linux, `ptrace_stop`), which is made again. Ignored if the thread has
-/// ended.
+/// Resumes a thread that has stopped for another reason than the requested stop, and requests the
+/// stop again: the other stop has cancelled the request (Linux, `ptrace_stop`). A thread that has
+/// ended is ignored.
 ///
 /// # Errors
 /// [`PtraceError::System`] if the kernel refuses.

@@ -1,5 +1,5 @@
-//! Access to stopped threads: only a guard that exists while threads are stopped reads and writes
-//! them.
+//! Gives access to stopped threads. Only a guard that exists while threads are stopped can read and
+//! write their state.
 //!
 //! | guard | what is stopped | access |
 //! |---|---|---|
@@ -103,18 +103,18 @@ impl Stopped<'_> {
         self.thread(thread).set_registers(registers)
     }
 
-    /// One of the threads.
+    /// The guard of one of the threads.
     pub fn thread(&self, thread: Pid) -> StoppedThread<'_> {
         StoppedThread { process: self.process, thread }
     }
 
-    /// Records that the restorer at an address is changed, so that its bytes no longer identify it.
+    /// Records that the restorer at an address is changed. Its bytes no longer identify it.
     pub(crate) fn record_restorer(&mut self, address: RunAddr) {
         self.process.restorers.push(address);
     }
 
-    /// Forgets all changed restorers: they are as in their files again. Frames are searched for
-    /// anew.
+    /// Forgets all changed restorers, because they are as in their files again. Signal frames are
+    /// searched for anew.
     pub(crate) fn forget_restorers(&mut self) {
         if !self.process.restorers.is_empty() {
             self.process.restorers.clear();
@@ -176,7 +176,7 @@ impl StoppedThread<'_> {
 }
 
 impl Process {
-    /// Access to a process whose threads are all stopped, and were not resumed since.
+    /// Returns the guard of a process whose threads are all stopped and were not resumed since.
     ///
     /// The process cannot be resumed while the guard is in use:
     ///
@@ -201,7 +201,7 @@ impl Process {
         }
     }
 
-    /// Access to a thread that has reported an event and was not resumed since.
+    /// Returns the guard of a thread that has reported an event and was not resumed since.
     pub fn thread_at_event(&self, thread: Pid) -> StoppedThread<'_> {
         StoppedThread { process: self, thread }
     }

@@ -2,8 +2,8 @@
 //! code for it.
 //!
 //! The last page of a file's instructions is mapped and executable up to its end, and the bytes
-//! after the instructions are unused. For the duration of a call, they hold the following. (If no
-//! file leaves enough bytes, which hardly ever happens, the program's entry point is used.)
+//! after the instructions are unused. For the duration of a call these bytes hold the code below.
+//! (If no file leaves enough bytes, which hardly ever happens, the program's entry point is used.)
 //!
 //! ```text
 //! syscall                          the call; the rest runs only if the tracer has died meanwhile
@@ -14,11 +14,12 @@
 //! ```
 //!
 //! The code needs no stack: flags are loaded from the site itself, while no signal can arrive. If
-//! the thread was in a system call, that is restarted, as the kernel does without a signal.
+//! the thread was in a system call, that call is restarted, as the kernel does when a signal has no
+//! handler.
 //!
-//! Invariant: before a call the site has the content of its file. What a killed controller has left
-//! is recognized by a difference from the file ([`Stopped::clear_sites`]) and replaced by the
-//! file's content.
+//! Invariant: before a call the site has the content of its file. Bytes that a killed controller
+//! has left differ from the file, so they are recognized ([`Stopped::clear_sites`]) and replaced by
+//! the file's content.
 
 mod resume_code;
 
@@ -43,7 +44,7 @@ pub(super) type Mask = u64;
 const CODE_BYTES: usize = 288;
 /// Bytes of a file's headers that are read.
 const HEADERS: usize = 4096;
-/// Most sites that are considered: threads may be in some of them.
+/// Maximum number of sites that are considered. Threads may be in some of them.
 const SITES: usize = 64;
 const PAGE: u64 = 4096;
 /// Bytes of a signal set, as the kernel defines it.
@@ -63,7 +64,7 @@ pub(super) struct SyscallSite {
 }
 
 impl SyscallSite {
-    /// Largest text that a call can be given, and bytes that a site needs.
+    /// Maximum length of the text that a call can be given, and size of a site, in bytes.
     pub const TEXT_BYTES: usize = 32;
     pub const BYTES: usize = CODE_BYTES + SyscallSite::TEXT_BYTES;
 
@@ -76,7 +77,8 @@ impl SyscallSite {
         self.address..self.address + SyscallSite::BYTES as u64
     }
 
-    /// Content of the site during a call, made from its present content `there`.
+    /// Content of the site during a call. `present`: its present content, of which unused bytes are
+    /// kept.
     pub fn filled(&self, present: &[u8], code: &[u8], text: &[u8]) -> Vec<u8> {
         let mut bytes = present.to_vec();
         bytes[..code.len()].copy_from_slice(code);
@@ -84,8 +86,8 @@ impl SyscallSite {
         bytes
     }
 
-    /// All system calls made at the site for one call. Those that restore the signal mask are made
-    /// if the tracer dies.
+    /// The system calls that the site makes for one call: the call itself, and the call that
+    /// restores the signal mask, which is made if the tracer dies.
     pub fn calls(&self, number: libc::c_long, arguments: &[u64; 6]) -> [Call; 2] {
         let how = Some(libc::SIG_SETMASK as u64);
         let size = Some(u64::from(SIGNAL_SET_BYTES));
@@ -106,7 +108,7 @@ impl SyscallSite {
 }
 
 impl Stopped<'_> {
-    /// The site for injected system calls.
+    /// Returns the site for injected system calls. It is searched for once.
     ///
     /// # Errors
     /// [`PtraceError`] if there is no site, or the process cannot be read.
@@ -122,10 +124,9 @@ impl Stopped<'_> {
         Ok(site)
     }
 
-    /// Lets threads make the system calls for which a killed controller has prepared them, and
-    /// removes what it has left at the sites. Returns whether no thread is in a site or will return
-    /// to one: such a thread has signals to handle first, or is stopped, and may make its call
-    /// later.
+    /// Lets threads make the system calls that a killed controller has prepared, and removes its
+    /// code from the sites. Returns whether no thread is in a site or will return to one. A thread
+    /// that remains has signals to handle first, or is stopped, and may make its call later.
     ///
     /// # Errors
     /// [`PtraceError`] if the process cannot be read or written.
@@ -133,12 +134,12 @@ impl Stopped<'_> {
         self.free_sites().map(|(_, are_all_left)| are_all_left)
     }
 
-    /// Sites that no thread is in or will return to, with the content of their files. Also returns
-    /// whether that is so of all sites.
+    /// Returns the sites that have the content of their files and that no thread is in or will
+    /// return to. Also returns whether no thread is in any site or will return to one.
     fn free_sites(&mut self) -> Result<(Vec<SyscallSite>, bool), PtraceError> {
         let mappings = mappings(self.pid)?;
-        // A file may be mapped more than once: its headers are in the nearest mapping of its
-        // beginning before.
+        // A file may be mapped more than once. The headers for a mapping are in the nearest mapping
+        // of the file's beginning at a lower address.
         let mut firsts: HashMap<(Option<FileId>, &Path), &Mapping> = HashMap::new();
         let with_first = mappings.iter().map(|one| {
             let key = (one.file, one.path.as_path());
@@ -153,7 +154,7 @@ impl Stopped<'_> {
         let mut sites: Vec<SyscallSite> = candidates.take(SITES).collect();
         let entry = self.entry().filter(|_| sites.is_empty());
         sites.extend(entry.map(|address| SyscallSite { address, original: None }));
-        // A thread of a dead controller may be executing code of a site.
+        // A thread whose controller has died may be executing the code of a site.
         let ranges: Vec<_> = sites.iter().map(SyscallSite::range).collect();
         self.run_until_outside(|rip| ranges.iter().any(|range| range.contains(&rip)))?;
         let mut places = Vec::new();
@@ -173,7 +174,7 @@ impl Stopped<'_> {
         Ok((free, are_all_left))
     }
 
-    /// Whether a site has the content of its file. Code of an earlier controller is removed first.
+    /// Whether a site has the content of its file. Code of an earlier controller is removed before.
     fn is_as_its_file(&self, site: &SyscallSite) -> Result<bool, PtraceError> {
         let Some(original) = &site.original else { return Ok(true) };
         let mut present = vec![0; SyscallSite::BYTES];
@@ -182,11 +183,11 @@ impl Stopped<'_> {
             self.write(site.address, original)?;
             present.clone_from(original);
         }
-        // Any other content belongs to the program.
+        // Other content that differs from the file belongs to the program.
         Ok(present == *original)
     }
 
-    /// The site after a file's instructions, if they end early enough in their last page. The
+    /// The site behind a file's instructions; `None` if they end too late in their last page. The
     /// headers are read from memory, because the file's path may lead to another file. `first`: the
     /// mapping of the file's beginning.
     fn site_after_code(
@@ -213,14 +214,14 @@ impl Stopped<'_> {
         } else {
             let read = |address, bytes: &mut [u8]| self.read(address, bytes).is_ok();
             let file = mapped::open(self.pid, mapping, mappings, read).ok()?;
-            // After the end of the file the kernel maps zeros.
+            // Behind the end of the file the kernel maps zeros.
             read_at(&file, mapping.offset + inside, &mut original).ok()?;
         }
         Some(SyscallSite { address, original: Some(original) })
     }
 
-    /// The program's entry point: it has been executed, and the bytes after it are needed only when
-    /// the program ends.
+    /// The program's entry point. It has already been executed, and the bytes behind it are needed
+    /// only when the program ends.
     fn entry(&self) -> Option<RunAddr> {
         let values = proc::read(live_thread(self.pid), "auxv").ok()?;
         let (words, _) = values.as_chunks::<8>();
@@ -252,7 +253,7 @@ fn end(headers: &[u8], mapping: &Mapping) -> Option<u64> {
     })
 }
 
-/// Reads a file from an offset up to its end. Returns the number of bytes.
+/// Reads a file from an offset up to its end. Returns the number of bytes that were read.
 fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -264,8 +265,8 @@ fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> std::io::Result<usize>
     Ok(filled)
 }
 
-/// A part of this process's vDSO at the same offset, if its headers equal those of the other
-/// process.
+/// The bytes at an offset in this program's vDSO. `None` if its headers differ from the headers in
+/// the other process.
 fn own_vdso(headers: &[u8], inside: u64) -> Option<Vec<u8>> {
     let mappings = mappings(Pid::this()).ok()?;
     let own = mappings.iter().find(|one| one.path.as_os_str() == "[vdso]")?;

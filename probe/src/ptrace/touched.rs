@@ -1,14 +1,14 @@
-//! Finds the pages of a process that it has touched, so that a search does not read memory that
-//! holds nothing.
+//! Finds the pages of a process that exist because the process has touched them. A search then does
+//! not read untouched memory.
 //!
-//! Reading an untouched page through `/proc/PID/mem` maps a page of zeros into the process: a
+//! Reading an untouched page through `/proc/PID/mem` maps a page of zeros into the process. So a
 //! search of a large reservation would take minutes, and would make the process larger.
 //! `/proc/PID/pagemap` shows which pages exist (Linux, `Documentation/admin-guide/mm/pagemap.rst`).
-//! Its ioctl `PAGEMAP_SCAN` (Linux 6.7) skips holes of any size; older kernels have 8 bytes for
-//! each page, which count as bytes that are read.
+//! Its ioctl `PAGEMAP_SCAN` (Linux 6.7) skips holes of any size. On older kernels, 8 bytes are read
+//! for each page; these bytes count as bytes that are searched.
 //!
-//! Only private memory without a file is zero where the process has no page. Of other mappings all
-//! pages count as touched, and so they do if the kernel has no such file.
+//! Only private memory without a file reads as zeros where the process has no page. In all other
+//! mappings all pages count as touched. So do all pages if the kernel lacks this file.
 
 use std::fs::File;
 use std::ops::Range;
@@ -22,17 +22,17 @@ use super::{Mapping, PtraceError, live_thread};
 use crate::address::RunAddr;
 use crate::stubs::layout::PAGE_BYTES;
 
-/// Most ranges that the kernel returns at once.
+/// Maximum number of ranges that the kernel returns at once.
 const RANGES: usize = 512;
-/// Most pages whose entries are read at once.
+/// Maximum number of pages whose entries are read at once.
 const PAGES: u64 = 1 << 16;
 /// Bytes of an entry of `pagemap`, and its bits for pages in memory and in swap space.
 const ENTRY_BYTES: u64 = 8;
 const EXISTS: u64 = 1 << 63 | 1 << 62;
 /// `PAGEMAP_SCAN`: `_IOWR('f', 16, struct pm_scan_arg)`.
 const SCAN: libc::c_ulong = 0xc060_6610;
-/// Categories of pages (`PAGE_IS_PRESENT`, `PAGE_IS_SWAPPED`, `PAGE_IS_PFNZERO`): the last are
-/// pages that were only read.
+/// Categories of pages (`PAGE_IS_PRESENT`, `PAGE_IS_SWAPPED`, `PAGE_IS_PFNZERO`). A page of the
+/// last category was only read, so it is zero.
 const PRESENT: u64 = 1 << 3;
 const SWAPPED: u64 = 1 << 4;
 const ZERO: u64 = 1 << 5;
@@ -64,10 +64,10 @@ struct Arguments {
     return_mask: u64,
 }
 
-/// Knows which pages of a process exist.
+/// Shows which pages of a process exist.
 #[derive(Debug)]
 pub(crate) struct TouchedPages {
-    /// `None`: all pages count as touched.
+    /// The page map; `None`: all pages count as touched.
     file: Option<File>,
     has_scan: bool,
 }
@@ -85,15 +85,16 @@ impl TouchedPages {
         TouchedPages { file: None, has_scan: false }
     }
 
-    /// Uses no ioctl, as on older kernels.
+    /// Does not use the ioctl, as on older kernels.
     #[cfg(test)]
     pub fn without_scan(mut self) -> Self {
         self.has_scan = false;
         self
     }
 
-    /// Touched parts at the beginning of a range of a mapping, and where the rest of the range
-    /// begins.
+    /// Does one step through a range of a mapping. Returns the touched parts that the step has
+    /// found, and the address at which the next step begins. For example, if only the second page
+    /// of a range of four pages is touched, one step may return this page and the end of the range.
     ///
     /// # Errors
     /// [`PtraceError::TooMuchMemory`] if the budget is exceeded.
@@ -120,11 +121,11 @@ impl TouchedPages {
     }
 }
 
-/// Result of one step: touched parts, and where the next step begins.
+/// Result of one step: touched parts, and the address at which the next step begins.
 pub(crate) type Step = (Vec<Range<RunAddr>>, RunAddr);
 
-/// One step of the ioctl: parts of the range that are in memory or swapped out, but no pages of
-/// zeros; `None` if the kernel does not have it.
+/// Does one step with the ioctl: finds parts of the range that are in memory or swapped out, except
+/// pages of zeros. `None` if the kernel lacks the ioctl.
 pub(crate) fn scan(file: &File, range: &Range<RunAddr>) -> Option<Step> {
     let mut regions = [Region::default(); RANGES];
     let mut arguments = Arguments {
@@ -147,7 +148,7 @@ pub(crate) fn scan(file: &File, range: &Range<RunAddr>) -> Option<Step> {
     (rest > range.start).then_some((parts, rest))
 }
 
-/// One step by the entries of single pages; `None` if they cannot be read.
+/// Does one step by the entries of single pages. `None` if the entries cannot be read.
 fn entries(
     file: &File,
     range: &Range<RunAddr>,

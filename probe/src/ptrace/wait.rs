@@ -1,11 +1,13 @@
-//! Waits for events of traced threads, with all signal numbers: real-time signals have no names.
+//! Waits for events of traced threads. All signal numbers are supported, even those of real-time
+//! signals, which have no names.
 //!
-//! C libraries use such a signal to cancel threads, so that no program with threads can be traced
+//! C libraries use a real-time signal to cancel threads, so no program with threads could be traced
 //! without them.
 //!
-//! A stop before the delivery of a signal is not taken from the kernel (`WNOWAIT`): the thread
-//! would not get the signal if the tracer died before it resumed the thread (Linux,
-//! `wait_task_stopped`). All other stops are, also those with SIGTRAP, which the tracer itself may
+//! A stop before the delivery of a signal is left in the kernel (`WNOWAIT`): if it were taken and
+//! the tracer died before it resumed the thread, the thread would not get the signal (Linux,
+//! `wait_task_stopped`). All other stops are taken, even those with SIGTRAP, which the tracer
+//! itself may have caused.
 //! have caused.
 
 use std::cell::RefCell;
@@ -21,13 +23,14 @@ use nix::unistd::Pid;
 
 use super::{PtraceError, escape};
 
-/// How often the processor is yielded, and then how long each pause is, until a thread has stopped.
+/// While a thread is waited for, the processor is first yielded `YIELDS` times; then each check is
+/// followed by a pause.
 const YIELDS: u32 = 64;
 const PAUSE: Duration = Duration::from_micros(50);
-/// How often is checked whether a child has ended when no signal reports that.
+/// Interval between checks whether a child has ended, when no signal reports this.
 const END_TICK: Duration = Duration::from_millis(20);
 
-/// Events that the kernel reports.
+/// Ptrace events that the kernel is to report.
 pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEFORK)
     .union(Options::PTRACE_O_TRACEVFORK)
@@ -35,14 +38,13 @@ pub(super) const OPTIONS: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEEXIT)
     .union(Options::PTRACE_O_TRACESYSGOOD);
 
-/// Number of any signal.
+/// Number of a signal, including real-time signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignalNumber(pub i32);
 
 impl SignalNumber {
-    /// What a thread reports when it stops at the start or end of a system call (ptrace(2),
-    /// `PTRACE_O_TRACESYSGOOD`). It is not a signal, so that the thread gets none if the tracer
-    /// dies.
+    /// Number that a thread reports when it stops at the start or end of a system call (ptrace(2),
+    /// `PTRACE_O_TRACESYSGOOD`). It is no signal, so the thread gets no signal if the tracer dies.
     pub const SYSTEM_CALL: SignalNumber = SignalNumber(Signal::SIGTRAP as i32 | 0x80);
 }
 
@@ -92,24 +94,26 @@ impl Status {
 }
 
 thread_local! {
-    /// Threads that have not been resumed since [`wait`] returned that they are stopped before the
-    /// delivery of a signal. One thread is the tracer of all.
+    /// Threads for which [`wait`] has returned a stop before the delivery of a signal, and that
+    /// were not resumed since. The set belongs to one thread of this program, which traces all
+    /// processes.
     static AT_SIGNAL: RefCell<HashSet<Pid>> = RefCell::default();
 }
 
-/// Forgets that a thread is stopped before the delivery of a signal. Returns whether it was known.
+/// Removes a thread from the set of threads that are stopped before the delivery of a signal.
+/// Returns whether it was in the set.
 fn forget_signal_stop(thread: Pid) -> bool {
     AT_SIGNAL.with_borrow_mut(|threads| threads.remove(&thread))
 }
 
-/// Whether a process can still report an event to this one.
+/// Whether a process can still report an event to this program.
 pub fn is_waitable(pid: Pid) -> bool {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
     nix::sys::wait::waitid(nix::sys::wait::Id::Pid(pid), flags | WaitPidFlag::__WALL)
         != Err(Errno::ECHILD)
 }
 
-/// Waits for an event of a thread, or of any thread.
+/// Waits for an event of a thread, or of any thread if `thread` is `None`.
 ///
 /// # Errors
 /// The error of waitpid(2): `ECHILD` if there is nothing to wait for.
@@ -121,7 +125,8 @@ pub fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Status> {
         {
             return Ok(Status::Stopped(found, signal));
         }
-        // A stop that was returned before hides the events of other threads: it is taken.
+        // This stop was returned before. It hides the events of other threads, so it is taken from
+        // the kernel.
         let status = taken(found, flags | WaitPidFlag::WNOHANG)?;
         let is_known = stop.is_some_and(|signal| status == Status::Stopped(found, signal));
         if !is_known && status != Status::StillAlive {
@@ -131,8 +136,8 @@ pub fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Status> {
     }
 }
 
-/// The next event of a thread, or of any thread, which stays with the kernel: the thread, and the
-/// signal if the thread is stopped before its delivery. `None` if there is none yet.
+/// The next event of a thread, or of any thread; the event stays in the kernel. Returns the thread,
+/// and the signal if the thread is stopped before its delivery. `None` if there is no event yet.
 fn next_event(
     thread: Option<Pid>,
     flags: WaitPidFlag,
@@ -161,19 +166,19 @@ fn taken(thread: Pid, flags: WaitPidFlag) -> nix::Result<Status> {
     Ok(meaning(Pid::from_raw(pid), status))
 }
 
-/// What waiting for a thread that is to stop has led to.
+/// Result of waiting for a thread that is to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// It has reported an event.
+    /// The thread has reported an event.
     Status(Status),
-    /// It has ended and its status is not available yet: that of a process's first thread is
-    /// available after those of all others.
+    /// The thread has ended, and its status is not available yet. The status of a process's first
+    /// thread is available only after the statuses of all other threads.
     Dead,
-    /// It does not stop, and is not waited for any longer.
+    /// The thread does not stop, and is not waited for any longer.
     Unstopped,
 }
 
-/// Waits for a thread that is to stop, until signals end that (`escape.rs`).
+/// Waits for a thread that is to stop, until signals end the wait (`escape.rs`).
 ///
 /// # Errors
 /// As [`wait`].
@@ -181,8 +186,8 @@ pub fn wait_for_stop(thread: Pid) -> nix::Result<Waited> {
     wait_for_stop_and(thread, |_| false)
 }
 
-/// Like [`wait_for_stop`]. `meanwhile`: called repeatedly if the wait is long, with its time.
-/// Returns whether the thread is not to be waited for any longer.
+/// Like [`wait_for_stop`]. During a long wait, `meanwhile` is called repeatedly with the time
+/// waited so far; it returns whether the wait is to end.
 ///
 /// # Errors
 /// As [`wait`].
@@ -196,8 +201,8 @@ pub(super) fn wait_for_stop_and(
         match wait_now()? {
             Status::StillAlive if tries < YIELDS => std::thread::yield_now(),
             Status::StillAlive if is_dead(thread) => {
-                // It may have ended since. Its status has to be taken: the end of its process is
-                // reported after that.
+                // The status may have become available since. It must be taken: the kernel reports
+                // the end of the process only after that.
                 return Ok(match wait_now()? {
                     Status::StillAlive => Waited::Dead,
                     status => Waited::Status(status),
@@ -216,7 +221,7 @@ pub(super) fn wait_for_stop_and(
     Ok(Waited::Dead)
 }
 
-/// Whether a thread is stopped at its exit, and that event has not been waited for yet.
+/// Whether a thread is stopped at its exit event, and the event has not been taken yet.
 pub(super) fn is_at_exit(thread: Pid) -> bool {
     // SAFETY: the structure consists of integers and addresses only.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -242,25 +247,26 @@ pub(super) fn is_running(thread: Pid) -> bool {
 /// State of a thread, as a letter (proc(5)); `None` if there is no such thread.
 pub(super) fn state(thread: Pid) -> Option<u8> {
     let text = super::proc::read(thread, "stat").ok()?;
-    // The state follows the name, which may contain any character.
+    // The state follows the name, which may contain any character, such as `)`.
     let after = text.iter().rposition(|byte| *byte == b')')?;
     text.get(after + 2).copied()
 }
 
-/// Waits until a child of this process ends, or two signals ask this program to end, the second one
-/// two seconds after the first. Returns its exit status, or the signal that ended it; `None` if it
-/// is not a child of this process, or has not ended.
+/// Waits until a child of this program ends, or until two signals ask this program to end, the
+/// second at least two seconds after the first. Returns the child's exit status, or the signal that
+/// ended it; `None` if the process is not a child of this program, or has not ended.
 pub fn wait_for_end(child: Pid) -> Option<Result<i32, SignalNumber>> {
     let mut first: Option<Instant> = None;
     wait_for_end_unless(child, || first.get_or_insert_with(Instant::now).elapsed() >= escape::LEAST)
 }
 
-/// As [`wait_for_end`], but the first signal ends the wait.
+/// Like [`wait_for_end`], but the first signal ends the wait.
 pub fn wait_for_end_or_signal(child: Pid) -> Option<Result<i32, SignalNumber>> {
     wait_for_end_unless(child, || true)
 }
 
-/// Waits until a child ends, or a signal asks this program to end, and that suffices.
+/// Waits until a child ends. A signal that asks this program to end calls `suffices`, which returns
+/// whether the wait ends.
 fn wait_for_end_unless(
     child: Pid,
     mut suffices: impl FnMut() -> bool,
@@ -285,21 +291,21 @@ fn wait_for_end_unless(
     }
 }
 
-/// Reaps ended threads of a process that this process still traces. The kernel reports the end of
-/// the first thread only after the ends of all others are taken.
+/// Takes the ends of the other threads of a process that this program still traces. The kernel
+/// reports the end of the first thread only after that.
 fn take_ends_of_threads(pid: Pid) {
     let threads = super::proc::threads(pid).unwrap_or_default();
     for thread in threads.into_iter().filter(|thread| *thread != pid) {
         let status = wait(Some(thread), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG);
         if let Ok(Status::Stopped(..) | Status::Event(..)) = status {
-            // A killed thread stops once more, at its exit.
+            // A killed thread stops once more, at its exit event.
             let _ = restart_thread(libc::PTRACE_DETACH, thread, None);
         }
     }
 }
 
-/// Resumes a stopped thread until it starts or ends a system call: it then stops with
-/// [`SignalNumber::SYSTEM_CALL`]. Ignored if the thread has ended.
+/// Resumes a stopped thread until it starts or ends a system call. It then stops with
+/// [`SignalNumber::SYSTEM_CALL`]. A thread that has ended is ignored.
 ///
 /// # Errors
 /// [`PtraceError::System`] if the kernel refuses.
@@ -310,8 +316,8 @@ pub fn resume_to_call(thread: Pid, signal: Option<SignalNumber>) -> Result<(), P
     }
 }
 
-/// Lets a stopped thread execute one instruction, after which it stops with `SIGTRAP`. If the
-/// tracer dies in between, that signal may end the program. Ignored if the thread has ended.
+/// Lets a stopped thread execute one instruction. It then stops with `SIGTRAP`. If the tracer dies
+/// in between, this signal may end the program. A thread that has ended is ignored.
 ///
 /// # Errors
 /// [`PtraceError::System`] if the kernel refuses.
@@ -322,7 +328,7 @@ pub fn step(thread: Pid, signal: Option<SignalNumber>) -> Result<(), PtraceError
     }
 }
 
-/// The first of some signals to arrive; `None` if none arrives within `at_most`.
+/// Waits for the first of some signals; `None` if none arrives within `at_most`.
 ///
 /// # Errors
 /// The error of sigtimedwait(2).
@@ -334,7 +340,7 @@ pub fn wait_for_signal(signals: &SigSet, at_most: Duration) -> nix::Result<Optio
     Ok(signal)
 }
 
-/// The first of some signals to arrive, which this program does not take as a request to end.
+/// Waits for the first of some signals, without taking it as a request to end this program.
 fn wait_for_blocked(signals: &SigSet, at_most: Duration) -> nix::Result<Option<Signal>> {
     let timeout = libc::timespec {
         tv_sec: at_most.as_secs() as i64,
@@ -379,7 +385,7 @@ pub(super) fn restart_thread(
     signal: Option<SignalNumber>,
 ) -> nix::Result<()> {
     let number = signal.map_or(0, |signal| signal.0);
-    // The thread may stop for another signal before this program goes on.
+    // The thread may stop for another signal before this function continues.
     let was_at_signal = forget_signal_stop(thread);
     // SAFETY: these requests access no memory of this process.
     let result = Errno::result(unsafe { libc::ptrace(request, thread.as_raw(), 0, number) });
@@ -389,7 +395,7 @@ pub(super) fn restart_thread(
     result.map(drop)
 }
 
-/// Resumes a stopped thread; ignored if the thread has ended.
+/// Resumes a stopped thread. A thread that has ended is ignored.
 ///
 /// # Errors
 /// [`PtraceError::System`] if the kernel refuses.

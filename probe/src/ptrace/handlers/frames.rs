@@ -1,12 +1,12 @@
 //! Searches the stacks of all threads of a stopped process for signal frames.
 //!
-//! A handler may run on an alternate stack, and be interrupted by a handler on another one. Each
-//! stack is searched from its stack pointer at the switch.
+//! A handler may run on an alternate stack, and may be interrupted by a handler on another stack.
+//! Each stack is searched from the stack pointer at which the thread has left it.
 //!
-//! Threads may have stacks in one mapping, as those of Go have, and the same stacks are asked for
-//! several times during a stop. So what was found is kept until a thread runs: each byte is
-//! searched once, whatever the number of threads, and the work is linear in the pages of the stacks
-//! that the process has touched. [`STACK_BYTES`] limits it for the process as a whole.
+//! Threads may have their stacks in one mapping, as Go's threads do, and the same stacks are
+//! searched several times during a stop. So results are kept until a thread runs: each byte is
+//! searched once, whatever the number of threads. The work is linear in the number of stack pages
+//! that the process has touched. [`STACK_BYTES`] limits the work for the process as a whole.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -25,34 +25,34 @@ use crate::address::RunAddr;
 use crate::ranges::Ranges;
 use crate::stubs::layout::PAGE_BYTES;
 
-/// Most bytes that are searched of all stacks of a thread: the kernel does not show where a stack
-/// in a large mapping ends.
+/// Maximum number of bytes that are searched on all stacks of a thread. The kernel does not show
+/// where a stack in a large mapping ends.
 const THREAD_BYTES: u64 = 64 << 20;
-/// Most bytes that are searched of the stacks of a process during a stop: 1 GiB takes less than a
-/// second. A frame counts as a page.
+/// Maximum number of bytes that are searched on the stacks of a process during a stop. 1 GiB takes
+/// less than a second. A frame counts as a page.
 const STACK_BYTES: u64 = 4 << 30;
-/// Most addresses that are checked for being restorers: a program has few. Beyond this number,
-/// everything that has the layout of a frame counts as one.
+/// Maximum number of addresses at which a restorer is looked for. A program has few restorers.
+/// Beyond this number, all memory that has the layout of a frame counts as a frame.
 const MOST_RESTORERS: usize = 4096;
 
 /// A thread with its instruction pointer and its stack pointer.
 type Thread = (Pid, (RunAddr, RunAddr));
 
-/// Signal frames of a stopped process, as far as they were searched for.
+/// Signal frames that were found in a stopped process.
 #[derive(Debug, Default)]
 pub(in super::super) struct SignalFrames {
     /// Parts of the memory that were searched.
     searched: Ranges,
     /// Restorer and interrupted stack pointer of each frame, by address of the frame.
     frames: BTreeMap<RunAddr, (RunAddr, RunAddr)>,
-    /// Addresses that were checked, and whether a restorer is there.
+    /// Addresses that were checked, and whether each is a restorer.
     known: HashMap<RunAddr, bool>,
-    /// Addresses of saved instruction pointers, with the restorers.
+    /// For each thread, the addresses of saved instruction pointers, with the restorers.
     of_threads: HashMap<Thread, Vec<(RunAddr, Option<RunAddr>)>>,
     budget: Option<SearchBudget>,
 }
 
-/// What a search needs to know of the process.
+/// The process's memory and mappings, as a search needs them.
 struct Stacks<'m, M> {
     memory: &'m M,
     pages: TouchedPages,
@@ -61,7 +61,8 @@ struct Stacks<'m, M> {
 }
 
 impl<M> Stacks<'_, M> {
-    /// The mapping at an address. Binary search: a process may have tens of thousands of mappings.
+    /// The mapping that contains an address. A binary search is used: a process may have tens of
+    /// thousands of mappings.
     fn holding(&self, address: RunAddr) -> Option<&Mapping> {
         let next = self.mappings.partition_point(|one| one.start <= address);
         let found = self.mappings.get(next.checked_sub(1)?);
@@ -74,14 +75,14 @@ impl<M> Stacks<'_, M> {
 }
 
 impl SignalFrames {
-    /// Forgets what was found, but not what was spent: a thread may have run.
+    /// Forgets the frames, because a thread may have run. The budget stays spent.
     pub fn forget_frames(&mut self) {
         let budget = self.budget.take();
         *self = SignalFrames { budget, ..SignalFrames::default() };
     }
 
-    /// The returns from all signal handlers that a thread is in. `restorers`: addresses whose code
-    /// was changed.
+    /// Returns the returns from all signal handlers that a thread is in. `restorers`: addresses of
+    /// restorers whose code was changed.
     pub fn returns<M: ReadMemory>(
         &mut self,
         memory: &M,
@@ -93,13 +94,15 @@ impl SignalFrames {
             let pages = TouchedPages::open(memory.pid());
             let stacks = Stacks { memory, pages, mappings, restorers };
             let found = self.find(&stacks, thread.1).inspect_err(|error| match error {
-                // Nothing has depended on the result.
+                // The search was interrupted before any change depended on it, so its budget starts
+                // anew.
                 PtraceError::Interrupted(_) => *self = SignalFrames::default(),
                 _ => self.forget_frames(),
             })?;
             self.of_threads.insert(thread, found);
         }
-        // The saved instruction pointers may have been changed since.
+        // The saved instruction pointers may have been changed since the search, so they are read
+        // again.
         let returns = self.of_threads[&thread].iter().map(|(place, restorer)| {
             let mut rip = [0; 8];
             memory.read(*place, &mut rip)?;
@@ -126,7 +129,7 @@ impl SignalFrames {
         }
         let (mut own, mut left) = (Ranges::default(), THREAD_BYTES);
         while let Some(rsp) = pending.pop() {
-            // An unmapped stack, such as one that is about to be replaced, has no handlers.
+            // A stack that is not mapped, such as one that is about to be replaced, has no frames.
             let Some(stack) = stacks.holding(rsp) else { continue };
             let start = rsp.next_multiple_of(8).min(stack.end);
             let end = stack.end.min(start + left);
@@ -150,7 +153,7 @@ impl SignalFrames {
         Ok(found)
     }
 
-    /// Searches a part of a stack, as far as that was not done before.
+    /// Searches a part of a stack, except bytes that were searched before.
     fn search<M: ReadMemory>(
         &mut self,
         stacks: &Stacks<'_, M>,
@@ -175,13 +178,13 @@ impl SignalFrames {
     }
 }
 
-/// The budget of a process, which begins with its first search.
+/// The budget of a process. The first search of the process creates it.
 fn spend(budget: &mut Option<SearchBudget>, pid: Pid) -> &mut SearchBudget {
     budget.get_or_insert_with(|| SearchBudget::new(pid, "stack", STACK_BYTES))
 }
 
-/// Signal frames that begin in the first `own` bytes: offset, restorer and interrupted stack
-/// pointer of each.
+/// Finds signal frames that begin in the first `own` bytes. Returns offset, restorer and
+/// interrupted stack pointer of each frame.
 fn frames_in<M: ReadMemory>(
     stacks: &Stacks<'_, M>,
     known: &mut HashMap<RunAddr, bool>,
@@ -191,7 +194,7 @@ fn frames_in<M: ReadMemory>(
     let words = bytes.as_chunks::<8>().0;
     let word = |index: usize| words.get(index).map(|word| u64::from_le_bytes(*word));
     let segments = words.iter().skip((RIP + SEGMENTS_BEHIND) / 8).take(own / 8).enumerate();
-    // The segment registers are compared first: few words have their value.
+    // The segment registers are compared first, because few words have their value.
     let alike = segments.filter(|(_, [low, high, ..])| u16::from_le_bytes([*low, *high]) == CS);
     alike.filter_map(move |(index, _)| {
         let restorer = RunAddr(word(index)?);

@@ -1,9 +1,9 @@
 //! Evaluates a seccomp filter, a program in classic BPF (Linux,
 //! `Documentation/userspace-api/seccomp_filter.rst`).
 //!
-//! An evaluation returns an action only if everything that it depends on is known. Jumps lead
-//! forward only, so that it takes at most as many steps as the program has instructions. For a
-//! program that the kernel would not have accepted there is no action.
+//! An evaluation returns an action only if every value that the action depends on is known. Jumps
+//! lead forward only, so an evaluation takes at most as many steps as the program has instructions.
+//! A program that the kernel would not accept has no action.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// The input of a filter: the words of `struct seccomp_data`; `None` for unknown ones.
+/// The input of a filter: the words of `struct seccomp_data`. `None` stands for an unknown word.
 pub(crate) struct Data([Option<u32>; DATA_BYTES as usize / 4]);
 
 impl Data {
@@ -90,7 +90,7 @@ impl Data {
 #[derive(Clone)]
 pub(crate) struct Filter(Vec<libc::sock_filter>);
 
-/// Registers and scratch memory during an evaluation; `None` is an unknown value.
+/// Registers and scratch memory during an evaluation. `None` stands for an unknown value.
 #[derive(Default)]
 struct State {
     a: Option<u32>,
@@ -104,7 +104,10 @@ impl Filter {
         Filter(code)
     }
 
-    /// Evaluates the filter; `None` if the answer depends on an unknown value.
+    /// Evaluates the filter. `None` if the answer depends on an unknown value.
+    ///
+    /// For example, a filter that loads the system call number, compares it with `write`, and
+    /// returns `ALLOW` or `KILL`, gives [`Action::Allow`] for `write` even if no argument is known.
     pub fn run(&self, data: &Data) -> Option<Action> {
         let mut state = State { a: Some(0), x: Some(0), memory: [Some(0); MEMORY] };
         let mut at = 0usize;
@@ -133,7 +136,8 @@ const TO_X: u32 = libc::BPF_MISC | libc::BPF_TAX;
 const TO_A: u32 = libc::BPF_MISC | libc::BPF_TXA;
 
 impl State {
-    /// Number of instructions that a jump skips.
+    /// Number of instructions that a jump skips. `None` if its condition depends on an unknown
+    /// value, or filters cannot contain the jump.
     fn jump(&self, code: u32, one: &libc::sock_filter) -> Option<usize> {
         let operation = code & 0xf0;
         if operation == libc::BPF_JA {
@@ -179,14 +183,15 @@ impl State {
     }
 }
 
-/// Computes an operation. The outer `None` means that there is no such operation.
+/// Computes an operation. The outer `None` means that the operation does not exist; the inner
+/// `None` means that the result is unknown.
 fn calculate(operation: u32, a: Option<u32>, other: Option<u32>) -> Option<Option<u32>> {
     let both = a.zip(other);
     Some(match operation {
         libc::BPF_ADD => both.map(|(a, b)| a.wrapping_add(b)),
         libc::BPF_SUB => both.map(|(a, b)| a.wrapping_sub(b)),
         libc::BPF_MUL => both.map(|(a, b)| a.wrapping_mul(b)),
-        // In the kernel, a division by 0 makes the filter return 0, which kills.
+        // A division by 0 makes the filter return 0 in the kernel, which kills the thread.
         libc::BPF_DIV => both.and_then(|(a, b)| a.checked_div(b)),
         libc::BPF_AND => both.map(|(a, b)| a & b),
         libc::BPF_OR => both.map(|(a, b)| a | b),

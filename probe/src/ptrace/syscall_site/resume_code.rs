@@ -1,5 +1,5 @@
-//! Generates the code that a thread runs at a site: the system call, and what restores the thread's
-//! state if the tracer has died meanwhile.
+//! Generates the code that a thread runs at a site: the system call, and instructions that restore
+//! the thread's state if the tracer has died meanwhile.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
@@ -7,24 +7,24 @@ use iced_x86::code_asm::*;
 use super::{Mask, SIGNAL_SET_BYTES, SYSCALL_BYTES};
 
 /// Values of `rax` after an interrupted system call that the kernel restarts (Linux,
-/// `include/linux/errno.h`); the last one by `restart_syscall`.
+/// `include/linux/errno.h`). For `RESTART_BLOCK` the kernel restarts it by `restart_syscall`.
 const RESTART_ERRORS: [i64; 3] = [-512, -513, -514];
 const RESTART_BLOCK: i64 = -516;
 
-/// The state that a thread resumes with.
+/// State of a thread after an injected system call.
 pub(in crate::ptrace) struct ResumeCode {
     pub registers: libc::user_regs_struct,
     pub mask: Mask,
 }
 
 impl ResumeCode {
-    /// Generates `syscall`, and the code that restores the state.
+    /// Generates the `syscall` instruction, and the code that restores the state.
     pub fn code(&self) -> Vec<u8> {
         // All instructions are known to be encodable.
         self.assemble().unwrap_or_default()
     }
 
-    /// Values of `rax` and `rip`. For a system call that is to be restarted, they lead to it.
+    /// Values of `rax` and `rip`. If a system call is to be restarted, `rip` leads to it.
     fn resumed(&self) -> (u64, u64) {
         let saved = &self.registers;
         let call = saved.rip.wrapping_sub(SYSCALL_BYTES);
