@@ -1,7 +1,7 @@
 //! Selects functions by rules.
 //!
-//! The last rule that matches a function decides. If no rule includes, all functions are included
-//! that no rule excludes. Syntax of rules:
+//! The last rule that matches a function decides. If there are no including rules, all functions
+//! are included except those that a rule excludes. Syntax of rules:
 //!
 //! | rule | matches |
 //! |---|---|
@@ -13,8 +13,11 @@
 //! | `source=FILE` | functions whose source file matches a glob, by its name or its whole path |
 //! | `library=FILE`, `library=FILE/RULE` | functions of libraries whose file name matches a glob; those that a rule matches |
 //!
-//! C++ names include parameters: `f(int)`, which `glob=f(*` matches. Functions of libraries are
-//! included only by `library=` rules; any rule can exclude them.
+//! C++ names include parameters: `glob=f(*` matches `f(int)`. Functions of libraries are included
+//! only by `library=` rules; any rule can exclude them.
+//!
+//! For example, if a first rule includes `glob=parse_*` and a second one excludes `parse_line`,
+//! `parse_word` is selected, and `parse_line` and `main` are not.
 
 mod rule;
 #[cfg(test)]
@@ -32,7 +35,7 @@ pub use unmatched::{Unmatched, near_misses};
 use crate::disassembly::Granularity;
 use crate::elf::Function;
 
-/// Effect of a rule on the functions it matches.
+/// Effect of a rule on the functions that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Selects the functions.
@@ -41,7 +44,7 @@ pub enum Effect {
     Exclude,
 }
 
-/// Why a rule is not valid.
+/// Reason why a rule is not valid.
 #[derive(Debug, thiserror::Error)]
 pub enum SelectionError {
     /// The pattern is empty.
@@ -87,7 +90,7 @@ pub enum SelectionError {
     },
 }
 
-/// A rule with its text. Copies share the information whether it has matched anything.
+/// A rule with its text. All copies of the rule record together whether it has matched a function.
 #[derive(Clone, Debug)]
 struct TrackedRule {
     text: String,
@@ -110,13 +113,13 @@ impl TrackedRule {
     }
 }
 
-/// A selection of functions; the default selects all.
+/// A selection of functions. The default selects all functions of the program.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     rules: Vec<(Effect, TrackedRule)>,
-    /// Rules that set the granularity of functions; the last that matches decides.
+    /// Rules that set the granularity of functions. The last rule that matches decides.
     granularity_rules: Vec<(Granularity, TrackedRule)>,
-    /// If set, only these functions of the program are selected, by their starts.
+    /// Starts of the functions of the program that may be selected; `None` if all may.
     only: Option<BTreeSet<u64>>,
 }
 
@@ -142,14 +145,14 @@ impl Selection {
         rules.map(|(_, named)| named.text.clone()).collect()
     }
 
-    /// Restricts the selected functions of the program to those that start at these addresses of
-    /// its file.
+    /// Restricts the selection to functions of the program that start at these addresses of its
+    /// file.
     pub fn only(self, starts: BTreeSet<u64>) -> Selection {
         Selection { only: Some(starts), ..self }
     }
 
-    /// Adds rules that set the granularity of selected functions. If several match, the last
-    /// decides.
+    /// Adds rules that set the granularity of selected functions. If several rules match a
+    /// function, the last one decides.
     ///
     /// # Errors
     /// [`SelectionError`] for the first rule that is not valid.
@@ -173,8 +176,8 @@ impl Selection {
             .then(|| finer().map_or(Granularity::Function, |(granularity, _)| *granularity))
     }
 
-    /// Whether some functions may have a granularity other than calls; with `libraries`, functions
-    /// of libraries.
+    /// Whether rules set the granularity of functions: of functions in libraries if `libraries` is
+    /// set, otherwise of the program's functions.
     pub fn has_granularity_rules(&self, libraries: bool) -> bool {
         !self.granularity_rules.is_empty() && (!libraries || self.has_libraries())
     }
@@ -189,8 +192,8 @@ impl Selection {
         let last = rules.find(|(_, named)| named.rule.matches(function, library));
         match last {
             Some((effect, _)) => *effect == Effect::Include,
-            // Libraries must be included explicitly; the program is included unless a rule includes
-            // something else.
+            // No rule matches. A function of the program is included then, unless there are
+            // including rules. A function of a library is not.
             None => {
                 library.is_none() && self.rules.iter().all(|(effect, _)| *effect == Effect::Exclude)
             }
@@ -216,28 +219,28 @@ impl Selection {
         })
     }
 
-    /// Whether rules depend on source files ([`crate::elf::Image::find_sources`]).
+    /// Whether any rule depends on source files ([`crate::elf::Image::find_sources`]).
     pub fn has_sources(&self) -> bool {
         let rules = self.rules.iter().map(|(_, named)| &named.rule);
         let mut rules = rules.chain(self.granularity_rules.iter().map(|(_, named)| &named.rule));
         rules.any(Rule::needs_sources)
     }
 
-    /// Whether it depends on source files which functions of a file are selected. `library`: as for
+    /// Whether the selection of a file's functions depends on source files. `library`: as for
     /// [`Selection::matches`].
     pub fn needs_sources(&self, library: Option<&str>) -> bool {
-        // If no rule includes functions of a library, nothing of it is selected.
+        // If no rule includes functions of a library, none of them is selected.
         let is_wanted = library.is_none_or(|name| self.wants(name));
         let mut rules = self.rules_for(library).map(|(_, named)| &named.rule);
         is_wanted && rules.any(|rule| rule.applies_to(library) && rule.needs_sources())
     }
 
-    /// Whether it depends on the names of the program's functions which of them are selected.
+    /// Whether the selection of the program's functions depends on their names.
     pub fn needs_program(&self) -> bool {
         self.rules.iter().any(|(_, named)| !named.rule.is_of_library())
     }
 
-    /// Whether functions of libraries are selected.
+    /// Whether functions of libraries may be selected.
     pub fn has_libraries(&self) -> bool {
         let chooses = |(effect, named): &(Effect, TrackedRule)| {
             *effect == Effect::Include && named.rule.is_of_library()

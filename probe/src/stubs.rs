@@ -6,15 +6,14 @@
 //!            ...      | jmp stub                    stub   moved instructions, exit tag, ret
 //! ```
 //!
-//! Input is a [`Rewrite`] for each function; output is the code of all stubs, the [`Changes`] of
-//! each function and the rows of an unwind table. What a tag does is in [`tags`]. Tags address
+//! Input is a [`Rewrite`] for each function. Output is the code of all stubs, the [`Changes`] of
+//! each function and the rows of an unwind table. [`tags`] describes what a tag does. Tags address
 //! memory by the `gs` register, which programs on Linux leave unused: each thread's `gs` holds the
 //! address of its own counters or records.
 //!
-//! Invariant: stubs contain no calls, so that no return address points into a stub. A moved call
-//! becomes a push of the original return address and a jump. Addresses are those of the file, as
-//! plain numbers within this module; the load bias matters only where an address is used as a
-//! value.
+//! Invariant: stubs contain no calls, so no return address points into a stub. A moved call becomes
+//! a push of the original return address and a jump. Addresses in this module are addresses in the
+//! file, as plain numbers; the load bias matters only where an address is used as a value.
 
 pub(crate) mod boundary;
 mod breakpoint;
@@ -50,13 +49,13 @@ pub(crate) use rows::SHARED_SAVED;
 pub use rows::{Origin, Row};
 pub use tags::{Sink, TagPlace, Tags};
 
-/// Alignment of stubs in bytes: what processors fetch at once.
+/// Alignment of stubs in bytes: the number of bytes that processors fetch at once.
 const ALIGNMENT: usize = 16;
 /// First bytes of `jmp rel32` and `jmp rel8`.
 const JUMP: u8 = 0xe9;
 const SHORT_JUMP: u8 = 0xeb;
 /// Bytes to reserve in addition to the moved instructions themselves: for each instruction, for
-/// each branch, and for each stub. More than is ever needed.
+/// each branch, and for each stub. These numbers are upper limits.
 const SLACK_BYTES: u64 = 2;
 const BRANCH_BYTES: u64 = 32;
 const STUB_BYTES: u64 = 48;
@@ -68,11 +67,12 @@ pub struct Changes {
     pub edits: Vec<(FileAddr, InlineBytes)>,
     /// Address of the stub for the function's entry.
     pub entry: FileAddr,
-    /// Start and end of each region. Of its bytes only the jump at the start is executed.
+    /// Start and end of each region. Of a region's bytes only the jump at the start is executed.
     pub regions: Vec<(FileAddr, FileAddr)>,
-    /// Address map of the moved instructions: original address, and address of the copy; ascending.
+    /// Original address and new address of each moved instruction, ascending.
     pub moved: Vec<(FileAddr, FileAddr)>,
-    /// The code of each tag, with the original instruction that follows it.
+    /// Position of each tag's code, with the address of the original instruction that follows the
+    /// tag.
     pub tags: Vec<TagCode<FileAddr>>,
     /// Address range of the function's stubs.
     pub stubs: Range<FileAddr>,
@@ -87,16 +87,16 @@ pub struct Stubs {
     bias: LoadBias,
     tags: Tags,
     code: Vec<u8>,
-    /// Rows of the unwind table for cold instructions, and for the stubs after them.
+    /// Rows of the unwind table for cold instructions and for the stubs behind them.
     cold_rows: Rows,
     rows: Rows,
     lookup: Option<Lookup>,
 }
 
-/// A function that is changed to search the unwind tables of stubs ([`lookup`]).
+/// A function whose stub searches the unwind tables of stubs ([`lookup`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// Address of its first instruction.
+    /// Address of the function's first instruction.
     pub function: FileAddr,
     /// Address of the pointer to the first table.
     pub list: RunAddr,
@@ -106,25 +106,25 @@ pub struct Lookup {
 struct Context {
     start: u64,
     id: FunctionId,
-    /// The tag of the function's entry, and the exit tag of its own branches to the entry.
+    /// Tag of the function's entry, and exit tag for branches of the function to its own entry.
     entry: TagPlace,
     restart: TagPlace,
-    /// Number of instructions before the tag of the entry.
+    /// Number of instructions before the tag of the entry: the length of the stack check.
     check: usize,
-    /// Stub with an exit tag for each target of a tail call.
+    /// For each target of a tail call, the address of the stub with the exit tag.
     exits: HashMap<u64, u64>,
-    /// Copy of each detour, by the detour's address.
+    /// For each detour, by its address, the address of its copy.
     detours: HashMap<u64, u64>,
-    /// Stub of each region, by the region's start. Stubs branch there directly, not through the
-    /// region's jump.
+    /// For each region, by its start, the address of its stub. Stubs branch to a stub directly, not
+    /// through the jump at the start of its region.
     copies: HashMap<u64, u64>,
-    /// Tag of each block, by the address of its head.
+    /// Tag of each block, by the address of the block's first instruction.
     heads: HashMap<u64, TagPlace>,
 }
 
 impl Stubs {
-    /// Makes an empty set of stubs. `start`: their address in memory, within 2 GiB of all
-    /// functions; `at_most`: largest number of tags.
+    /// Makes an empty set of stubs. `start`: address of the stubs in memory, within 2 GiB of all
+    /// functions. `at_most`: maximum number of tags.
     ///
     /// # Errors
     /// [`StubError`] if the code that tags share cannot be generated.
@@ -141,24 +141,26 @@ impl Stubs {
         Ok(Stubs { start, bias, tags, code, cold_rows, rows, lookup: None })
     }
 
-    /// Sets the function whose stub shall search the unwind tables of stubs, before it is added.
+    /// Sets the function whose stub is to search the unwind tables of stubs. The function must be
+    /// added after this.
     pub fn look_up(&mut self, lookup: Option<Lookup>) {
         self.lookup = lookup;
     }
 
-    /// Address of the stubs, in the file's address space.
+    /// Address of the stubs, as an address in the file.
     #[cfg(test)]
     pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
-    /// Bytes of the code that tags share.
+    /// Number of bytes of the code that tags share.
     #[cfg(test)]
     pub(crate) fn shared_bytes(&self) -> usize {
         self.tags.shared().len()
     }
 
-    /// Rows of the unwind table for all stubs, and the end address. Addresses are the file's.
+    /// Rows of the unwind table for all stubs, and the address behind the last stub. Addresses are
+    /// addresses in the file.
     pub fn rows(&self) -> (Vec<Row>, FileAddr) {
         let mut shared = Rows::default();
         if !self.tags.shared().is_empty() {
@@ -175,15 +177,15 @@ impl Stubs {
         [&prelude[..], stubs].concat()
     }
 
-    /// Largest number of tags in a function's stubs.
+    /// Maximum number of tags in a function's stubs.
     pub fn tags(rewrite: &Rewrite) -> usize {
         let regions = rewrite.regions.iter().chain(&rewrite.detours);
         let in_regions: usize = regions.map(|region| 1 + region.exit_sites.len()).sum();
-        // A block's head may be in a region and in a detour.
+        // The head of a block may be in a region and in a detour.
         in_regions + rewrite.redirects.len() + 2 * rewrite.blocks.len()
     }
 
-    /// Largest size of a function's stubs, in bytes.
+    /// Maximum size of a function's stubs, in bytes.
     pub fn max_bytes(rewrite: &Rewrite, sink: Sink) -> u64 {
         let regions = || rewrite.regions.iter().chain(&rewrite.detours);
         let one = |instruction: &Instruction| {
@@ -196,8 +198,8 @@ impl Stubs {
         instructions.sum::<u64>() + stubs * STUB_BYTES + tags * sink.most_bytes() as u64
     }
 
-    /// Generates a function's stubs. `start`: address of the function; `id`: its number, which
-    /// those of its tagged blocks follow.
+    /// Generates a function's stubs. `start`: address of the function. `id`: number of the
+    /// function; its tagged blocks have the numbers that follow.
     ///
     /// # Errors
     /// [`StubError`]; the stubs are unchanged then.

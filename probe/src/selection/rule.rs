@@ -10,27 +10,27 @@ use regex::Regex;
 use super::SelectionError;
 use crate::elf::Function;
 
-/// One rule; the syntax is described in [`super`].
+/// A parsed rule. [`super`] describes the syntax.
 #[derive(Clone, Debug)]
 pub(super) enum Rule {
     Name(String),
     Glob(GlobMatcher),
-    /// A name, or the glob that it may be meant as.
+    /// A name. It may also be meant as a glob.
     NameOrGlob(String, GlobMatcher),
     Regex(Regex),
-    /// Smallest size in bytes.
+    /// Minimum size in bytes.
     AtLeast(u64),
     /// Size limit in bytes, exclusive.
     LessThan(u64),
     List(HashSet<String>),
-    /// Source file, by its name or its whole path.
+    /// Glob for the source file, which is compared with its name and its whole path.
     Source(GlobMatcher),
-    /// Functions of a library, or those that another rule matches.
+    /// Functions of a library: all functions, or those that another rule matches.
     Library(GlobMatcher, Option<Box<Rule>>),
 }
 
 impl Rule {
-    /// Parses the text of a rule, and reads the file that a list names.
+    /// Parses the text of a rule, and reads the file of a `list=` rule.
     ///
     /// # Errors
     /// [`SelectionError`] if the rule is not valid.
@@ -131,8 +131,8 @@ fn library(rule: &str, pattern: &str) -> Result<Rule, SelectionError> {
     Ok(Rule::Library(glob(rule, file)?, then))
 }
 
-/// C++ names contain stars and brackets of their own (`f(char*)`): an invalid glob can still be a
-/// name.
+/// An invalid glob can still be a name: C++ names contain stars and brackets of their own
+/// (`f(char*)`).
 fn name_or_glob(pattern: &str) -> Rule {
     match glob(pattern, pattern) {
         Ok(glob) => Rule::NameOrGlob(pattern.into(), glob),
@@ -158,8 +158,8 @@ fn list(rule: &str, path: &Path) -> Result<Rule, SelectionError> {
     Ok(Rule::List(names.filter(|name| !name.is_empty()).collect()))
 }
 
-/// Removes a comment. A `#` within a name begins none: names of lambdas contain it
-/// (`main::{lambda()#1}`).
+/// Removes a comment from a line. A `#` within a name begins no comment: names of lambdas contain
+/// it (`main::{lambda()#1}`).
 fn uncommented(line: &str) -> &str {
     let begins =
         |(at, _): &(usize, _)| line[..*at].chars().next_back().is_none_or(char::is_whitespace);

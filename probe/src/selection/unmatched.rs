@@ -1,13 +1,13 @@
-//! Finds rules that match nothing, and proposes names that may have been meant.
+//! Finds rules that match no function, and proposes names that may have been meant.
 
 use std::collections::BTreeSet;
 
 use super::{Effect, Selection, TrackedRule};
 use crate::elf::Function;
 
-/// Most names that are proposed for a rule.
+/// Maximum number of names that are proposed for a rule.
 const PROPOSED: usize = 5;
-/// Longest names that are compared letter by letter; the time is quadratic in the length.
+/// Maximum length of names that are compared letter by letter. The time is quadratic in the length.
 const LONGEST: usize = 256;
 /// Characters of patterns that are not part of a name.
 const WILD: [char; 4] = ['*', '?', '^', '$'];
@@ -19,14 +19,13 @@ pub struct Unmatched {
     pub rule: String,
     /// Whether the rule excludes functions.
     pub excludes: bool,
-    /// Whether the rule is for functions of libraries.
+    /// Whether the rule matches functions of libraries only.
     pub is_of_library: bool,
 }
 
 impl Selection {
-    /// Records which rules match some functions of a file. `library`: as for
-    /// [`Selection::matches`]. Rules that do not apply to the functions of a library match none of
-    /// them.
+    /// Records which rules match functions of a file. `library`: as for [`Selection::matches`].
+    /// Rules that do not apply to the functions of a library match none of them.
     pub fn record_matches(&self, functions: &[Function], library: Option<&str>) {
         let rules = self.rules_for(library).map(|(_, named)| named);
         for named in rules.chain(self.granularity_rules.iter().map(|(_, named)| named)) {
@@ -37,14 +36,14 @@ impl Selection {
         }
     }
 
-    /// Records that the functions of a file are not known: rules that apply to them may match one.
-    /// `library`: as for [`Selection::matches`].
+    /// Records that the functions of a file could not be read. All rules that apply to them then
+    /// count as matching. `library`: as for [`Selection::matches`].
     pub fn record_unknown(&self, library: Option<&str>) {
         let rules = self.rules_for(library).map(|(_, named)| named);
         rules.filter(|named| named.rule.applies_to(library)).for_each(TrackedRule::set_matched);
     }
 
-    /// The rules that have matched none of the recorded functions, in order.
+    /// The rules that have matched none of the recorded functions, in the order of the rules.
     pub fn unmatched(&self) -> Vec<Unmatched> {
         let rules = self.rules.iter().map(|(effect, named)| (*effect == Effect::Exclude, named));
         let finer = self.granularity_rules.iter().map(|(_, named)| (false, named));
@@ -58,8 +57,9 @@ impl Selection {
     }
 }
 
-/// Names of functions that may have been meant by a rule, the nearest first: those that contain the
-/// text, are contained in it, or differ from it by a few letters.
+/// Finds names of functions that may have been meant by a rule, the nearest first. Near names
+/// contain the rule's text, are contained in it, or differ from it by a few letters. For example,
+/// `pares_line` is near to `parse_line`.
 pub fn near_misses(rule: &str, functions: &[Function]) -> Vec<String> {
     let meant = rule.rsplit(['=', '/']).next().unwrap_or(rule);
     let meant: String = meant.trim().trim_matches(WILD).to_lowercase();
@@ -87,16 +87,17 @@ pub fn near_misses(rule: &str, functions: &[Function]) -> Vec<String> {
     names
 }
 
-/// Distance of two texts: the number of letters to be inserted, removed or changed, or of
-/// neighbours to be exchanged, to turn one into the other (optimal string alignment); `None` if it
-/// is greater than `most`.
+/// Distance of two texts: the smallest number of single letters to be inserted, removed or changed,
+/// or of adjacent letters to be exchanged, to turn one text into the other (optimal string
+/// alignment). `None` if the distance is greater than `most`. For example, the distance of `pares`
+/// and `parse` is 1.
 fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     if one.len().abs_diff(other.len()) > most || one.len().max(other.len()) > LONGEST {
         return None;
     }
-    // The distances of the first letters of `one` to those of `other`, for the last three numbers
-    // of letters of `one`.
+    // Entry `n` of a row: distance of the first letters of `one` to the first `n` letters of
+    // `other`. Three rows are kept, for the last three numbers of letters of `one`.
     let mut row: Vec<usize> = (0..=other.len()).collect();
     let (mut last, mut before_last) = (row.clone(), row.clone());
     for (at, letter) in one.iter().enumerate() {

@@ -1,15 +1,20 @@
 //! Reconstructs the state that an interrupted thread would have without its stub.
 //!
 //! A tag leaves the program's state unchanged: it saves the registers and flags that it uses on the
-//! stack and restores them. Therefore the program's state before a tag, within it and after it is
-//! the same. For a thread that is interrupted within a tag, that state is restored from what the
-//! tag has saved. The thread continues before or after the tag, depending on whether the tag has
-//! had its effect.
+//! stack and restores them. Therefore the program's state is the same before a tag, within it and
+//! after it. If a thread is interrupted within a tag, the program's state is restored from the
+//! values that the tag has saved. The thread continues before or after the tag, depending on
+//! whether the tag has had its effect.
 //!
-//! A *boundary* is an address in a stub at which the thread's state is that of the original program
-//! before one of its instructions: the start and the end of each tag, and each moved instruction.
-//! The code is decoded up to the thread's address; the branches of tags skip no instruction that
-//! matters here.
+//! A *boundary* is an address in a stub at which the thread has the state of the original program
+//! before one of its instructions. Boundaries are the start and the end of each tag, and each moved
+//! instruction. The code is decoded up to the thread's address. This ignores branches of tags,
+//! because they skip no instruction that saves or restores state.
+//!
+//! For example, a tag is `pushfq; inc qword gs:[8]; popfq`. A thread that is interrupted before
+//! `inc` gets its flags from the stack and continues at the start of the tag. Interrupted before
+//! `popfq`, it gets its flags from the stack and continues at the end of the tag, because the tag
+//! has counted.
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 use libc::user_regs_struct;
@@ -25,19 +30,19 @@ const WORD: i64 = 8;
 pub struct TagCode<A> {
     /// Address of the tag's first instruction.
     pub start: A,
-    /// Address after its last instruction.
+    /// Address behind the tag's last instruction.
     pub end: A,
-    /// Address of the original instruction that is executed next after the tag.
+    /// Address of the original instruction that is executed after the tag.
     pub original: A,
 }
 
 impl TagCode<FileAddr> {
-    /// A tag in a stub that is being generated, by addresses of the file.
+    /// Makes the range of a tag in a stub that is being generated, from addresses in the file.
     pub(super) fn in_file(start: u64, end: u64, original: u64) -> Self {
         TagCode { start: FileAddr(start), end: FileAddr(end), original: FileAddr(original) }
     }
 
-    /// The tag in the memory of a process.
+    /// The range of the tag in the memory of a process.
     pub fn in_process(&self, bias: LoadBias) -> TagCode<RunAddr> {
         TagCode {
             start: bias.to_run(self.start),
@@ -48,20 +53,20 @@ impl TagCode<FileAddr> {
 }
 
 impl TagCode<RunAddr> {
-    /// Whether an address is within the tag, not at its start or end.
+    /// Whether an address is inside the tag, and is neither its start nor its end.
     pub fn is_within(&self, address: RunAddr) -> bool {
         self.start < address && address < self.end
     }
 }
 
-/// The effects of straight-line code on a thread that has executed it.
+/// Effects of straight-line code: the saved registers, and the change of the stack pointer.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
     /// Change of the stack pointer, in bytes.
     depth: i64,
-    /// Saved registers, and their offsets from the stack pointer at the start.
+    /// Saved registers, with the offset of each from the stack pointer at the start.
     saved: Vec<(Register, i64)>,
-    /// Saved flags, and their offset.
+    /// Offset of the saved flags from the stack pointer at the start; `None` if no flags are saved.
     flags: Option<i64>,
     /// Whether the tag has counted, written its record, or finished waiting.
     pub is_done: bool,
@@ -104,8 +109,9 @@ impl Effects {
             Mnemonic::Mov => match on_stack {
                 Some(at) if one.op0_kind() == OpKind::Memory => self.saved.push((from, at)),
                 Some(at) => self.saved.retain(|saved| *saved != (to, at)),
-                // The event number of a card, the last word of a record, or the flag of an
-                // abandoned breakpoint.
+                // A store of a constant is the effect of the tag: the event number for a card, the
+                // last word of a record, or the flag that a thread has given up waiting at a
+                // breakpoint.
                 None => {
                     self.is_done |=
                         one.op0_kind() == OpKind::Memory && one.op1_kind() == OpKind::Immediate32;
@@ -116,8 +122,8 @@ impl Effects {
         }
     }
 
-    /// Restores the state that a thread had at the start, except for `rip`. `None` if its stack
-    /// cannot be read.
+    /// Restores the registers that a thread had at the start of the code, except `rip`. `None` if
+    /// the thread's stack cannot be read.
     pub fn undo(&self, registers: &mut user_regs_struct, memory: &impl ThreadMemory) -> Option<()> {
         let start = registers.rsp.wrapping_sub(self.depth.cast_unsigned());
         let value = |at: i64| memory.read(RunAddr(start.wrapping_add(at.cast_unsigned())));
@@ -132,8 +138,8 @@ impl Effects {
     }
 }
 
-/// Executes instructions that restore registers, up to the jump after them, whose target becomes
-/// `rip`. `None` if there are other instructions.
+/// Executes instructions that restore registers, up to the jump behind them, and sets `rip` to the
+/// target of the jump. `None` if the code has other instructions.
 pub fn restore_registers(
     code: &[u8],
     registers: &mut user_regs_struct,

@@ -1,10 +1,11 @@
-//! Generates breakpoints: tags at which a thread waits until the controller has seen the call.
+//! Generates breakpoints: tags at which a thread waits until the controller has handled its
+//! arrival.
 //!
-//! The thread takes a number ([`header::ASKED`]) and spins until the controller has processed that
-//! number ([`header::ANSWERED`]). It makes no system call, because the program may have forbidden
-//! itself any. A thread does not wait forever: if the controller's liveness counter
+//! The thread takes a number ([`header::ASKED`]) and spins until the controller has handled that
+//! number ([`header::ANSWERED`]). The thread makes no system call, because the program may have
+//! forbidden all system calls. The wait is limited: if the controller's liveness counter
 //! ([`header::BREAKPOINT_LIVENESS`]) does not change during [`TURNS`] turns of the loop, the thread
-//! continues, and no thread waits any longer ([`header::GIVEN_UP`]).
+//! continues, and from then on no thread waits at breakpoints ([`header::GIVEN_UP`]).
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
@@ -12,11 +13,11 @@ use iced_x86::code_asm::*;
 use super::layout::header;
 use crate::address::RunAddr;
 
-/// Turns of the loop without a change of the liveness counter. They take 1.9 s on an AMD EPYC,
-/// nearly all of it in `pause`. The clock is not read, because a program can forbid itself that
-/// too.
+/// Number of turns of the loop without a change of the liveness counter. They take 1.9 s on an AMD
+/// EPYC, nearly all of it in `pause`. The time is not read from the time stamp counter, because a
+/// program can forbid itself to read it.
 const TURNS: u32 = 1 << 26;
-/// Largest size of the code, in bytes.
+/// Maximum size of the code, in bytes.
 pub(super) const BYTES: usize = 112;
 
 /// Generates a breakpoint for a function's entry, where neither flags nor the red zone are live.
@@ -52,7 +53,7 @@ pub(super) fn code(shared: RunAddr, at: u64) -> Result<Vec<u8>, IcedError> {
     asm.pause()?;
     asm.sub(ecx, 1)?;
     asm.jne(again)?;
-    // An interrupted thread counts as finished with the tag after this instruction.
+    // If a thread is interrupted behind this instruction, its tag counts as finished.
     asm.mov(word(header::GIVEN_UP), 1)?;
     asm.set_label(&mut over)?;
     saved.iter().rev().try_for_each(|register| asm.pop(*register))?;

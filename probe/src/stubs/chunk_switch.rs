@@ -1,17 +1,17 @@
-//! Generates the shared code of a log's tags that hands over a full chunk and takes a free one.
+//! Generates the code shared by a log's tags that hands over a full chunk and takes a free one.
 //!
-//! Tags jump here with the return address in `r11`, which they have saved below `rsp`. All signals
-//! are blocked meanwhile, because a tag in a handler would find the slot half changed. A handler
-//! may have run just before, so that the pointer is checked again. Then the full chunk is handed
-//! over, the next chunk is taken, and the tag tries again. If the next chunk is not free, the
-//! thread waits, or fills the spare chunk repeatedly and counts the lost records.
+//! A tag jumps here with the return address in `r11`; it has saved the program's `r11` below `rsp`.
+//! All signals are blocked meanwhile, because a tag in a signal handler would find the slot half
+//! changed. A handler may have run just before, so the pointer is checked again. Then the full
+//! chunk is handed over, the next chunk is taken, and the tag tries again. If the next chunk is not
+//! free, the thread waits, or fills the spare chunk repeatedly and counts the lost records.
 //!
-//! A waiting thread watches the controller's liveness counter. If that has not changed after
+//! A waiting thread watches the controller's liveness counter. If the counter has not changed after
 //! [`TURNS`] waits, the controller is taken for dead, and no thread waits for it any longer.
 //!
 //! Where the controller has set [`header::NO_CALLS`], the code makes no system calls: signals are
 //! not blocked, the controller is not woken, and threads do not wait. Tags of a handler that runs
-//! in between may then cost records, which are counted as lost.
+//! in between may then lose records; lost records are counted.
 //!
 //! | register | |
 //! |---|---|
@@ -24,15 +24,15 @@ use iced_x86::{Decoder, DecoderOptions, IcedError, Instruction, Mnemonic};
 
 use super::layout::{LogShape, WhenFull, chunk, header, slot};
 
-/// Longest duration of a wait, in nanoseconds, and number of waits without a change of the liveness
+/// Maximum duration of a wait in nanoseconds, and number of waits without a change of the liveness
 /// counter.
 const WAIT_NS: i32 = 100_000_000;
 pub(crate) const TURNS: u32 = 20;
-/// Bytes below `rsp` that a tag may have saved registers in.
+/// Bytes below `rsp` in which a tag may have saved registers.
 pub(super) const SAVED_BYTES: i32 = 32;
 /// Bytes of a signal set, as the kernel defines it.
 const SIGNAL_SET_BYTES: u32 = 8;
-/// All registers that are used, with `r11` for the return address.
+/// All registers that the code uses, and `r11` with the return address.
 pub(super) const SAVED: [AsmRegister64; 12] =
     [r11, rax, rcx, rdx, rsi, rdi, r10, rbx, rbp, r12, r13, r14];
 
@@ -58,20 +58,20 @@ pub(crate) struct SystemCalls {
     /// Offset of each `syscall`, ascending. The first one blocks all signals, the last one restores
     /// the signal mask.
     pub offsets: Vec<usize>,
-    /// Offset at which the code goes on if it makes no system calls: with a negative `r14d` in
-    /// place of the first one.
+    /// Offset at which the code continues without system calls. The caller sets `r14d` to a
+    /// negative number and skips the first system call.
     pub silent: usize,
 }
 
 impl SystemCalls {
-    /// Finds the system calls. `None` if the code is not that of [`code`].
+    /// Finds the system calls. `None` if `code` was not made by [`code`].
     pub fn find(code: &[u8]) -> Option<SystemCalls> {
         let all: Vec<Instruction> =
             Decoder::with_ip(64, code, 0, DecoderOptions::NONE).into_iter().collect();
         let is_call = |one: &&Instruction| one.mnemonic() == Mnemonic::Syscall;
         let offsets: Vec<usize> = all.iter().filter(is_call).map(|one| one.ip() as usize).collect();
         let first = all.iter().position(|one| is_call(&one))?;
-        // What follows the call sets `r14d` to the number of waits.
+        // The instruction behind the call sets `r14d` to the number of waits, and is skipped.
         let silent = all.get(first + 1)?.next_ip() as usize;
         Some(SystemCalls { offsets, silent })
     }
@@ -87,7 +87,7 @@ fn enter(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     for register in SAVED {
         asm.push(register)?;
     }
-    // The set of all signals; the kernel replaces it by the previous signal mask.
+    // Pushes the set of all signals. The kernel replaces it by the previous signal mask.
     asm.push(-1)?;
     let mut silent = asm.create_label();
     asm.mov(rbx, qword_ptr(slot::SELF).gs())?;
@@ -102,7 +102,8 @@ fn enter(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     asm.set_label(&mut silent)
 }
 
-/// Sets the signal mask. `rsi`: address of the new mask; `rdx`: address for the old one.
+/// Sets the signal mask. `rsi`: address of the new mask. `rdx`: address to which the kernel writes
+/// the old mask.
 fn set_signal_mask(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     asm.mov(edi, libc::SIG_SETMASK)?;
     asm.mov(r10d, SIGNAL_SET_BYTES)?;
@@ -125,7 +126,7 @@ fn leave(asm: &mut CodeAssembler) -> Result<(), IcedError> {
     asm.jmp(r11)
 }
 
-/// Sets `rdx` to the address of the chunk whose turn it is.
+/// Sets `rdx` to the address of the chunk with the thread's current number.
 fn find_chunk(asm: &mut CodeAssembler, shape: &LogShape) -> Result<(), IcedError> {
     asm.mov(edx, dword_ptr(rbx + slot::NUMBER as i32))?;
     asm.and(edx, shape.chunks as i32 - 1)?;
@@ -171,7 +172,8 @@ fn take_chunk(
     go_on: CodeLabel,
 ) -> Result<(), IcedError> {
     let mut none = asm.create_label();
-    // Read before the state: if a chunk becomes free afterwards, the kernel does not wait.
+    // The counter is read before the state. If a chunk becomes free in between, the kernel does not
+    // wait.
     asm.mov(r12d, dword_ptr(rbx + slot::FREED as i32))?;
     find_chunk(asm, shape)?;
     asm.cmp(dword_ptr(rdx + chunk::STATE as i32), chunk::FREE as i32)?;

@@ -2,26 +2,28 @@
 
 use iced_x86::IcedError;
 
-/// A stub that cannot be generated.
+/// Error: a stub that cannot be generated.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("its instructions cannot be moved to {at:x}: {reason}")]
 pub struct StubError {
     /// Address of the stub.
     pub at: u64,
-    /// Why it cannot be generated there.
+    /// Reason why the stub cannot be generated there.
     pub reason: StubErrorReason,
 }
 
-/// Why a stub cannot be generated.
+/// Reason why a stub cannot be generated.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StubErrorReason {
-    /// A jump to this address does not reach it.
+    /// A jump in the stub cannot reach this target.
     #[error("the jump target {0:x} is too far away")]
     TargetTooFar(u64),
-    /// An instruction that has a short encoding only refers to the instructions that are moved.
+    /// One instruction has only a short encoding, and another one refers to the moved instructions
+    /// themselves.
     #[error("the moved code refers to itself")]
     RefersToItself,
-    /// An instruction refers to an address that depends on where the instruction is.
+    /// An instruction refers to an address that cannot be reached from the stub, or that depends on
+    /// the position of the instruction.
     #[error("the moved code refers to a 32-bit address, or too far away")]
     ReferenceTooFar,
     /// An instruction cannot be encoded.

@@ -1,11 +1,12 @@
-//! A short byte string without an allocation: there are many edits, each of a few bytes.
+//! Holds a short byte string without an allocation, because there are many edits of a few bytes
+//! each.
 
 use std::ops::Deref;
 
 /// Capacity in bytes.
 const CAPACITY: usize = 8;
 
-/// At most eight bytes.
+/// A byte string of at most eight bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InlineBytes {
     bytes: [u8; CAPACITY],
@@ -13,7 +14,7 @@ pub struct InlineBytes {
 }
 
 impl InlineBytes {
-    /// Copies some bytes; `None` if there are more than eight.
+    /// Copies bytes; `None` if there are more than eight.
     pub fn from_slice(bytes_in: &[u8]) -> Option<InlineBytes> {
         let mut bytes = [0; CAPACITY];
         bytes.get_mut(..bytes_in.len())?.copy_from_slice(bytes_in);

@@ -7,11 +7,12 @@
 //! chunk    guard page | records ...
 //! ```
 //!
-//! `gs` of a thread is the address of its slot. The chunks of a log are aligned to their size,
-//! which is a power of two. A place for a record is reserved by an addition, and the address itself
-//! shows whether it is valid: after the last record of a chunk comes a guard page, and no place is
-//! in a guard page. Chunk 0 takes records that are dropped. Its guard page contains the slot's
-//! fields, and those of the other chunks contain the chunk's fields.
+//! The `gs` of a thread is the address of its slot. The chunks of a log are aligned to their size,
+//! which is a power of two. A tag reserves a place for a record by an addition to a pointer. The
+//! resulting address itself shows whether the place is valid: the last record of a chunk is
+//! followed by a guard page, and no valid place is in a guard page. Chunk 0 takes records that are
+//! dropped. Its guard page contains the slot's fields; the guard pages of the other chunks contain
+//! the chunk's fields.
 //!
 //! | header | bytes | |
 //! |---|---|---|
@@ -58,9 +59,9 @@
 //! | 16 | 8 | the original bytes; for added memory, its size |
 //! | 24 | 8 | the new bytes |
 //!
-//! Added memory is noted before it is mapped; a note with size 0 means none. Patches are listed in
-//! the order in which they are written. If they are removed in reverse order, the program is
-//! correct after each removal.
+//! Added memory is recorded before it is mapped; a record with size 0 stands for no memory. Patches
+//! are listed in the order in which they are written. If they are removed in reverse order, the
+//! program is correct after each removal.
 
 /// First bytes of the memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"hmtttags");
@@ -113,25 +114,25 @@ pub mod chunk {
     pub const LOST: u64 = 8;
     /// Bytes before the records.
     pub const GUARD_BYTES: u64 = super::PAGE_BYTES;
-    /// State: all zeros, owned by nobody.
+    /// State: the chunk is all zeros and belongs to nobody.
     pub const FREE: u32 = 0;
-    /// State: owned by the thread.
+    /// State: the chunk belongs to the thread, which fills it.
     pub const FILLING: u32 = 1;
-    /// State: owned by the controller.
+    /// State: the chunk belongs to the controller, which empties it.
     pub const FULL: u32 = 2;
 }
 
-/// Bytes of a patch's note.
+/// Bytes of the record of a patch.
 pub const PATCH_BYTES: u64 = 32;
-/// Most bytes that a patch overwrites.
+/// Maximum number of bytes that a patch overwrites.
 pub const OVERWRITTEN_BYTES: usize = 8;
 
-/// What a thread does if no chunk is free.
+/// Behaviour of a thread when no chunk is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Wait for a free chunk, as long as the controller lives.
+    /// The thread waits for a free chunk, as long as the controller lives.
     Wait,
-    /// Continue, and count the dropped records.
+    /// The thread continues, and counts the dropped records.
     Drop,
 }
 
@@ -142,9 +143,9 @@ pub struct LogShape {
     pub is_timed: bool,
     /// Bytes of a chunk: a power of two, at least twice the guard page.
     pub chunk_bytes: u64,
-    /// Number of chunks of a thread besides the spare one, a power of two.
+    /// Number of chunks of a thread without the spare one, a power of two.
     pub chunks: u64,
-    /// What a thread does if no chunk is free.
+    /// Behaviour of a thread when no chunk is free.
     pub when_full: WhenFull,
 }
 
@@ -173,7 +174,8 @@ impl LogShape {
         (self.chunk_bytes - chunk::GUARD_BYTES) / self.record_bytes()
     }
 
-    /// Address bits that are all 0 in guard pages only.
+    /// Mask of address bits. They are all 0 in guard pages, and not all 0 at any other place of a
+    /// chunk.
     pub const fn place_mask(&self) -> u32 {
         (self.chunk_bytes - chunk::GUARD_BYTES) as u32
     }
@@ -183,7 +185,8 @@ impl LogShape {
         self.chunk_bytes * (self.chunks + 1)
     }
 
-    /// Offset in a slot of the chunk that is taken as the `number`th.
+    /// Offset in a slot of the chunk that the thread takes as its `number`th. The chunks are taken
+    /// in turn.
     pub const fn chunk_at(&self, number: u64) -> u64 {
         self.chunk_bytes * (1 + number % self.chunks)
     }

@@ -9,9 +9,9 @@
 //! node    magic | next node, or 0 | first address, address after the last | link_map | .eh_frame_hdr | bias | 0
 //! ```
 //!
-//! If it finds a table, it returns; otherwise the function continues as usual. The code takes no
-//! lock and calls nothing. It changes only `rax`, `rcx` and flags, which are not live at a
-//! function's entry.
+//! If the code finds a table for the address, it returns; otherwise the function continues as
+//! usual. The code takes no lock and makes no calls. It changes only `rax`, `rcx` and flags, which
+//! are not live at a function's entry.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
@@ -20,7 +20,7 @@ use crate::address::RunAddr;
 
 /// First word of a node.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"hmttunwd");
-/// Largest size of the code, in bytes.
+/// Maximum size of the code, in bytes.
 pub const MOST_BYTES: u64 = 128;
 
 /// Offsets in a node.
@@ -35,14 +35,14 @@ pub mod node {
     pub const BIAS: u64 = 48;
 }
 
-/// Offsets in `struct dl_find_object` (glibc, `dlfcn.h`), and the field of a node that each is set
-/// to.
+/// Offsets in `struct dl_find_object` (glibc, `dlfcn.h`). For each result, the offset in a node of
+/// its value follows.
 const FLAGS: i32 = 0;
 const RESULTS: [(i32, u64); 4] =
     [(8, node::START), (16, node::END), (24, node::LINK_MAP), (32, node::TABLE)];
 
-/// Generates the code. `list`: address of the pointer to the first node; `at` and
-/// `otherwise`: addresses of the code, and of the stub that continues the function.
+/// Generates the code. `list`: address of the pointer to the first node. `at`: address of the code.
+/// `otherwise`: address of the stub that continues the function.
 ///
 /// # Errors
 /// [`IcedError`] if an instruction cannot be encoded.

@@ -9,44 +9,44 @@ use super::rows::Origin;
 use super::{StubError, StubErrorReason, TagPlace, Tags};
 use crate::address::RunAddr;
 
-/// Most bytes that one placeholder instruction can declare.
+/// Maximum number of bytes that one placeholder instruction can declare.
 const DECLARED_BYTES: usize = 16;
 
-/// Distance in bytes beyond which a target in reach of a stub's start may be out of reach from its
-/// end.
+/// Distance in bytes from which on a target may be out of reach from the end of a stub, although it
+/// is in reach from the start.
 const FAR: u64 = (1 << 31) - (1 << 24);
-/// Number of instructions that the block encoder emits for a branch with a short encoding only.
+/// Number of instructions that the block encoder emits for a branch that has only a short encoding.
 const REWRITTEN: usize = 3;
 
-/// Instructions to be encoded at a new address.
+/// Instructions of a region's stub, which are to be encoded at a new address.
 #[derive(Default)]
 pub(super) struct MovedCode {
     pub instructions: Vec<Instruction>,
-    /// Original address of each of the region's instructions, and its number in `instructions`.
+    /// Original address of each instruction of the region, with its index in `instructions`.
     pub places: Vec<(u64, usize)>,
-    /// Spaces for tags among the instructions.
+    /// Spaces for tags between the instructions.
     pub tags: Vec<TagSpace>,
     /// Address of the original instruction that is being added.
     pub original: u64,
-    /// For each instruction that belongs to no tag: its number, its origin, and by how many bytes
-    /// the stack pointer is lower there than in the original.
+    /// For each instruction that belongs to no tag: its index, its origin, and the number of bytes
+    /// by which the stack pointer is lower than at the original instruction.
     pub origins: Vec<(usize, Origin, u32)>,
-    /// A return address to be pushed, and the number of the pushing instruction.
+    /// Return address that the stub pushes, with the index of the push.
     pub constant: Option<(RunAddr, usize)>,
 }
 
 /// Space for a tag, filled with placeholder instructions.
 pub(super) struct TagSpace {
     pub place: TagPlace,
-    /// Number of the first placeholder instruction.
+    /// Index of the first placeholder instruction.
     pub at: usize,
     /// Address of the original instruction that follows the tag.
     pub original: u64,
 }
 
 impl MovedCode {
-    /// Reserves space for a tag; returns `false` if the sink has no tag here. `ip`: address by
-    /// which branches find it.
+    /// Reserves space for a tag; returns `false` if the sink has no tag here. `ip`: original
+    /// address of which branches lead to the tag; 0 if none do.
     ///
     /// # Errors
     /// [`StubError`] if the tag cannot be encoded.
@@ -64,19 +64,21 @@ impl MovedCode {
         Ok(!bytes.is_empty())
     }
 
-    /// Adds a copy of an instruction. `at`: the original's address.
+    /// Adds a copy of an instruction. `at`: address of the original instruction.
     pub fn push_copy(&mut self, copy: Instruction, at: u64) {
         self.origins.push((self.instructions.len(), Origin::Copy(at), 0));
         self.instructions.push(copy);
     }
 
-    /// Adds a jump back to original code at `to`.
+    /// Adds a jump from the end of the stub to the original code. `to`: original address of the
+    /// next instruction.
     pub fn push_jump(&mut self, jump: Instruction, to: u64) {
         self.origins.push((self.instructions.len(), Origin::At(to), 0));
         self.instructions.push(jump);
     }
 
-    /// Adds a push and a jump in place of a call. `ip`: address by which branches find them.
+    /// Adds a push of the return address and a jump in place of a call. `ip`: original address of
+    /// which branches lead to the push; 0 if none do.
     pub fn push_call(&mut self, call: Instruction, return_address: RunAddr, ip: u64) {
         self.constant = Some((return_address, self.instructions.len()));
         let place = MemoryOperand::with_base_displ(Register::RIP, call.next_ip() as i64);
@@ -85,7 +87,7 @@ impl MovedCode {
         let at = self.instructions.len();
         self.origins.push((at, Origin::At(call.ip()), 0));
         self.origins.push(match call.near_branch_target() {
-            // The state before the call: its target is not known.
+            // The target is not known, so the unwind information of the call itself is used.
             0 => (at + 1, Origin::At(call.ip()), 8),
             function => (at + 1, Origin::At(function), 0),
         });
@@ -99,8 +101,8 @@ impl MovedCode {
     }
 }
 
-/// Instruction numbers by original address, the first of each address. Added instructions have the
-/// address 0 and are left out.
+/// Indexes of instructions by original address. If several instructions have the same address, the
+/// first one is found. Added instructions have the address 0 and are left out.
 struct Numbers(Vec<(u64, usize)>);
 
 impl Numbers {
@@ -117,7 +119,7 @@ impl Numbers {
     }
 }
 
-/// Encodes the instructions one by one, with near branches; this takes a third of the block
+/// Encodes the instructions one by one, with near branches. This takes a third of the block
 /// encoder's time. `None` if a branch has only a short encoding.
 fn encode_each(instructions: &[Instruction], at: u64) -> Option<(Vec<u8>, Vec<u32>)> {
     let mut encoder = Encoder::try_new(64).ok()?;
@@ -150,7 +152,8 @@ fn encode_each(instructions: &[Instruction], at: u64) -> Option<(Vec<u8>, Vec<u3
     Some((code, offsets))
 }
 
-/// Encodes instructions at an address. Also returns the offset of each in the code.
+/// Encodes instructions at an address. Returns the code, and the offset of each instruction in the
+/// code.
 ///
 /// # Errors
 /// [`StubError`] if an instruction cannot be moved to the address.
@@ -159,8 +162,9 @@ pub(super) fn encode(
     at: u64,
 ) -> Result<(Vec<u8>, Vec<u32>), StubError> {
     let numbers = Numbers::new(instructions);
-    // The block encoder would redirect a reference to one of the instructions to the copy, and one
-    // to the start of a file, which is at 0, to an added instruction.
+    // The block encoder would redirect a memory reference to one of the moved instructions to its
+    // copy. It would redirect a reference to address 0, the start of a file, to an added
+    // instruction.
     let is_own = |address| numbers.find(address).is_some();
     let names_itself = instructions
         .iter()
@@ -175,7 +179,8 @@ pub(super) fn encode(
             return Err(StubError { at, reason: StubErrorReason::RefersToItself });
         }
     }
-    // The block encoder would load the target from memory, or compute it in 32 bits.
+    // For a target out of reach, the block encoder would load the target from memory, or compute it
+    // in 32 bits.
     if !instructions.iter().all(|one| reaches(one, at)) {
         return Err(StubError { at, reason: StubErrorReason::ReferenceTooFar });
     }
@@ -188,7 +193,8 @@ pub(super) fn encode(
 }
 
 /// Whether an instruction's target and memory operand are within 2 GiB of code at an address. An
-/// address that is computed in 32 bits changes when the file is loaded elsewhere.
+/// address that is computed in 32 bits does not count, because it would change when the file is
+/// loaded elsewhere.
 fn reaches(instruction: &Instruction, at: u64) -> bool {
     let is_near = |to: u64| to.wrapping_sub(at).cast_signed().unsigned_abs() < FAR;
     let (target, base) = (instruction.near_branch_target(), instruction.memory_base());
@@ -197,9 +203,10 @@ fn reaches(instruction: &Instruction, at: u64) -> bool {
         && (base != Register::RIP || is_near(instruction.memory_displacement64()))
 }
 
-/// Fills in the offsets of instructions that were rewritten as several: the end of the previous
-/// instruction. They are branches with a short encoding only. Such a branch skips a jump to the
-/// next instruction and leads to a jump to its target.
+/// Fills in missing offsets: those of branches that the block encoder has rewritten as three
+/// instructions, because they have only a short encoding. Each begins at the end of the previous
+/// instruction. The rewritten branch leads over a jump to the next instruction, to a jump to the
+/// original target.
 fn fill(offsets: &mut [u32], instructions: &[Instruction], code: &[u8]) {
     let mut after = 0;
     for (offset, instruction) in offsets.iter_mut().zip(instructions) {

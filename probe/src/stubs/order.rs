@@ -6,9 +6,10 @@ use iced_x86::Instruction;
 
 use crate::disassembly::{ExitKind, Region, Rewrite, falls_through, is_call};
 
-/// Regions in the order in which their stubs are generated. The entry often branches to other
-/// regions: those come before it. The region that it falls through to comes after it, and so do
-/// those that branch to it.
+/// Returns the regions in the order in which their stubs are generated. Stubs can branch directly
+/// only to stubs that exist already. The entry often branches to other regions, so these come
+/// before it. The region that the entry falls through to comes behind it, and so do the regions
+/// that branch to the entry.
 pub(super) fn in_order(rewrite: &Rewrite, start: u64) -> Vec<&Region> {
     let entry = rewrite.regions.iter().find(|region| region.entry);
     let next = entry.and_then(continuation);
@@ -24,13 +25,14 @@ pub(super) fn in_order(rewrite: &Rewrite, start: u64) -> Vec<&Region> {
     regions
 }
 
-/// Address at which control continues after a region; `None` if it does not.
+/// Address at which control continues behind a region; `None` if the region ends with a jump, a
+/// return or a call.
 pub(super) fn continuation(region: &Region) -> Option<u64> {
     let last = region.instructions.last()?;
     (falls_through(last) && !is_call(last)).then(|| last.next_ip())
 }
 
-/// Targets of the tail calls that are in regions or redirected.
+/// Targets of tail calls, both of those in regions and of redirected ones.
 pub(super) fn jumps(rewrite: &Rewrite) -> impl Iterator<Item = u64> + '_ {
     let detours: HashSet<u64> = rewrite.detours.iter().map(Region::start).collect();
     let in_regions = rewrite.regions.iter().flat_map(|region| &region.exit_sites);

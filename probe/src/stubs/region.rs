@@ -9,12 +9,12 @@ use super::{Origin, Row, TagCode, TagPlace};
 use crate::address::FileAddr;
 use crate::disassembly::{ExitKind, JUMP_BYTES, Region, Rewrite, is_call};
 
-/// Bytes of `push qword [rip+disp32]`.
+/// Length of `push qword [rip+disp32]`, in bytes.
 const PUSH_BYTES: usize = 6;
 
 impl Stubs {
-    /// Generates a jump to another function, or to the start of the same, after an exit tag.
-    /// Returns its address.
+    /// Generates an exit tag, and behind it a jump to another function or to the start of this
+    /// function. Returns the address of the tag.
     pub(super) fn exit_jump(&mut self, context: &Context, target: u64) -> Result<u64, StubError> {
         self.align();
         let start = self.end();
@@ -32,8 +32,8 @@ impl Stubs {
         Ok(start)
     }
 
-    /// Generates the code of a tag and adds its rows. `origin`: the original instruction that
-    /// follows.
+    /// Generates the code of a tag and adds its rows. `origin`: address of the original instruction
+    /// that follows.
     fn tag(&mut self, place: &TagPlace, at: u64, origin: u64) -> Result<Vec<u8>, StubError> {
         if let Some(at) = self.tags.next_cold() {
             let lowered = place.below();
@@ -46,8 +46,8 @@ impl Stubs {
         Ok(code)
     }
 
-    /// Generates the search of unwind tables before the stub of the entry. Returns its address;
-    /// `None` for other functions.
+    /// Generates the search of unwind tables that runs before the stub of the entry. Returns its
+    /// address; `None` if this function does not search tables.
     pub(super) fn lookup_stub(
         &mut self,
         rewrite: &Rewrite,
@@ -56,7 +56,7 @@ impl Stubs {
         stub: u64,
     ) -> Result<Option<u64>, StubError> {
         let lookup = self.lookup.filter(|one| region.entry && one.function.0 == context.start);
-        // At the head of a loop the searched registers may be live.
+        // At the head of a loop the registers that the search changes may be live.
         let Some(lookup) = lookup.filter(|_| rewrite.entry_loop.is_none()) else { return Ok(None) };
         self.align();
         let at = self.end();
@@ -66,8 +66,8 @@ impl Stubs {
         Ok(Some(at))
     }
 
-    /// Generates the stub of a region. `runs_on`: the stub of the code after the region follows
-    /// directly.
+    /// Generates the stub of a region. `falls_into_next`: the stub of the code behind the region
+    /// follows directly, so no jump is needed.
     pub(super) fn add_region(
         &mut self,
         region: &Region,
@@ -81,7 +81,8 @@ impl Stubs {
         let (mut bytes, offsets) = encode(&instructions, start)?;
         let end_of_code = bytes.len() as u32;
         if let Some((value, at)) = constant {
-            // A constant that the push reads; control never reaches it.
+            // The return address that the push reads is stored behind the code, where control never
+            // arrives.
             bytes.resize(bytes.len().next_multiple_of(8), 0xcc);
             let push = offsets[at] as usize;
             let displacement = (bytes.len() - push - PUSH_BYTES) as u32;
@@ -97,11 +98,13 @@ impl Stubs {
             let Some(offset) = offsets.get(index) else { continue };
             let end = offsets.get(index + 1).copied().unwrap_or(end_of_code);
             let is_one = *offset as usize + length(&bytes[*offset as usize..]) == end as usize;
-            // An instruction that was rewritten as several is represented by the first of them.
+            // If an instruction was rewritten as several, the row of the first one holds for all of
+            // them.
             let origin = if is_one { origin } else { Origin::At(address) };
             self.rows.push(Row { at: start.wrapping_add((*offset).into()), origin, lowered });
         }
-        // A tag after the last instruction: the stub of the code after the region follows.
+        // A tag may be behind the last instruction if the stub of the following code follows
+        // directly.
         for space in tags {
             self.fill(&space, space.original, start, &offsets, &mut bytes, changes)?;
         }
@@ -113,8 +116,8 @@ impl Stubs {
         Ok(start)
     }
 
-    /// Generates the code of a tag in its space. `origin`: the original instruction whose unwind
-    /// information holds.
+    /// Generates the code of a tag in its space. `origin`: address of the original instruction
+    /// whose unwind information holds within the tag.
     fn fill(
         &mut self,
         space: &TagSpace,
@@ -133,7 +136,7 @@ impl Stubs {
         Ok(())
     }
 
-    /// Collects the instructions of a region's stub, with space for its tags.
+    /// Collects the instructions of a region's stub, with spaces for its tags.
     fn collect(
         &self,
         region: &Region,
@@ -141,7 +144,8 @@ impl Stubs {
         context: &Context,
     ) -> Result<MovedCode, StubError> {
         let mut moved = MovedCode { original: region.start(), ..MovedCode::default() };
-        // Branches to the entry, or to the head of a block, lead to its tag.
+        // Branches to the entry lead to the entry's tag, and branches to the head of a block to its
+        // tag.
         let is_branch_target = region.entry
             && context.check == 0
             && moved.add_tag(&self.tags, context.entry, region.start())?;
@@ -167,7 +171,7 @@ impl Stubs {
             self.add_moved(&mut moved, instruction, at, exit_site.map(|(_, how)| *how), context)?;
         }
         if region.entry && context.check > 0 && context.check == region.instructions.len() {
-            // All moved instructions precede the entry tag.
+            // All moved instructions belong to the stack check, so the entry tag follows them.
             moved.original = region.instructions.last().map_or(0, Instruction::next_ip);
             moved.add_tag(&self.tags, context.entry, 0)?;
         }
@@ -184,7 +188,8 @@ impl Stubs {
         Ok(moved)
     }
 
-    /// Adds a copy of an instruction. `at`: its original address.
+    /// Adds a copy of an instruction, with a tag if it is an exit site. `at`: original address of
+    /// the instruction.
     fn add_moved(
         &self,
         moved: &mut MovedCode,
@@ -203,7 +208,8 @@ impl Stubs {
             }
             _ => {
                 let target = instruction.near_branch_target();
-                // The region may be in an adjacent function, whose exit this is not.
+                // The region may be in an adjacent function. A jump there is no exit of this
+                // function.
                 let exit = exit_site.and_then(|_| context.exits.get(&target));
                 let copy = || context.copies.get(&target).filter(|_| !is_call(&instruction));
                 if let Some(to) = exit.or_else(|| context.detours.get(&target)).or_else(copy) {

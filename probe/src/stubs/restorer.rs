@@ -1,12 +1,12 @@
 //! Generates the code that signal handlers return through: it redirects a thread from the original
 //! address of a moved instruction to its copy in a stub.
 //!
-//! A signal handler sees original addresses, so that it may return to an instruction that a jump
-//! has overwritten. A handler returns to a *restorer*, which makes the system call `rt_sigreturn`;
-//! the kernel loads all registers from the signal frame on the stack. Restorers are changed to jump
-//! to the code made here. It reads the frame's `rip`, replaces it where needed, and jumps to the
-//! restorer's own `syscall`. All registers and flags are free there. The code works without the
-//! controller, which may have been killed.
+//! A signal handler sees original addresses, so it may return to an instruction that a jump has
+//! overwritten. A handler returns to a *restorer*, which makes the system call `rt_sigreturn`; the
+//! kernel loads all registers from the signal frame on the stack. Restorers are changed to jump to
+//! the code made here. This code reads the frame's `rip`, replaces it where needed, and jumps to
+//! the restorer's own `syscall`. It may change all registers and flags, because the kernel loads
+//! them from the frame. The code works without the controller, which may have been killed.
 //!
 //! ```text
 //! frame   rsp + 160  rsp, 168 rip                        (Linux, uapi/asm/sigcontext.h: ucontext at rsp)
@@ -17,18 +17,19 @@
 //! ```
 //!
 //! The three words in the frame are the *resumption*. It states on which side of a tag the thread
-//! continues. It is used once, and only if the frame's `rip` is still the one that the handler saw.
-//! The lists contain the copies of moved instructions, for frames whose `rip` the handler has
-//! changed. An entry is used only while the jump is still there, because a library may have been
-//! unloaded.
+//! continues. It is used once, and only if the frame's `rip` is still the one that the handler has
+//! seen. For a frame whose `rip` the handler has changed, the lists give the copy of a moved
+//! instruction. An entry of a list is used only while the jump is in place, because a library may
+//! have been unloaded.
 //!
-//! Invariant: the code is safe for any frame. A missing resumption costs a count, never the
-//! program's state.
+//! Invariant: the code is safe for any frame. A missing resumption makes a count wrong, but never
+//! changes the program's state.
 //!
-//! Invariant: the code may be restarted before each of its instructions, as a signal within it
-//! does. Therefore the resumption is cleared after its address has been stored, not before: in
-//! between, a restart would find neither, and a thread that continues at the start of a region
-//! would count again. No list contains the stored address, which is in a stub.
+//! Invariant: the code may be restarted before each of its instructions, which happens after a
+//! signal within the code. Therefore the resumption is cleared only after its address has been
+//! stored as the frame's `rip`. If it were cleared before, a restart in between would find neither,
+//! and a thread that continues at the start of a region would count again. No list contains the
+//! stored address, because it is in a stub.
 
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
@@ -39,9 +40,9 @@ use crate::address::RunAddr;
 pub const RIP: u64 = 168;
 /// Offset of the resumption from the frame's `ucontext`, in bytes.
 pub const RESUMPTION: u64 = 232;
-/// Bytes reserved for the code and the data that it reads.
+/// Bytes reserved for the code and its data.
 pub const AREA_BYTES: u64 = 256;
-/// Offset in that area of the address of the first list.
+/// Offset in this area of the pointer to the first list.
 pub const FIRST_LIST: u64 = AREA_BYTES - 8;
 /// Bytes of a list without its entries, and of an entry.
 const LIST_BYTES: i32 = 32;
@@ -49,20 +50,20 @@ const ENTRY_BYTES: u64 = 24;
 /// `mov rax, 15` in 7 and in 5 bytes, followed by `syscall`.
 const LONG: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 const SHORT: [u8; 7] = [0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05];
-/// The byte after the system call in Go's restorer.
+/// Byte behind the system call in Go's restorer.
 const TRAP: u8 = 0xcc;
 
-/// The instructions of a restorer.
+/// Form of a restorer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As in C libraries. Unwinders without other information recognize these bytes.
+    /// The form of C libraries. Unwinders without other information recognize its bytes.
     Long,
-    /// As in Go.
+    /// The form of Go.
     Short,
 }
 
 impl Kind {
-    /// Number of bytes before the system call.
+    /// Offset of the `syscall` instruction, in bytes.
     pub fn call_at(self) -> u64 {
         match self {
             Kind::Long => 7,
@@ -71,7 +72,7 @@ impl Kind {
     }
 }
 
-/// Finds the restorers in some code, by their offsets.
+/// Finds the restorers in some code. Returns the offset and form of each.
 pub fn find(code: &[u8]) -> impl Iterator<Item = (u64, Kind)> + '_ {
     let calls = memchr::memmem::find_iter(code, &LONG[3..]).map(|at| at + 4);
     calls.filter_map(|at| {
@@ -79,7 +80,8 @@ pub fn find(code: &[u8]) -> impl Iterator<Item = (u64, Kind)> + '_ {
         if before.ends_with(&LONG) {
             return Some(((at - 7) as u64, Kind::Long));
         }
-        // Other instructions contain the same bytes, such as a move to another register.
+        // The bytes alone are not enough: other instructions, such as a move to another register,
+        // contain them.
         let apart = before.len().checked_sub(SHORT.len() + 1).map(|at| before[at]);
         let is_go = before.ends_with(&SHORT) && after == Some(&TRAP) && apart == Some(TRAP);
         is_go.then(|| ((at - 5) as u64, Kind::Short))
@@ -91,7 +93,7 @@ pub fn may_begin(code: &[u8]) -> bool {
     code.len() == 5 && (LONG.starts_with(code) || SHORT.starts_with(code))
 }
 
-/// A moved instruction whose original a jump has overwritten.
+/// A moved instruction whose original bytes a jump has overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// Original address of the instruction.
@@ -104,12 +106,12 @@ pub struct Entry {
     pub jump: [u8; 2],
 }
 
-/// Bytes of a list with this number of entries.
+/// Number of bytes of a list with `entries` entries.
 pub fn list_bytes(entries: u64) -> u64 {
     LIST_BYTES as u64 + entries * ENTRY_BYTES
 }
 
-/// Encodes a list of entries, which must be sorted.
+/// Encodes a list. `entries`: sorted by original address. `next`: address of the next list, or 0.
 pub fn list(entries: &[Entry], next: RunAddr) -> Vec<u8> {
     let first = entries.first().map_or(0, |one| one.original.0);
     let end = entries.last().map_or(0, |one| one.original.0 + 1);
@@ -126,8 +128,8 @@ pub fn list(entries: &[Entry], next: RunAddr) -> Vec<u8> {
     bytes
 }
 
-/// Generates the code at an address. `session`: the number of the session; `call`: address of the
-/// restorer's `syscall`.
+/// Generates the code at an address. `session`: number of the controller's session. `call`: address
+/// of the restorer's `syscall`.
 ///
 /// # Errors
 /// [`IcedError`] if an instruction cannot be encoded.
@@ -162,7 +164,7 @@ pub fn code(at: RunAddr, session: u64, call: RunAddr) -> Result<Vec<u8>, IcedErr
     asm.jb(skip)?;
     asm.cmp(rdi, qword_ptr(rsi + 16))?;
     asm.jae(skip)?;
-    // Binary search between rcx and rdx.
+    // Binary search for the entry between rcx and rdx.
     asm.xor(ecx, ecx)?;
     asm.mov(rdx, qword_ptr(rsi + 24))?;
     asm.set_label(&mut look)?;

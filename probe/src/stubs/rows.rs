@@ -4,33 +4,33 @@ use iced_x86::{Decoder, Instruction, Mnemonic, OpKind, Register};
 
 use super::chunk_switch::{SAVED, SAVED_BYTES};
 
-/// The original instruction that an instruction of a stub stands for.
+/// The original instruction whose unwind information holds at an instruction of a stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The instruction at this address.
+    /// The instruction at this address, for the whole row.
     At(u64),
-    /// The row's first instruction is a copy of the one at this address, and each further one is a
-    /// copy of the one at the same distance.
+    /// Copies of consecutive instructions. The row's first instruction is a copy of the instruction
+    /// at this address; an instruction 5 bytes later in the stub is a copy of the one 5 bytes later
+    /// there.
     Copy(u64),
-    /// The instruction that `r11` leads to, in the code that tags share. The number is that of
-    /// registers on the stack.
+    /// The instruction whose address in a tag is in `r11`, for the code that tags share. The number
+    /// counts the registers that this code has pushed so far.
     Shared(u8),
 }
 
-/// Unwind information for the instructions from an address up to the next row's.
+/// Unwind information for the instructions from an address up to the start of the next row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Address of the first instruction.
     pub at: u64,
-    /// The original instruction, whose state this is.
+    /// The original instruction with the same state.
     pub origin: Origin,
-    /// Bytes by which the stack pointer is lower than the original instruction would find it.
+    /// Number of bytes by which the stack pointer is lower than at the original instruction.
     pub lowered: u32,
 }
 
 impl Row {
-    /// Whether the information of this row also holds at a later row's address, so that the later
-    /// row is redundant.
+    /// Whether the next row is redundant, because this row gives the same information there.
     pub(crate) fn continues_as(&self, next: &Row) -> bool {
         let distance = |row: &Row| match row.origin {
             Origin::Copy(old) => Some(old.wrapping_sub(row.at)),
@@ -45,8 +45,8 @@ impl Row {
 }
 
 /// Registers that the shared code pushes, in order: DWARF number, and offset below the stack
-/// pointer of the tag in words. `None` for registers that functions need not preserve. `r11` holds
-/// the address in the tag.
+/// pointer of the tag in words. `None` for registers that functions need not preserve. `r11` is
+/// listed, because it holds the address in the tag.
 pub const SHARED_SAVED: [Option<(u8, u32)>; SAVED.len()] = {
     // r11, rax, rcx, rdx, rsi, rdi, r10, rbx, rbp, r12, r13, r14
     let below = (SAVED_BYTES / 8) as u32 + 1;
@@ -60,9 +60,12 @@ pub const SHARED_SAVED: [Option<(u8, u32)>; SAVED.len()] = {
     slots
 };
 
-/// Changes of the stack pointer in some code: offset after the changing instruction, by how many
-/// bytes the stack pointer is lowered from there on, and how many registers are on the stack. Both
-/// paths to a branch target agree.
+/// Finds the changes of the stack pointer in some code. Returns for each change the offset behind
+/// the instruction, the number of bytes by which the stack pointer is lower from there on than at
+/// the start, and the number of registers on the stack. These values do not depend on the path that
+/// control takes to a branch target.
+///
+/// For example, the result for `push rbp; mov rbp, rsp; pop rbp` is (1, 8, 1), (5, 0, 0).
 pub(super) fn lowered(code: &[u8]) -> Vec<(u32, u32, u8)> {
     let mut changes = Vec::new();
     let (mut lowered, mut saved) = (0i64, 0i32);
@@ -77,7 +80,8 @@ pub(super) fn lowered(code: &[u8]) -> Vec<(u32, u32, u8)> {
     changes
 }
 
-/// By how many bytes an instruction lowers the stack pointer, and how many registers it pushes.
+/// Number of bytes by which an instruction lowers the stack pointer, and number of registers that
+/// it pushes. Both are negative for `pop`.
 fn change(instruction: &Instruction) -> (i64, i32) {
     let is_register = instruction.op0_kind() == OpKind::Register;
     match instruction.mnemonic() {
@@ -92,13 +96,13 @@ fn change(instruction: &Instruction) -> (i64, i32) {
     }
 }
 
-/// Rows in ascending order, without redundant ones.
+/// Rows in ascending order, without redundant rows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rows(Vec<Row>);
 
 impl Rows {
-    /// Adds a row, unless the previous one also holds for it. A row at the address of the previous
-    /// one replaces that.
+    /// Adds a row, unless it is redundant. A row at the same address as the previous one replaces
+    /// it.
     pub fn push(&mut self, row: Row) {
         if self.0.last().is_some_and(|last| last.at == row.at) {
             self.0.pop();
@@ -108,7 +112,7 @@ impl Rows {
         }
     }
 
-    /// Adds the rows of a tag, which all stand for one original instruction.
+    /// Adds the rows of a tag. All stand for one original instruction.
     pub fn push_tag(&mut self, at: u64, origin: u64, lowered: &[(u32, u32, u8)]) {
         let origin = Origin::At(origin);
         self.push(Row { at, origin, lowered: 0 });
@@ -132,7 +136,7 @@ impl Rows {
         self.0.len()
     }
 
-    /// Removes all but the first rows.
+    /// Removes all rows but the first `rows`.
     pub fn truncate(&mut self, rows: usize) {
         self.0.truncate(rows);
     }

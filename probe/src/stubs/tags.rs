@@ -6,17 +6,17 @@
 //! | log | reserves a place in the thread's chunk, writes a record there | flags; 24 bytes below `rsp`; registers, which it restores |
 //! | card | `mov dword gs:[64 * event], word` | nothing |
 //!
-//! A record's place is read, and then reserved by an addition. `xadd` would do both, but takes more
-//! than twice as long from one tag to the next. No other thread uses the slot. The tags of a signal
-//! handler must run before the read or after the record is written; the tracer of the thread
-//! ensures this ([`super::unfinished_tag`]). Without a tracer nobody reads the records, and a place
-//! that is used twice does no harm. The event word is written last and marks the record as
-//! complete. Registers are saved below `rsp` without moving it: the kernel leaves the 128 bytes of
-//! the red zone to an interrupted function (psABI, 3.2.2).
+//! A tag reads the place of its record and then reserves it by an addition. `xadd` would do both,
+//! but takes more than twice as long from one tag to the next. No other thread uses the slot. The
+//! tags of a signal handler must run before the read or after the record is written; the tracer of
+//! the thread ensures this ([`super::unfinished_tag`]). Without a tracer nobody reads the records,
+//! and a place that is used twice does no harm. The event word is written last and marks the record
+//! as complete. Registers are saved below `rsp` without moving it: the kernel leaves the 128 bytes
+//! of the red zone to an interrupted function (psABI, 3.2.2).
 //!
-//! If the chunk is full, the tag jumps to its cold instructions, which pass its address to
-//! `chunk_switch`. The cold instructions of all tags are at the start of the stubs, after
-//! the shared code, so that frequently executed code is contiguous. Nothing here is called.
+//! If the chunk is full, the tag jumps to its cold instructions, which pass the tag's address to
+//! `chunk_switch`. The cold instructions of all tags are at the start of the stubs, behind the
+//! shared code, so that frequently executed code is contiguous. Tags contain no calls.
 
 use hmtt_format::tag_log::FunctionId;
 use iced_x86::IcedError;
@@ -26,40 +26,41 @@ use super::layout::{LogShape, slot};
 use super::{StubError, breakpoint, chunk_switch, rows};
 use crate::address::RunAddr;
 
-/// Largest size of a tag's code together with its cold instructions: of a log, and of other sinks,
-/// in bytes.
+/// Maximum size of a tag's code together with its cold instructions, in bytes: for a log, and for
+/// other sinks.
 pub(super) const LOG_BYTES: usize = 128;
 const SMALL_BYTES: usize = 48;
 const COLD_BYTES: usize = 12;
-/// Bytes below `rsp` that a function may use without moving it.
+/// Bytes below `rsp` that a function may use without moving `rsp`.
 const RED_ZONE_BYTES: i32 = 128;
-/// How far ahead of a record memory is prefetched that another processor has emptied, in bytes.
+/// Distance in bytes ahead of a record at which memory is prefetched, because another processor has
+/// emptied it.
 const AHEAD: i32 = 512;
-/// Distance between the events of a card's window, in bytes: the card sees whole cache lines.
+/// Distance in bytes between the events of a card's window. The card sees whole cache lines only.
 pub const CARD_STRIDE: u64 = 64;
 
-/// What a tag does.
+/// Action of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sink {
     /// Counts entries, separately for each thread.
     Count,
-    /// Does nothing: for measuring the cost of the jumps.
+    /// Does nothing. This measures the cost of the jumps.
     None,
     /// Writes a record to the thread's memory.
     Log(LogShape),
-    /// Writes to an address for each event, which the card observes.
+    /// Writes to one address for each event. The card observes these writes.
     Card,
-    /// Waits until the controller has seen the thread (module `breakpoint`).
+    /// Waits until the controller has handled the thread's arrival (module `breakpoint`).
     Breakpoint {
         /// Address of the shared memory in the process.
         shared: RunAddr,
     },
-    /// Does nothing: the function is changed to search unwind tables ([`super::lookup`]).
+    /// Does nothing. The function is changed only to search unwind tables ([`super::lookup`]).
     Lookup,
 }
 
 impl Sink {
-    /// Largest size of a tag's code, in bytes.
+    /// Maximum size of a tag's code, in bytes.
     pub(super) fn most_bytes(self) -> usize {
         match self {
             Sink::None | Sink::Lookup => 0,
@@ -75,7 +76,7 @@ impl Sink {
     }
 }
 
-/// A place where a tag is inserted, and what is live there.
+/// A place where a tag is inserted, with the state that is live there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagPlace {
     /// Event number: twice the number of the function or block, plus 1 for an exit.
@@ -87,23 +88,23 @@ pub struct TagPlace {
 }
 
 impl TagPlace {
-    /// A function's first instruction: neither flags nor the red zone are live.
+    /// The place before a function's first instruction. Neither flags nor the red zone are live.
     pub fn entry(id: FunctionId) -> Self {
         TagPlace { event: 2 * id.0, red_zone: false, flags: false }
     }
 
-    /// Before a function returns, or jumps to another one or to its own start.
+    /// The place before a function returns, or jumps to another function or to its own start.
     pub fn exit(id: FunctionId) -> Self {
         TagPlace { event: 2 * id.0 + 1, red_zone: false, flags: false }
     }
 
-    /// The same place where the function's first instruction is also the head of a loop. The loop
-    /// may use the red zone, and flags if `flags` is set.
+    /// The same place if the function's first instruction is also the head of a loop. The red zone
+    /// may then be live, and so may flags if `flags` is set.
     pub fn in_loop(self, flags: bool) -> Self {
         TagPlace { red_zone: true, flags, ..self }
     }
 
-    /// The head of a block within a function. `flags`: whether flags may be live there.
+    /// The place before the head of a block. `flags`: whether flags may be live there.
     pub fn block(id: FunctionId, flags: bool) -> Self {
         TagPlace { event: 2 * id.0, red_zone: true, flags }
     }
@@ -113,7 +114,7 @@ impl TagPlace {
         self.event & 1 != 0
     }
 
-    /// One place of each form, that is, of each combination of red zone and flags.
+    /// One place of each form. A form is a combination of red zone and flags, live or not.
     fn all() -> [TagPlace; 4] {
         let kinds = [(false, false), (true, false), (false, true), (true, true)];
         kinds.map(|(red_zone, flags)| TagPlace { event: 0, red_zone, flags })
@@ -124,18 +125,18 @@ impl TagPlace {
         u32::from(self.flags) * 8 + u32::from(self.red_zone) * RED_ZONE_BYTES as u32
     }
 
-    /// Number of the form, an index into [`TagPlace::all`].
+    /// Number of the place's form, an index into [`TagPlace::all`].
     fn form(&self) -> usize {
         usize::from(self.red_zone) + 2 * usize::from(self.flags)
     }
 
-    /// Event word that the tag writes: never 0.
+    /// Event word that the tag writes. It is never 0.
     pub fn word(&self) -> u32 {
         1 + self.event
     }
 }
 
-/// Generator of tags. Tags of a log share some code.
+/// Generator of tags. The tags of a log share code.
 #[derive(Clone, Debug)]
 pub struct Tags {
     sink: Sink,
@@ -143,7 +144,7 @@ pub struct Tags {
     shared: Vec<u8>,
     cold: Vec<u8>,
     at_most: usize,
-    /// Code of a log's tags, one for each form.
+    /// Code of a log's tags, for each form.
     forms: Vec<Form>,
     /// Changes of the stack pointer in tags of each form ([`rows::lowered`]).
     lowered: Vec<Vec<(u32, u32, u8)>>,
@@ -189,24 +190,25 @@ impl Tags {
         (!self.forms.is_empty()).then(|| self.start.wrapping_add(at))
     }
 
-    /// Changes of the stack pointer in a tag.
+    /// Changes of the stack pointer in the tag of a place.
     pub(super) fn lowered(&self, place: &TagPlace) -> &[(u32, u32, u8)] {
         &self.lowered[place.form()]
     }
 
-    /// Bytes of the shared code, with space for all cold instructions.
+    /// Number of bytes of the shared code and all cold instructions.
     pub fn prelude_bytes(&self) -> usize {
         self.shared.len() + COLD_BYTES * self.at_most
     }
 
-    /// The shared code and all cold instructions, to be placed at the start when all tags are made.
+    /// The shared code and all cold instructions. They are placed at the start of the stubs after
+    /// all tags were generated.
     pub fn prelude(&self) -> Vec<u8> {
         let mut code = [&self.shared[..], &self.cold].concat();
         code.resize(self.prelude_bytes(), 0xcc);
         code
     }
 
-    /// Bytes of a tag's code.
+    /// Number of bytes of a tag's code.
     ///
     /// # Errors
     /// [`StubError`] if the code cannot be encoded.
@@ -217,7 +219,7 @@ impl Tags {
         }
     }
 
-    /// Generates one more tag at an address. The code that follows it runs next.
+    /// Generates a tag at an address. The tag continues with the code that follows it.
     ///
     /// # Errors
     /// [`StubError`] if the code cannot be encoded; the generator is unchanged then.
@@ -228,7 +230,7 @@ impl Tags {
         }
     }
 
-    /// Generates a tag that shares nothing with others: of any sink but a log.
+    /// Generates a tag of any sink but a log. Such tags share no code.
     fn small(&self, place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
         match self.sink {
             Sink::Count | Sink::Breakpoint { .. } if place.is_exit() => Ok(Vec::new()),
@@ -258,31 +260,31 @@ impl Tags {
     }
 }
 
-/// `lea r11, [rip+disp32]` and `jmp rel32`: the cold instructions.
+/// First bytes of the cold instructions: `lea r11, [rip+disp32]` and `jmp rel32`.
 const LOAD: [u8; 3] = [0x4c, 0x8d, 0x1d];
 const JUMP: u8 = 0xe9;
 /// `je rel32`.
 const BRANCH: [u8; 2] = [0x0f, 0x84];
-/// An address that no short branch reaches.
+/// Distance that no short branch reaches.
 const FAR: u64 = 1 << 30;
-/// Placeholder of the event word, by which its position is found.
+/// Placeholder of the event word. Its position in the code is found by this value.
 const WORD: u32 = 0x5a3c_96e7;
 
-/// Code of a log's tag, and the offsets of what depends on the place.
+/// Code of a log's tag for one form, and the offsets of the parts that differ between tags.
 #[derive(Clone, Debug)]
 struct Form {
     /// All bytes of the code.
     bytes: Vec<u8>,
-    /// Offset of the distance to the cold instructions.
+    /// Offset of the branch distance to the cold instructions.
     branch: usize,
     /// Offset of the event word.
     word: usize,
-    /// Offset at which the tag tries again.
+    /// Offset of the instruction at which the tag tries again after the switch of chunks.
     retry: usize,
 }
 
 impl Form {
-    /// Generates the code of all forms.
+    /// Generates the code for each form.
     fn all(shape: &LogShape) -> Result<Vec<Form>, IcedError> {
         TagPlace::all().iter().map(|place| Form::new(shape, place)).collect()
     }
@@ -298,7 +300,7 @@ impl Form {
     }
 }
 
-/// Saves the red zone and flags where they may be live.
+/// Moves `rsp` below the red zone and saves flags, where each may be live.
 fn enter(asm: &mut CodeAssembler, place: &TagPlace) -> Result<(), IcedError> {
     if place.red_zone {
         asm.lea(rsp, ptr(rsp - RED_ZONE_BYTES))?;
@@ -319,7 +321,7 @@ fn leave(asm: &mut CodeAssembler, place: &TagPlace) -> Result<(), IcedError> {
     Ok(())
 }
 
-/// `inc qword gs:[disp32]`, encoded by hand, because there are many.
+/// `inc qword gs:[disp32]`, encoded by hand for speed, because there are many such tags.
 const COUNT: [u8; 5] = [0x65, 0x48, 0xff, 0x04, 0x25];
 
 fn count(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
@@ -341,7 +343,8 @@ fn card(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
     asm.assemble(at)
 }
 
-/// Generates the part of a tag that runs once, however often the tag tries to reserve a place.
+/// Generates the first part of a tag, which runs once, however often the tag tries to reserve a
+/// place.
 fn save(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
     let mut asm = CodeAssembler::new(64)?;
     enter(&mut asm, place)?;
@@ -349,8 +352,8 @@ fn save(place: &TagPlace, at: u64) -> Result<Vec<u8>, IcedError> {
     asm.assemble(at)
 }
 
-/// Generates the part of a tag that reserves a place, or jumps to the cold instructions, and writes
-/// the record.
+/// Generates the second part of a tag, which reserves a place and writes the record. If the chunk
+/// is full, it jumps to the cold instructions.
 fn record(shape: &LogShape, place: &TagPlace, word: u32) -> Result<Vec<u8>, IcedError> {
     let below = place.below() as i32;
     let mut asm = CodeAssembler::new(64)?;

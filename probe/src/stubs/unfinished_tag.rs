@@ -2,15 +2,15 @@
 //!
 //! The tags of a signal handler would use the same place or the next one, and the handler may never
 //! return. Therefore the tracer executes the remaining instructions of the tag before it lets the
-//! handler run. They are few and use few registers: those of [`super::tags`].
+//! handler run. These instructions are few, and use only the registers of [`super::tags`].
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use super::layout::LogShape;
 use crate::address::RunAddr;
 
-/// Bytes of the longest remaining code, from where the place is found to where registers are
-/// restored.
+/// Maximum length in bytes of the remaining code: from the read of the place to the restoring of
+/// registers.
 pub const UNFINISHED_BYTES: usize = 88;
 /// The zero flag.
 const ZERO: u64 = 1 << 6;
@@ -26,7 +26,7 @@ pub struct TagRegisters {
     pub rax: u64,
     /// Data register.
     pub rdx: u64,
-    /// The record's place, once it is found.
+    /// Address of the record's place, after the tag has read it.
     pub r11: u64,
     /// Flags.
     pub rflags: u64,
@@ -38,18 +38,18 @@ pub struct TagRegisters {
 pub trait ThreadMemory {
     /// Reads 8 bytes; `None` if they are not mapped.
     fn read(&self, address: RunAddr) -> Option<u64>;
-    /// Writes some bytes; `None` if that is not possible.
+    /// Writes bytes; `None` if they cannot be written.
     fn write(&mut self, address: RunAddr, bytes: &[u8]) -> Option<()>;
 }
 
-/// The remaining instructions of a tag whose place is found.
+/// The remaining instructions of a tag that has read its place.
 #[derive(Debug)]
 pub struct UnfinishedTag(Vec<Instruction>);
 
 impl UnfinishedTag {
-    /// Decodes the rest of the tag that a thread is in, if the tag has found a place and its record
-    /// is not complete. `code`: the bytes from the thread's next instruction on,
-    /// [`UNFINISHED_BYTES`] if there are so many.
+    /// Decodes the rest of the tag that a thread is in. `None` if the tag has not read its place
+    /// yet, or if its record is complete. `code`: the bytes from the thread's next instruction on,
+    /// at most [`UNFINISHED_BYTES`].
     pub fn decode(code: &[u8], state: &TagRegisters, shape: &LogShape) -> Option<UnfinishedTag> {
         let mut rest = Vec::new();
         let mut is_written = false;
@@ -83,14 +83,14 @@ impl UnfinishedTag {
         self.0.len()
     }
 
-    /// The first `count` instructions: what has been executed of the tag when it is interrupted
-    /// after them.
+    /// The first `count` instructions. If a tag is interrupted behind them, these have been
+    /// executed.
     pub fn first(&self, count: usize) -> UnfinishedTag {
         UnfinishedTag(self.0.iter().take(count).copied().collect())
     }
 
-    /// Executes the instructions; `None` if one fails, and `state` is then the state before it.
-    /// `tsc`: the record's time.
+    /// Executes the instructions. If one fails, the result is `None`, and `state` is the state
+    /// before this instruction. `tsc`: time for the record.
     pub fn run(
         &self,
         state: &mut TagRegisters,
@@ -107,7 +107,7 @@ impl UnfinishedTag {
                 }
                 Mnemonic::Mov => state.moves(instruction, memory)?,
                 Mnemonic::Lea => {
-                    // A write to half of a register clears the other half.
+                    // A write to the lower half of a register clears the upper half.
                     let address = state.address(instruction)?.0 & 0xffff_ffff;
                     *state.register(instruction.op0_register())? = address;
                 }
