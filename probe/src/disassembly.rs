@@ -3,7 +3,13 @@
 //!
 //! A jump takes [`JUMP_BYTES`]. Whole instructions are moved to a stub to make space for it. The
 //! result is a [`Rewrite`] for each function, from which [`crate::stubs`] generates code.
-//! Invariant: control arrives at overwritten bytes at the first byte only, and no return address
+//! Invariant: among overwritten bytes, control arrives only at the first byte, and no return
+//! address lies within them. A function for which this cannot be shown is refused ([`Refusal`]).
+//!
+//! For example, a function begins with `push rbp` (1 byte), `mov rbp, rsp` (3 bytes) and `sub rsp,
+//! 16` (4 bytes). All three are moved, because a jump over the first two would cut the third. If a
+//! loop of the function branches to the `sub`, the branch must be moved as well. Otherwise a
+//! two-byte jump replaces only the first two instructions.
 //! lies within them. A function for which this cannot be shown is refused ([`Refusal`]).
 
 mod address_set;
@@ -41,16 +47,16 @@ pub use refusal::Refusal;
 pub use rewrite::{Jump, Region, Rewrite};
 pub use sites::{Site, SiteKind};
 
-/// Bytes of a jump that reaches any target within 2 GiB.
+/// Bytes of `jmp rel32`, which reaches any target within 2 GiB.
 pub const JUMP_BYTES: usize = 5;
 /// Bytes of `jmp rel8`.
 pub const SHORT_BYTES: u64 = 2;
 
-/// Index of all instructions of a file, which planning a rewrite needs.
+/// Index of all instructions of a file. Planning a rewrite needs it.
 #[derive(Debug)]
 pub struct FileIndex {
     code_index: CodeIndex,
-    /// Address ranges of the separate parts of functions (`.cold`), by the start of their function.
+    /// For each function, by its start, the address ranges of its separate parts (`.cold`).
     parts: HashMap<u64, Vec<Range<u64>>>,
 }
 
@@ -66,8 +72,9 @@ impl FileIndex {
         FileIndex { code_index, parts }
     }
 
-    /// Address ranges of separate parts of functions, ascending, with the start of the function
-    /// that a branch connects with each. Parts without such a function are missing.
+    /// Address ranges of separate parts of functions, ascending. Each comes with the start of the
+    /// function that a branch connects with the part. Parts that no branch connects with a function
+    /// are left out.
     pub fn parts(&self) -> Vec<(Range<u64>, u64)> {
         let owned = |(function, parts): (&u64, &Vec<Range<u64>>)| {
             let function = *function;
@@ -87,7 +94,7 @@ pub struct Disassembly<'a> {
 }
 
 impl<'a> Disassembly<'a> {
-    /// Combines an image with its index; `index` must have been made from the same image.
+    /// Combines an image with its index. `index` must have been made from the same image.
     pub fn new(image: &'a Image, index: &'a FileIndex) -> Self {
         Disassembly { image, index }
     }
@@ -102,8 +109,8 @@ impl<'a> Disassembly<'a> {
         self.index.code_index.calls()
     }
 
-    /// Plans, for each function, the changes that let tags see its entry, and its exits if `exits`
-    /// is set; or the reason why its entry cannot be tagged.
+    /// Plans the changes of each function: its entry can then be tagged, and its exits if `exits`
+    /// is set. If the entry cannot be tagged, the result for the function is the reason.
     ///
     /// # Errors
     /// [`Refusal`] for each function whose entry cannot be tagged.
@@ -112,8 +119,8 @@ impl<'a> Disassembly<'a> {
         self.rewrites_with_granularity(&functions, exits)
     }
 
-    /// Like [`Disassembly::rewrites`], with tags for loops or blocks where a function's granularity
-    /// asks for them.
+    /// Like [`Disassembly::rewrites`]. In addition, loops or blocks are tagged where the
+    /// granularity of a function requests this.
     ///
     /// # Errors
     /// [`Refusal`] for each function whose entry cannot be tagged.
@@ -138,8 +145,8 @@ impl<'a> Disassembly<'a> {
         let some = |functions: &[(&Function, Granularity)]| {
             functions.iter().map(rewrite).collect::<Vec<_>>()
         };
-        // Free bytes of functions that may still be refused: usable only if the function is
-        // rewritten.
+        // Free bytes of functions that may still be refused. They can be used only after it is
+        // certain that the function is rewritten.
         let mut uncertain: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
         for rewrite in in_parallel(functions, some).into_iter().flatten() {
             let number = all.len();
@@ -178,8 +185,8 @@ impl<'a> Disassembly<'a> {
     }
 }
 
-/// Finds the islands that a rewrite lacks. A function is refused if there is none for its entry.
-/// Calling it again changes nothing.
+/// Allocates the islands that a rewrite lacks. A function is refused if there is no island for its
+/// entry. A second call changes nothing.
 fn complete(rewrite: &mut Result<Rewrite, Refusal>, allocator: &mut IslandAllocator<'_>) {
     let Ok(found) = rewrite else { return };
     let had_all = found.regions.iter().all(|region| region.jump != Jump::Missing);
@@ -189,8 +196,9 @@ fn complete(rewrite: &mut Result<Rewrite, Refusal>, allocator: &mut IslandAlloca
     }
 }
 
-/// Marks blocks as refused that no region covers. If regions were dropped (not `has_all`), detours
-/// do not count: the branches to them may have been in such a region.
+/// Marks blocks that no region covers as refused. `has_all`: no region was dropped. Otherwise
+/// blocks in detours are refused too, because the branches to a detour may have been in a dropped
+/// region.
 fn refuse_uncovered(rewrite: &mut Rewrite, has_all: bool) {
     if rewrite.blocks.is_empty() {
         return;
@@ -202,17 +210,17 @@ fn refuse_uncovered(rewrite: &mut Rewrite, has_all: bool) {
     for block in rewrite.blocks.iter_mut().filter(|block| !moved.contains(&block.start)) {
         block.refusal.get_or_insert(Refusal::TooShort);
     }
-    // An exit site without a region of its own may be in the region of a block.
+    // A region of a block may contain an exit site that has no region of its own.
     rewrite.hidden.retain(|(address, _)| !moved.contains(address));
 }
 
-/// Fewest items for which starting a thread is worthwhile.
+/// Minimum number of items for which starting a thread is worthwhile.
 const WORTH: usize = 256;
-/// Largest number of threads.
+/// Maximum number of threads.
 const THREADS: usize = 8;
 
-/// Applies a function to all items, split into as many pieces as there are processors. Results are
-/// in order.
+/// Applies a function to all items. They are split into as many pieces as there are processors, one
+/// piece for each thread. Results are in the order of the items.
 fn in_parallel<T: Sync, R: Send>(items: &[T], process: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let pieces = processors.min(THREADS).min(items.len() / WORTH).max(1);
@@ -261,7 +269,7 @@ pub(crate) fn falls_through(instruction: &Instruction) -> bool {
     )
 }
 
-/// Bytes of the text at an address; `None` unless all of them are in one segment.
+/// Bytes of the text at an address; `None` unless all bytes are in one segment.
 pub(crate) fn bytes_of(image: &Image, start: u64, size: u64) -> Option<&[u8]> {
     let text = text_of(image, start)?;
     let at = usize::try_from(start - text.start).ok()?;

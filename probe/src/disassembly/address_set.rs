@@ -1,4 +1,4 @@
-//! A set of instruction addresses: one bit for each byte of the executable segments.
+//! Holds a set of instruction addresses: one bit for each byte of the executable segments.
 
 use crate::elf::{Image, Text};
 
@@ -8,7 +8,7 @@ const WORD: usize = u64::BITS as usize;
 /// A set of addresses within the executable segments of one image.
 #[derive(Clone, Debug)]
 pub(super) struct AddressSet {
-    /// Start address and bits of each segment, by address.
+    /// Start address and bits of each segment, in address order.
     segments: Vec<(u64, Vec<u64>)>,
 }
 

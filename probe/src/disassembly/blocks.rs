@@ -1,8 +1,17 @@
 //! Splits a function into basic blocks and finds its loops.
 //!
-//! A block begins at the function's first instruction, at the target of a branch, a jump table or
-//! the unwinder, and after a branch or a return. A call does not end a block, because it returns
-//! into the middle of one.
+//! A block begins at the function's first instruction, at the target of a branch, of a jump table
+//! or of the unwinder, and behind a branch or a return. A call does not end a block, because it
+//! returns to the middle of the block.
+//!
+//! ```text
+//!         xor eax, eax        block 1: first instruction
+//! again:  add eax, [rdi]      block 2: target of a branch, head of a loop
+//!         add rdi, 4
+//!         dec esi
+//!         jne again
+//!         ret                 block 3: behind a branch
+//! ```
 
 use std::collections::HashMap;
 
@@ -16,7 +25,7 @@ use super::region::RegionFinder;
 use super::{Refusal, branch_target, falls_through, is_call};
 use crate::elf::{Function, Image};
 
-/// How many instructions ahead the use of flags is searched for.
+/// Maximum number of instructions that are searched for the next use of flags.
 const AHEAD: usize = 32;
 const FLAGS: u32 = RflagsBits::OF
     | RflagsBits::SF
@@ -25,48 +34,50 @@ const FLAGS: u32 = RflagsBits::OF
     | RflagsBits::CF
     | RflagsBits::PF;
 
-/// What is tagged in a function besides its entry and exits.
+/// Granularity of tags in a function, in addition to tags of its entry and exits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Granularity {
     /// No block is tagged.
     #[default]
     Function,
-    /// The beginning of each iteration of its loops.
+    /// The beginning of each iteration of a loop is tagged.
     Loops,
-    /// The beginning of each of its basic blocks.
+    /// The beginning of each basic block is tagged.
     Blocks,
 }
 
 /// A basic block that is to be tagged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Address of its first instruction, its head.
+    /// Address of the block's first instruction, its head.
     pub start: u64,
     /// Size in bytes.
     pub size: u64,
-    /// Whether it is the head of a natural loop.
+    /// Whether the block is the head of a natural loop.
     pub is_loop: bool,
-    /// Index of the innermost natural loop that contains it.
+    /// Index of the innermost natural loop that contains the block.
     pub innermost_loop: Option<usize>,
     /// Whether flags may be live at the head.
     pub flags: bool,
-    /// Why the block cannot be tagged; `None` if it can.
+    /// Reason why the block cannot be tagged; `None` if it can.
     pub refusal: Option<Refusal>,
 }
 
 /// A natural loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NaturalLoop {
-    /// Address of its head.
+    /// Address of the loop's head.
     pub head: u64,
-    /// Index of the loop that contains it, which is lower than its own.
+    /// Index of the loop that directly contains this loop. It is lower than this loop's index.
     pub outer: Option<usize>,
-    /// Addresses of the blocks outside of the loop to which its blocks lead, ascending.
+    /// Addresses of the blocks outside of the loop that control reaches when it leaves the loop,
+    /// ascending.
     pub exits: Vec<u64>,
 }
 
 impl Block {
-    /// Name for output: the function's name and the distance from its start, in hexadecimal.
+    /// Name for output: the function's name and the distance from its start, in hexadecimal, such
+    /// as `sum+1a`.
     pub fn name(&self, function: &Function) -> String {
         match self.start.checked_sub(function.start) {
             Some(offset) => format!("{}+{offset:x}", function.name),
@@ -75,18 +86,18 @@ impl Block {
     }
 }
 
-/// A block's position: the number of its body, and instruction numbers within it.
+/// Position of a block: index of its body, and indexes of its instructions in the body.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     body: usize,
     first: usize,
-    /// Number of the instruction after the last one.
+    /// Index of the instruction behind the last one.
     end: usize,
 }
 
 /// Finds the requested blocks of a function, by address within each body, and its natural loops.
-/// `bodies`: the function's body and those of its separate parts; `exits`: whether exits are
-/// tagged, those of loops too.
+/// `bodies`: the body of the function and the bodies of its separate parts. `exits`: whether exits
+/// are tagged; with [`Granularity::Loops`], blocks that a loop is left to are requested then.
 pub(super) fn find(
     image: &Image,
     code_index: &CodeIndex,
@@ -132,7 +143,8 @@ pub(super) fn find(
     (places.iter().enumerate().filter_map(block).collect(), loops)
 }
 
-/// The natural loops by addresses, and for each block whether a loop is left to it.
+/// Returns the natural loops with addresses, and for each block whether control reaches it when it
+/// leaves a loop.
 fn natural_loops(
     nest: &Nest,
     successors: &[Vec<usize>],
@@ -160,7 +172,7 @@ fn natural_loops(
     (loops, is_exit)
 }
 
-/// Numbers of the instructions that begin a block.
+/// Indexes of the instructions that begin a block.
 fn leaders(finder: &RegionFinder) -> Vec<usize> {
     let body = finder.body;
     let all = &body.instructions;
@@ -185,14 +197,14 @@ fn leaders(finder: &RegionFinder) -> Vec<usize> {
     begins.iter().enumerate().filter_map(|(index, begin)| begin.then_some(index)).collect()
 }
 
-/// The instruction that ends a block. After a jump that leaves the block there may be padding.
+/// The instruction that ends a block. Padding behind a jump that leaves the block is ignored.
 fn last<'a>(body: &'a Body, place: &Place) -> &'a Instruction {
     let instructions = &body.instructions[place.first..place.end];
     let exit = instructions.iter().find(|instruction| !falls_through(instruction));
     exit.unwrap_or(&instructions[instructions.len() - 1])
 }
 
-/// Control flow between the blocks of a function, all by block number.
+/// Control flow between the blocks of a function. Blocks are given by their numbers.
 struct Graph {
     successors: Vec<Vec<usize>>,
     /// Blocks that control enters from an unknown source.
@@ -202,10 +214,10 @@ struct Graph {
 }
 
 impl Graph {
-    /// Finds the loops. Error paths end with calls that do not return, and the code after them is
-    /// unrelated. Therefore, where a loop has a second entry, the search is repeated without the
-    /// edges after calls. Loops that only this search finds have heads, but their blocks are not
-    /// known.
+    /// Finds the loops. Error paths end with calls that do not return, and the code behind such a
+    /// call is unrelated. Therefore, where a loop has a second entry, the search is repeated
+    /// without the edges behind calls. Of loops that only the second search finds, the heads are
+    /// returned, but not the blocks.
     fn loops(&self) -> Loops {
         let mut found = loops::find(&self.successors, &self.roots);
         if found.irregular.is_empty() {
@@ -228,8 +240,8 @@ fn graph(image: &Image, code_index: &CodeIndex, bodies: &[Body], places: &[Place
         places.iter().enumerate().map(|(number, place)| (address(place), number)).collect();
     let mut successors: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
     let (mut computed, mut calling) = (Vec::new(), Vec::new());
-    // A block that a direct branch of the function leads to, from another body, needs no other
-    // explanation for being a target.
+    // Blocks that a direct branch or the unwinder of the function leads to. This explains why the
+    // index lists the block as a target, so it need not be a root.
     let mut explained = vec![false; places.len()];
     for (number, place) in places.iter().enumerate() {
         let body = &bodies[place.body];
@@ -265,7 +277,7 @@ fn graph(image: &Image, code_index: &CodeIndex, bodies: &[Body], places: &[Place
             continue;
         }
         if !code_index.is_computed(address(place)) {
-            // A branch from another function.
+            // Control arrives here by a branch from another function.
             roots.extend((!explained[number]).then_some(number));
         } else if computed.is_empty() {
             roots.push(number);
@@ -276,9 +288,10 @@ fn graph(image: &Image, code_index: &CodeIndex, bodies: &[Body], places: &[Place
     Graph { successors, roots, calling }
 }
 
-/// Why the starts of all blocks are not known. Control must not arrive at computed places of the
-/// function. A computed jump within the function must use a table that could be read. A function
-/// whose table holds distances from a label names that label.
+/// Reason why the starts of some blocks may be unknown; `None` if all are known. They are known if
+/// control does not arrive at computed addresses in the function, and if each computed jump within
+/// the function uses a table that could be read. A function with a table of distances from a label
+/// names that label, so its blocks are not all known.
 fn hidden_targets(image: &Image, code_index: &CodeIndex, bodies: &[Body]) -> Option<Refusal> {
     let entered = bodies.iter().find_map(|body| code_index.computes_entry(body.range.start));
     if let Some(place) = entered {
@@ -299,7 +312,7 @@ fn hidden_targets(image: &Image, code_index: &CodeIndex, bodies: &[Body]) -> Opt
     (!is_known || names_itself).then_some(Refusal::Computed(jump))
 }
 
-/// Whether an instruction may read flags that were written before it, here or later.
+/// Whether an instruction, or a later one, may read flags that were written before it.
 pub(super) fn are_flags_alive(body: &Body, index: usize) -> bool {
     let mut alive = FLAGS;
     let mut index = index;
@@ -330,8 +343,8 @@ pub(super) fn are_flags_alive(body: &Body, index: usize) -> bool {
     true
 }
 
-/// Whether an instruction writes flags for all operand values: a shift by 0 and a string operation
-/// of length 0 do not.
+/// Whether an instruction writes flags whatever its operands are. A shift by 0 and a string
+/// operation of length 0 do not.
 fn writes_always(instruction: &Instruction) -> bool {
     use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};
     let is_shift = matches!(

@@ -9,10 +9,10 @@ use super::go::GoConstraints;
 use super::{Refusal, branch_target, bytes_of, instructions};
 use crate::elf::Image;
 
-/// Average bytes of an instruction, for reserving memory.
+/// Average length of an instruction in bytes, for reserving memory.
 const MEAN_BYTES: usize = 4;
 
-/// The instructions of a function, or of a separate part of one.
+/// The instructions of a function, or of a separate part of a function.
 #[derive(Debug)]
 pub(super) struct Body {
     /// Address range of the body.
@@ -21,7 +21,7 @@ pub(super) struct Body {
     pub function: Range<u64>,
     /// All instructions of the body, by address.
     pub instructions: Vec<Instruction>,
-    /// Constraints of Go's runtime; default for functions that are not Go's.
+    /// Constraints of Go's runtime. The default stands for a function that is not Go code.
     pub go: GoConstraints,
     /// Direct branches within the body, by target.
     branches: Branches,
@@ -32,7 +32,7 @@ pub(super) struct Body {
 struct Branches {
     /// Target of each branch, ascending.
     targets: Vec<u64>,
-    /// Number of each branch instruction, in the same order.
+    /// Index of each branch instruction, in the order of `targets`.
     numbers: Vec<usize>,
 }
 
@@ -54,7 +54,7 @@ impl Body {
     /// Decodes the body at an address range.
     ///
     /// # Errors
-    /// [`Refusal`] if the range is not all instructions, or differs in memory.
+    /// [`Refusal`] if some bytes are no instructions, or the range differs in memory.
     pub fn read(image: &Image, range: Range<u64>, function: Range<u64>) -> Result<Body, Refusal> {
         if let Some(refusal) = image.memory_difference(&range) {
             return Err(refusal);
@@ -77,37 +77,38 @@ impl Body {
         Ok(Body { range, function, instructions, go, branches })
     }
 
-    /// Numbers of the branches within the body that lead to an address.
+    /// Indexes of the branches within the body that lead to an address, ascending.
     pub fn branches_to(&self, address: u64) -> &[usize] {
         self.branches.to(address)
     }
 
-    /// Address of an instruction by its number; for the number after the last one, the end of the
-    /// body.
+    /// Address of an instruction by its index. The index behind the last instruction gives the end
+    /// of the body.
     pub fn address(&self, index: usize) -> u64 {
         self.instructions.get(index).map_or(self.range.end, Instruction::ip)
     }
 
-    /// Number of the instruction at an address.
+    /// Index of the instruction at an address; `None` if no instruction begins there.
     pub fn index_of(&self, address: u64) -> Option<usize> {
         self.instructions.binary_search_by_key(&address, Instruction::ip).ok()
     }
 
     /// Whether an address belongs to the function or to a separate part of it. The function's first
-    /// instruction does not: a branch to it restarts the function.
+    /// instruction does not count: a branch to it restarts the function.
     pub fn owns(&self, image: &Image, address: u64) -> bool {
         let inside = |range: &Range<u64>| range.contains(&address);
         let apart = || {
             // Separate parts are reached only by jumps from the function that they belong to.
             fragment_at(image, address).is_some()
         };
-        // A target in the middle of another function is shared code, which returns for both.
+        // A target in the middle of another function is code that both functions share. It returns
+        // for both.
         let shared = || image.function_at(address).is_some_and(|one| one.start != address);
         let is_restart = address == self.function.start;
         !is_restart && (inside(&self.range) || inside(&self.function) || apart() || shared())
     }
 
-    /// Whether data contain addresses within the body, or within the function that it is a part of.
+    /// Whether data contain addresses within the body or within its function.
     pub fn has_inner_pointers(&self, image: &Image) -> bool {
         let inside = |range: &Range<u64>| {
             let first = image.indirect_targets.partition_point(|address| *address <= range.start);

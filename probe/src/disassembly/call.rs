@@ -1,11 +1,12 @@
-//! Calls with a direct target.
+//! Describes calls with a direct target.
 
 use super::JUMP_BYTES;
 
-/// A call with a direct target.
+/// A call with a direct target: `call rel32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Address after the call. Its last four bytes are the distance from there to the target.
+    /// Address behind the call. The last four bytes of the call are the distance from this address
+    /// to the target.
     pub next: u64,
     /// Address of the called function.
     pub target: u64,

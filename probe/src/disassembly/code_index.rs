@@ -1,8 +1,9 @@
-//! Indexes the addresses where control may arrive other than through the code of the same function.
+//! Indexes the addresses where control may arrive from outside the code of their function.
 //!
-//! Such an address must keep its instruction: among overwritten bytes, only the first may be one.
-//! External targets are return addresses, targets of branches from other functions, addresses in
-//! jump tables and data, and every address that an instruction names without branching to it.
+//! Such an address must keep its instruction: among overwritten bytes, only the first byte may be
+//! such an address. These *external targets* are return addresses, targets of branches from other
+//! functions, addresses in jump tables and data, and all addresses that an instruction names
+//! without branching to them.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -18,43 +19,44 @@ use super::go;
 use super::{branch_target, bytes_of, in_parallel, instructions, is_call};
 use crate::elf::{Image, Text};
 
-/// Largest number of jump table entries that are read.
+/// Maximum number of jump table entries that are read.
 const TABLE: u64 = 1 << 16;
 
-/// Addresses where control may arrive, for all functions of a file.
+/// Addresses at which control may arrive, for all functions of a file.
 #[derive(Debug)]
 pub struct CodeIndex {
     /// All external targets.
     external: AddressSet,
-    /// External targets that begin a basic block: all but return addresses.
+    /// External targets that begin a basic block: all except return addresses.
     heads: AddressSet,
-    /// External targets that no direct branch leads to, but a table, data or the unwinder.
+    /// External targets that a table, data or the unwinder leads to, but no direct branch.
     computed: AddressSet,
     /// Starts of functions and parts whose jump tables could be read.
     tabled: HashSet<u64>,
-    /// Starts of functions and parts whose instructions name addresses within them.
+    /// Starts of functions and parts with instructions that name addresses within the same range.
     self_naming: HashSet<u64>,
-    /// The function that each separate part belongs to, both by their starts.
+    /// For each separate part, by its start, the start of the function that it belongs to.
     owners: HashMap<u64, u64>,
     /// Calls with a direct target.
     calls: Vec<Call>,
-    /// Go functions that are called by functions which do not check the stack.
+    /// Go functions that are called by a function without a check of the stack.
     unchecked: HashSet<u64>,
-    /// Addresses of instructions from which code computes others.
+    /// Instruction addresses from which code computes further addresses.
     bases: Vec<ComputedBase>,
-    /// Functions and parts at whose instructions control may arrive because an address was
-    /// computed, by their starts; each with the address of the instruction that computes it.
+    /// Functions and parts, by their starts, in which control may arrive at any instruction because
+    /// code computes addresses. The value is the address of the computing instruction.
     entered_within: HashMap<u64, u64>,
 }
 
-/// A table that a function names.
+/// A table whose address a function names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NamedTable {
     /// Address of the table.
     address: u64,
-    /// Whether its entries are addresses of 32 bits, not distances from its address.
+    /// Whether the entries are 32-bit addresses. Otherwise they are distances from the table's
+    /// address.
     is_absolute: bool,
-    /// Start and end of the function or part that names it.
+    /// Start and end of the function or part that names the table.
     range: (u64, u64),
 }
 
@@ -80,10 +82,10 @@ impl CodeIndex {
         let resumed = image.go.iter().flat_map(|go| &go.recovery_points);
         let reached = image.indirect_targets.iter().chain(&image.landing_pads).chain(resumed);
         reached.for_each(|address| code_index.add_computed_target(*address));
-        // A table is read once, however often a function names it.
+        // Each table is read once, even if a function names it several times.
         tables.sort_unstable();
         tables.dedup();
-        // A table ends before the next address that is named.
+        // A table ends before the next table.
         let named: Vec<u64> = tables.iter().map(|table| table.address).collect();
         for table in tables {
             let next = named.partition_point(|other| *other <= table.address);
@@ -95,8 +97,8 @@ impl CodeIndex {
             code_index.add_computed_entries(image, base);
         }
         code_index.unchecked = go::called_unchecked(image, &code_index.calls);
-        // If control arrives in the middle of a call, its bytes belong to another instruction as
-        // well.
+        // If control arrives in the middle of a call, the call's bytes belong to another
+        // instruction as well.
         let (external, calls) = (&code_index.external, &mut code_index.calls);
         let is_external_target =
             |call: &Call| (call.start() + 1..call.next).any(|at| external.contains(at));
@@ -104,7 +106,7 @@ impl CodeIndex {
         code_index
     }
 
-    /// Whether a Go function is called by one that does not check the stack.
+    /// Whether a Go function is called by a Go function without a check of the stack.
     pub fn is_called_unchecked(&self, start: u64) -> bool {
         self.unchecked.contains(&start)
     }
@@ -127,7 +129,7 @@ impl CodeIndex {
         }
     }
 
-    /// Indexes some ranges. Also returns the tables that they name.
+    /// Indexes some address ranges. Returns the index, and the tables that their instructions name.
     fn from_ranges(image: &Image, ranges: &[Range<u64>]) -> (CodeIndex, Vec<NamedTable>) {
         let (mut code_index, mut tables) = (CodeIndex::empty(image), Vec::new());
         for range in ranges {
@@ -147,12 +149,12 @@ impl CodeIndex {
         self.heads.contains(address)
     }
 
-    /// Whether a function, or a part of one, names a table of addresses within it.
+    /// Whether a function or part names a table whose entries lead into it.
     pub fn has_table(&self, start: u64) -> bool {
         self.tabled.contains(&start)
     }
 
-    /// Whether a function, or a part of one, names an address within it without branching there.
+    /// Whether a function or part names an address within itself without branching to it.
     pub fn names_itself(&self, start: u64) -> bool {
         self.self_naming.contains(&start)
     }
@@ -162,13 +164,13 @@ impl CodeIndex {
         self.computed.contains(address)
     }
 
-    /// Address of the instruction that computes addresses within a function or a part, so that
-    /// control may arrive at any instruction of it.
+    /// Address of the instruction that computes addresses within a function or part. Control may
+    /// then arrive at any instruction of this range.
     pub fn computes_entry(&self, start: u64) -> Option<u64> {
         self.entered_within.get(&start).copied()
     }
 
-    /// Records an address that control reaches through a computed target.
+    /// Records an address that control reaches by a computed jump or call.
     fn add_computed_target(&mut self, address: u64) {
         self.external.insert(address);
         self.heads.insert(address);
@@ -212,8 +214,8 @@ impl CodeIndex {
             let all: Vec<Instruction> = all_instructions(bytes, range.start).collect();
             self.bases.extend(computed_bases::find(&all, &range, &named));
         }
-        // If bytes are not all instructions, or can be decoded in two ways, apparent calls may not
-        // be calls.
+        // If some bytes are no instructions, or can be decoded in two ways, some calls may not be
+        // real ones.
         let next = image.functions.partition_point(|one| one.start <= range.start);
         let is_alone = image.functions.get(next).is_none_or(|one| range.end <= one.start);
         if is_whole && end == range.end && is_alone {
@@ -231,7 +233,7 @@ impl CodeIndex {
         &self.calls
     }
 
-    /// Records that a function and a separate part belong together, if a branch connects them.
+    /// Records that a separate part belongs to a function, if a branch connects them.
     fn assign_part(&mut self, image: &Image, from: u64, to: u64) {
         let function = |address| image.function_at(address).map(|one| one.start);
         let part = |address| fragment_at(image, address).map(|range| range.start);
@@ -245,14 +247,15 @@ impl CodeIndex {
         }
     }
 
-    /// Separate parts of functions and the functions that they belong to, by their starts.
+    /// Pairs of a separate part and the function that it belongs to, both by their starts.
     pub fn owners(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.owners.iter().map(|(part, function)| (*part, *function))
     }
 
-    /// Records the addresses that an instruction refers to, if it is not a direct branch. Returns
-    /// the address of a possible jump table, and whether its entries are addresses. `number`: that
-    /// of the instruction; `named`: the addresses of instructions that are loaded into registers.
+    /// Records the addresses that an instruction refers to. Direct branches are left out. Returns
+    /// the address of a possible jump table, and whether its entries are addresses. `number`: index
+    /// of the instruction. `named`: list to which addresses of instructions are added that are
+    /// loaded into registers.
     fn record_references(
         &mut self,
         image: &Image,
@@ -265,7 +268,7 @@ impl CodeIndex {
             self.external.insert(instruction.near_branch_target());
             self.external.insert(instruction.next_ip());
         }
-        // An aborted transaction continues at this address.
+        // An aborted transaction continues at the target of this instruction.
         if instruction.flow_control() == FlowControl::XbeginXabortXend {
             self.add_computed_target(instruction.near_branch_target());
         }
@@ -298,7 +301,7 @@ impl CodeIndex {
                 load(address);
                 Some((address, false))
             }
-            // A pointer that the linker or the program sets.
+            // The memory operand holds a pointer that the linker or the program sets.
             Mnemonic::Mov => {
                 image.pointer_at(address).into_iter().for_each(load);
                 None
@@ -307,15 +310,15 @@ impl CodeIndex {
         }
     }
 
-    /// Records an address that an instruction of a program at a fixed address has as the
-    /// displacement of its memory operand. Returns the address if it may be that of a table of
-    /// addresses.
+    /// Records the displacement of an instruction's memory operand, which is an address in a
+    /// program that is loaded at a fixed address. Returns the address if a table of addresses may
+    /// begin there.
     fn record_displacement(
         &mut self,
         image: &Image,
         instruction: &Instruction,
     ) -> Option<(u64, bool)> {
-        /// Bytes of an address in such a table.
+        /// Bytes of an entry of such a table.
         const ENTRY: u32 = 4;
         let address = instruction.memory_displacement64();
         let has_register = instruction.memory_index() != Register::None
@@ -338,8 +341,8 @@ impl CodeIndex {
         }
     }
 
-    /// Reads a table for as long as its entries lead into the function: addresses, or distances
-    /// from the table's own address.
+    /// Reads a table up to the first entry that leads out of the function. An entry is an address,
+    /// or a distance from the table's own address.
     fn read_table(&mut self, image: &Image, table: &NamedTable, end: u64) {
         let (address, range) = (table.address, table.range.0..table.range.1);
         let Some(bytes) = data_at(image, address) else { return };
@@ -349,7 +352,7 @@ impl CodeIndex {
                 true => u64::from(u32::from_le_bytes(*entry)),
                 false => address.wrapping_add_signed(i64::from(i32::from_le_bytes(*entry))),
             };
-            // An impossible case may lead to the address after the last instruction.
+            // The entry of an impossible case may lead to the address behind the last instruction.
             if target == range.end {
                 continue;
             }
@@ -361,9 +364,9 @@ impl CodeIndex {
         }
     }
 
-    /// Records that control may arrive at any byte of the function or part with an address, but
-    /// within its first instruction. An address at the beginning of a function may also be the end
-    /// of the one before it.
+    /// Records that control may arrive at any byte behind the first instruction of the function or
+    /// part that contains an address. An address at the beginning of a function may also be the end
+    /// of the function before it; then both functions are recorded.
     fn add_computed_entries(&mut self, image: &Image, base: ComputedBase) {
         let before = |at: u64| range_at(image, at.checked_sub(1)?);
         let at_start =
@@ -386,8 +389,8 @@ impl CodeIndex {
     }
 }
 
-/// Decodes instructions, also those behind bytes that are none: what they refer to must not be
-/// missed.
+/// Decodes all instructions, even those behind bytes that are no instructions, so that no reference
+/// is missed.
 fn all_instructions(bytes: &[u8], start: u64) -> impl Iterator<Item = Instruction> + '_ {
     let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
     std::iter::from_fn(move || {
@@ -410,16 +413,17 @@ fn range_at(image: &Image, address: u64) -> Option<Range<u64>> {
     function.or_else(|| fragment_at(image, address).cloned())
 }
 
-/// Whether an address is in a function or a separate part of one.
+/// Whether an address is in, or directly behind, a function or a separate part of a function.
 fn is_code(image: &Image, address: u64) -> bool {
-    // A table may end, or an unrolled loop be entered, at the end of a function.
+    // A table may have an entry for the end of a function, and an unrolled loop may be entered at
+    // its end.
     range_at(image, address).is_some()
         || address.checked_sub(1).is_some_and(|last| range_at(image, last).is_some())
 }
 
 /// Address of the first byte of the padding that ends at an address.
 fn padding_start(image: &Image, address: u64) -> u64 {
-    /// Longest padding between functions that are aligned.
+    /// Maximum length of the padding between functions that are aligned.
     const LONGEST: u64 = 16;
     let first = address.saturating_sub(LONGEST);
     (first..address).rev().take_while(|at| range_at(image, *at).is_none()).last().unwrap_or(address)
@@ -431,8 +435,8 @@ pub(super) fn fragment_at(image: &Image, address: u64) -> Option<&Range<u64>> {
     image.fragments.get(after.checked_sub(1)?).filter(|range| range.contains(&address))
 }
 
-/// The data from an address to the end of its segment, which may be one of instructions
-/// (`-z noseparate-code`).
+/// The data from an address to the end of its segment. The segment may also hold instructions (`-z
+/// noseparate-code`).
 pub(super) fn data_at(image: &Image, address: u64) -> Option<&[u8]> {
     let in_text = || {
         let is_free = range_at(image, address).is_none();

@@ -1,4 +1,4 @@
-//! Finds addresses of instructions from which a function computes others.
+//! Finds addresses of instructions from which a function computes further addresses.
 //!
 //! Hand-written code enters an unrolled loop at a computed place, and tables of small numbers hold
 //! distances from a label:
@@ -11,9 +11,10 @@
 //!
 //! Control may then arrive at any instruction of the function that contains the address. Such an
 //! address is followed from the instruction that names it, through registers and the stack, along
-//! all paths, to an operation that changes it. What is done with the result is not examined: a
-//! function too many only gets a smaller jump. Addresses that are passed to other functions or
-//! stored elsewhere are not followed.
+//! all paths, to an operation that changes it. In the example, the address of `unrolled` is
+//! followed to the second `lea`. The use of the result is not examined: if it is no jump target, a
+//! function only gets a smaller jump than necessary. Addresses that are passed to other functions
+//! or stored elsewhere are not followed.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -24,11 +25,11 @@ use iced_x86::{
 
 use super::{branch_target, is_call};
 
-/// Most steps on the paths of a function: for each of its instructions, and in addition for short
-/// functions.
+/// Maximum number of steps on the paths of a function: for each instruction, and in addition for
+/// short functions.
 const STEPS_EACH: usize = 64;
 const STEPS: usize = 256;
-/// Most places on the stack that are followed at once.
+/// Maximum number of places on the stack that are followed at once.
 const SLOTS: usize = 4;
 /// Bytes of a general-purpose register.
 const WORD: i64 = 8;
@@ -49,43 +50,44 @@ const OVERWRITTEN: [Register; 9] = [
 /// An instruction that loads the address of an instruction into a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NamedAddress {
-    /// Number of the instruction that names the address.
+    /// Index of the instruction that loads the address.
     pub index: usize,
-    /// Register that it is loaded into.
+    /// Register that the address is loaded into.
     pub register: Register,
     /// The address.
     pub address: u64,
 }
 
-/// An address from which others are computed.
+/// An address from which a further address is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ComputedBase {
     /// The address.
     pub address: u64,
-    /// Address of the instruction that computes another from it.
+    /// Address of the instruction that computes the further address.
     pub place: u64,
 }
 
-/// Where copies of an address are: registers as a set of bits, and distances of places on the stack
-/// from the stack pointer at the beginning, or from the frame pointer.
+/// Places that hold a copy of an address: registers as a set of bits, and places on the stack by
+/// their distance from the stack pointer at the beginning or from the frame pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Copies {
     registers: u16,
     slots: Vec<(Register, i64)>,
-    /// Distance of the stack pointer from where it was at the beginning.
+    /// Distance of the stack pointer from its value at the beginning.
     stack: i64,
 }
 
-/// What an instruction does with an address.
+/// Effect of an instruction on the copies of an address.
 enum Effect {
-    /// Copies, stores or overwrites it.
+    /// The instruction copies, stores or overwrites the address. These are the copies behind the
+    /// instruction.
     Copied(Copies),
-    /// Computes another address from it.
+    /// The instruction computes a further address.
     Computed,
 }
 
-/// Finds the addresses among `named` from which the instructions of a function or a part compute
-/// others.
+/// Selects the addresses among `named` from which the instructions of a function or part compute
+/// further addresses.
 pub(super) fn find(
     instructions: &[Instruction],
     range: &Range<u64>,
@@ -101,8 +103,9 @@ pub(super) fn find(
     all
 }
 
-/// Follows an address. Returns the address of an instruction that computes another from it, or the
-/// last one that was reached when no steps are left.
+/// Follows an address. Returns the address of an instruction that computes a further address from
+/// it. If no steps are left, returns the address of the last instruction that was reached. `None`
+/// if no instruction computes a further address.
 fn follow(
     instructions: &[Instruction],
     range: &Range<u64>,
@@ -127,7 +130,7 @@ fn follow(
         let target = target
             .and_then(|target| instructions.binary_search_by_key(&target, Instruction::ip).ok());
         waiting.extend(target.map(|target| (target, copies.clone())));
-        // Where a computed jump leads is not known here: often to the code that follows.
+        // The target of a computed jump is unknown here. Often it is the code that follows.
         let ends = matches!(
             instruction.flow_control(),
             FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::Exception
@@ -139,14 +142,14 @@ fn follow(
     None
 }
 
-/// Whether an instruction adds a constant to the stack pointer, or subtracts one.
+/// Whether an instruction adds a constant to the stack pointer, or subtracts a constant from it.
 fn is_stack_change(instruction: &Instruction) -> bool {
     let is_constant =
         matches!(instruction.op1_kind(), OpKind::Immediate8to64 | OpKind::Immediate32to64);
     is_constant && instruction.op0_register() == Register::RSP
 }
 
-/// Bit of a general-purpose register; 0 for other registers.
+/// Bit of a general-purpose register in the set; 0 for other registers.
 fn bit(register: Register) -> u16 {
     let full = register.full_register();
     if full.is_gpr64() { 1 << (full as u32 - Register::RAX as u32) } else { 0 }
@@ -161,7 +164,8 @@ impl Copies {
         self.registers & bit(register) != 0
     }
 
-    /// The place on the stack that an instruction's memory operand is at.
+    /// The place on the stack that the instruction's memory operand refers to; `None` if it is
+    /// elsewhere.
     fn slot(&self, instruction: &Instruction) -> Option<(Register, i64)> {
         let distance = instruction.memory_displacement64().cast_signed();
         match (instruction.memory_base(), instruction.memory_index()) {
@@ -190,7 +194,7 @@ impl Copies {
         }
     }
 
-    /// Whether an operand has a copy of the address.
+    /// Whether an operand of an instruction holds a copy of the address.
     fn is_operand(&self, instruction: &Instruction, operand: u32) -> bool {
         match instruction.op_kind(operand) {
             OpKind::Register => self.has(instruction.op_register(operand)),
@@ -240,7 +244,8 @@ impl Copies {
             {
                 return Effect::Computed;
             }
-            // An address of which some bits are cleared or set is still near it.
+            // If some bits of an address are cleared or set, the result is still close to the
+            // address.
             M::And | M::Or if has_operand => {}
             M::Cmove
             | M::Cmovne
@@ -282,7 +287,7 @@ impl Copies {
         }
     }
 
-    /// Removes the registers that an instruction writes.
+    /// Removes the registers that an instruction writes from the copies.
     fn overwrite(&mut self, instruction: &Instruction, factory: &mut InstructionInfoFactory) {
         for used in factory.info(instruction).used_registers() {
             let writes = matches!(used.access(), OpAccess::Write | OpAccess::ReadWrite);

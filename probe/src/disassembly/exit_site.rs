@@ -8,21 +8,21 @@ use super::body::Body;
 use super::is_call;
 use crate::elf::Image;
 
-/// How many instructions before a jump the origin of its target is searched for.
+/// Maximum number of instructions before a jump that are searched for the origin of its target.
 const BACK: usize = 24;
 
-/// How an instruction leaves its function.
+/// Way in which an instruction leaves its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitKind {
     /// A return.
     Return,
-    /// A jump to another function at this address, or to the start of its own function.
+    /// A jump to another function at this address, or to the start of the same function.
     Jump(u64),
     /// A jump to another function at a computed address.
     Computed,
 }
 
-/// Classifies the instruction with a number; `None` if it does not leave the function.
+/// Classifies an instruction by its index; `None` if it does not leave the function.
 pub(super) fn find(image: &Image, body: &Body, index: usize) -> Option<ExitKind> {
     let instruction = &body.instructions[index];
     match instruction.flow_control() {
@@ -32,7 +32,8 @@ pub(super) fn find(image: &Image, body: &Body, index: usize) -> Option<ExitKind>
         }
         FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
             let target = instruction.near_branch_target();
-            // A Go function restarts after its stack has grown, before it counts as entered.
+            // A Go function branches to its start after its stack has grown. It does not count as
+            // entered before.
             let is_restart = body.go.check != 0 && target == body.function.start;
             let inside = is_restart || body.owns(image, target);
             (target != 0 && !inside).then_some(ExitKind::Jump(target))
@@ -44,8 +45,8 @@ pub(super) fn find(image: &Image, body: &Body, index: usize) -> Option<ExitKind>
     }
 }
 
-/// Whether a computed jump is a tail call, not a `switch` or a computed `goto`. Those take
-/// addresses within the function from data, or add distances.
+/// Whether a computed jump is a tail call. Otherwise it is a `switch` or a computed `goto`, which
+/// takes an address within the function from data, or adds a distance to an address.
 fn is_tail_call(image: &Image, body: &Body, index: usize) -> bool {
     let jump = &body.instructions[index];
     match jump.op0_kind() {
@@ -59,9 +60,11 @@ fn is_tail_call(image: &Image, body: &Body, index: usize) -> bool {
     }
 }
 
-/// Whether an instruction computes an address that cannot be a function's. A sum is that of a
-/// table's address and an entry. A table on the stack was made by the function itself. A popped
-/// value is a return address that the unwinder has stored on a stack other than the function's.
+/// Whether an instruction computes a jump target that cannot be the address of a function:
+///
+/// - A sum is the address of a table plus an entry.
+/// - An element of a table on the stack was written by the function itself.
+/// - A popped value is a return address that the unwinder has stored on another stack.
 fn is_no_function(origin: &Instruction) -> bool {
     let is_computed = match origin.mnemonic() {
         Mnemonic::Add | Mnemonic::Sub | Mnemonic::Pop => true,
@@ -77,8 +80,8 @@ fn is_on_stack(instruction: &Instruction) -> bool {
     base && instruction.memory_index() != Register::None
 }
 
-/// The last instruction before a jump that writes a register, unless a call in between may write
-/// it.
+/// The last instruction before a jump that writes a register. `None` if a call in between may write
+/// the register.
 fn origin(body: &Body, index: usize, register: Register) -> Option<&Instruction> {
     let mut factory = InstructionInfoFactory::new();
     let before = body.instructions[..index].iter().rev().take(BACK);

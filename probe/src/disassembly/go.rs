@@ -1,14 +1,14 @@
 //! Decides what may be changed in functions of Go programs.
 //!
 //! Go's runtime finds functions by address (`pclntab`). An address in a stub is in no function, so
-//! nothing may happen in a stub that makes the runtime look an address up. A fault becomes a panic
-//! according to the function that it is in. A goroutine can be interrupted, and its stack copied,
-//! only where the runtime knows the function. Invariants for moved instructions:
+//! nothing may happen in a stub that makes the runtime look up the current address. A fault becomes
+//! a panic, depending on the function that it is in. A goroutine can be interrupted, and its stack
+//! copied, only where the runtime knows the function. Invariants for moved instructions:
 //!
-//! - they cannot fault, and are no calls or system calls: the runtime never finds a stub's address
-//!   on a stack;
-//! - they contain no backward branch: each loop keeps an instruction at its original address, where
-//!   the runtime can interrupt it.
+//! - They cannot fault, and are no calls or system calls: the runtime never finds an address in a
+//!   stub on a stack.
+//! - They contain no backward branch: each loop keeps an instruction at its original address, where
+//!   the runtime can interrupt the loop.
 //!
 //! Most functions begin with a check of the stack:
 //!
@@ -21,9 +21,9 @@
 //! ```
 //!
 //! The entry tag follows the check. Control passes there once per call, whether or not the stack
-//! has grown. There is also space there for what a tag of a log writes below the stack pointer:
-//! `StackGuard` guarantees at least 928 bytes. A function without the check has at most the space
-//! that its callers left.
+//! has grown. At this point there is also enough stack for a log's tag, which writes below the
+//! stack pointer: `StackGuard` guarantees at least 928 bytes. A function without the check has at
+//! most the space that its callers have left.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -34,10 +34,10 @@ use super::call::Call;
 use super::{Refusal, branch_target, bytes_of, instructions, is_call};
 use crate::elf::Image;
 
-/// Most instructions of a stack check.
+/// Maximum number of instructions of a stack check.
 const LONGEST: usize = 8;
-/// Most instructions between the target of the check's branch and the call that grows the stack.
-/// Registers are saved in between: at most 9 general ones and 15 of floating point.
+/// Maximum number of instructions from the target of the check's branch to the call that grows the
+/// stack. In between, registers are saved: at most 9 general ones and 15 of floating point.
 const AHEAD: usize = 32;
 /// Offsets of the stack limits in a goroutine's descriptor: `g.stackguard0`, and `g.stackguard1`
 /// for C code.
@@ -46,19 +46,19 @@ const GUARDS: [u64; 2] = [16, 24];
 /// Constraints that Go's runtime imposes on a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct GoConstraints {
-    /// Whether it is a Go function.
+    /// Whether the function is Go code.
     pub is_go: bool,
-    /// Why it cannot be changed; `None` if it can.
+    /// Reason why the function cannot be changed; `None` if it can.
     pub refusal: Option<Refusal>,
-    /// Whether it belongs to the runtime or a package close to it.
+    /// Whether the function belongs to the runtime or a package close to it.
     pub is_runtime: bool,
-    /// Number of instructions of its stack check; 0 without one.
+    /// Number of instructions of the function's stack check; 0 if it has none.
     pub check: usize,
 }
 
 impl GoConstraints {
-    /// Finds the constraints for a function, or for a part of one. `instructions`: those of the
-    /// part.
+    /// Finds the constraints for a function or a part of a function. `instructions`: instructions
+    /// of the part.
     pub fn new(
         image: &Image,
         function: &Range<u64>,
@@ -83,7 +83,7 @@ impl GoConstraints {
     }
 }
 
-/// Number of instructions at a function's start that check for space on the stack.
+/// Number of instructions of the stack check at the start of a function; 0 if there is no check.
 fn stack_check(image: &Image, all: &[Instruction]) -> usize {
     let mut length = 0;
     for (index, instruction) in all.iter().take(LONGEST).enumerate() {
@@ -107,8 +107,8 @@ fn is_guard(instruction: &Instruction) -> bool {
         && GUARDS.contains(&instruction.memory_displacement64())
 }
 
-/// Whether an instruction reads the address of the goroutine's descriptor, or computes the end of
-/// the function's frame.
+/// Whether an instruction belongs to a stack check before its comparison: it reads the address of
+/// the goroutine's descriptor, or computes the end of the function's frame.
 fn is_for_check(instruction: &Instruction) -> bool {
     let is_scratch = matches!(
         instruction.op0_register(),
@@ -133,7 +133,7 @@ fn grows_stack(image: &Image, address: u64) -> bool {
     target.and_then(|target| go.function_at(target)).is_some_and(|called| called.grows_stack())
 }
 
-/// Go functions that are called by Go functions which do not check the stack.
+/// Starts of Go functions that are called by a Go function without a check of the stack.
 pub(super) fn called_unchecked(image: &Image, calls: &[Call]) -> HashSet<u64> {
     let Some(go) = image.go.as_ref().filter(|go| go.is_known()) else { return HashSet::new() };
     let mut checks: HashMap<u64, bool> = HashMap::new();

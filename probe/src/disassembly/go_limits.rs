@@ -1,4 +1,4 @@
-//! Checks what may be changed in Go functions; [`super::go`] gives the reasons.
+//! Checks which instructions of Go functions may be changed; [`super::go`] gives the reasons.
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 
@@ -12,7 +12,7 @@ impl GoConstraints {
     /// stack pointer.
     ///
     /// # Errors
-    /// [`Refusal`]: why it may not.
+    /// [`Refusal`]: the reason why the entry may not be tagged.
     pub fn allow(&self, code_index: &CodeIndex, body: &Body, exits: bool) -> Result<(), Refusal> {
         if let Some(refusal) = self.refusal {
             return Err(refusal);
@@ -25,7 +25,7 @@ impl GoConstraints {
     /// Checks whether an instruction may be moved.
     ///
     /// # Errors
-    /// [`Refusal`]: why it may not be moved.
+    /// [`Refusal`]: the reason why the instruction may not be moved.
     pub fn check(&self, body: &Body, index: usize) -> Result<(), Refusal> {
         if let Some(refusal) = self.refusal {
             return Err(refusal);
@@ -45,7 +45,8 @@ impl GoConstraints {
     }
 }
 
-/// Whether the runtime may observe the address of an instruction, because it calls or may fault.
+/// Whether the runtime may observe the address of an instruction: the instruction calls or may
+/// fault.
 fn may_be_observed(instruction: &Instruction) -> bool {
     let calls = matches!(
         instruction.flow_control(),

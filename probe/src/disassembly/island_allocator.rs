@@ -1,5 +1,6 @@
-//! Allocates the islands that functions have no free bytes for: in bytes that adjacent functions
-//! leave free, or in place of instructions of an adjacent function, which are moved.
+//! Allocates islands for functions that have no free bytes of their own. An island is placed in
+//! bytes that adjacent functions leave free, or in place of instructions of an adjacent function,
+//! which are moved.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,19 +17,19 @@ use crate::elf::Image;
 pub(super) struct IslandAllocator<'a> {
     pub image: &'a Image,
     pub code_index: &'a CodeIndex,
-    /// Bytes that are unused once the rewrites are applied, by address.
+    /// Bytes that are unused after the rewrites are applied, in address order.
     pub free: Vec<Range<u64>>,
-    /// Ranges taken by regions, islands and redirected branches: end by start.
+    /// Ranges that regions, islands and redirected branches occupy: end by start.
     pub taken: BTreeMap<u64, u64>,
-    /// The adjacent function that was decoded last, by its start.
+    /// The adjacent function that was decoded last, with its start.
     pub last: Option<(u64, Result<Body, Refusal>)>,
 }
 
 impl IslandAllocator<'_> {
-    /// Allocates the islands that a function did not find by itself.
+    /// Allocates the islands that a function lacks.
     ///
     /// # Errors
-    /// [`Refusal`] if there is none for the function's entry.
+    /// [`Refusal`] if there is no island for the function's entry.
     pub fn complete(&mut self, rewrite: &mut Rewrite) -> Result<(), Refusal> {
         let mut added: Vec<Region> = Vec::new();
         for region in &mut rewrite.regions {
@@ -48,7 +49,7 @@ impl IslandAllocator<'_> {
                 None if region.entry => match rewrite.fallback.take() {
                     Some(fallback) if self.is_free(&fallback) => *region = fallback,
                     _ => {
-                        // Instructions moved for this function alone stay in place.
+                        // Instructions that were moved for this function alone stay in place.
                         let is_added = |free: &Range<u64>| {
                             added
                                 .iter()
@@ -70,7 +71,8 @@ impl IslandAllocator<'_> {
         Ok(())
     }
 
-    /// Whether a region overlaps no other. The one that it replaces begins at the same address.
+    /// Whether a region overlaps no other region. The region that it replaces, which begins at the
+    /// same address, does not count.
     fn is_free(&self, region: &Region) -> bool {
         self.taken.range(region.start() + 1..region.limit).next().is_none()
     }
@@ -79,14 +81,15 @@ impl IslandAllocator<'_> {
         island_near(&mut self.free, at)
     }
 
-    /// Moves instructions of an adjacent function to free five bytes near an address.
+    /// Moves instructions of an adjacent function to free five bytes near an address. Returns the
+    /// region of these instructions.
     fn free_island_space(&mut self, at: u64) -> Option<Region> {
         let functions = &self.image.functions;
         let first = functions.partition_point(|one| one.start + one.size + REACH < at);
         let near = functions[first..].iter().take_while(|one| one.start < at + REACH);
         for function in near {
             let range = function.start..function.start + function.size;
-            // Many places of a large function may need space: it is decoded once.
+            // The last function is kept, because many places of a large function may need space.
             if self.last.as_ref().is_none_or(|(start, _)| *start != range.start) {
                 self.last =
                     Some((range.start, Body::read(self.image, range.clone(), range.clone())));

@@ -8,25 +8,25 @@ use std::ops::Range;
 use super::region::{RegionFinder, Span};
 use super::{JUMP_BYTES, SHORT_BYTES};
 
-/// Distance that a two-byte jump reaches in any case, in bytes.
+/// Distance in bytes that a two-byte jump reaches wherever it is in its region.
 pub(super) const REACH: u64 = 110;
-/// How far before a place ranges may begin that still reach it, in bytes. Regions do not extend
-/// across the start of another function, and other ranges are short.
+/// Maximum length in bytes of an occupied range. Regions do not extend across the start of another
+/// function, and other ranges are short.
 const LONGEST_TAKEN: u64 = 1 << 10;
-/// Most instructions of a region that is moved only to free bytes.
+/// Maximum number of instructions of a region that is moved only to free bytes.
 const LONGEST: usize = 8;
-/// Ranges farther away than this do not matter for a region that frees bytes: no two-byte jump
-/// reaches them, and no region is that long.
+/// Distance in bytes beyond which a range does not matter for a region that is moved to free bytes:
+/// no two-byte jump reaches the range, and no region is that long.
 pub(super) const FAR: u64 = REACH + LONGEST_TAKEN;
 
-/// Takes five free bytes within reach of a two-byte jump at `from`.
+/// Takes five free bytes that a two-byte jump at `from` reaches. Returns their address.
 pub(super) fn island(free: &mut [Range<u64>], from: u64) -> Option<u64> {
     let after = from + SHORT_BYTES;
     let reaches = |at: u64| i8::try_from(at.wrapping_sub(after).cast_signed()).is_ok();
     for range in free {
         let first = range.start.max(after.saturating_sub(i8::MIN.unsigned_abs().into()));
         if reaches(first) && first + JUMP_BYTES as u64 <= range.end {
-            // The bytes before the island are lost, and seldom missed.
+            // Free bytes before the island are given up. They are seldom missed.
             range.start = first + JUMP_BYTES as u64;
             return Some(first);
         }
@@ -34,7 +34,8 @@ pub(super) fn island(free: &mut [Range<u64>], from: u64) -> Option<u64> {
     None
 }
 
-/// Like [`island`], for many free ranges in address order, few of which are near.
+/// Like [`island`], for a long list of free ranges in address order. Only the near ranges are
+/// examined.
 pub(super) fn island_near(free: &mut [Range<u64>], from: u64) -> Option<u64> {
     let far = u64::from(u8::MAX);
     let first = free.partition_point(|range| range.end + far < from);
@@ -43,8 +44,8 @@ pub(super) fn island_near(free: &mut [Range<u64>], from: u64) -> Option<u64> {
 }
 
 impl RegionFinder<'_> {
-    /// Finds instructions whose move leaves five bytes free within reach of an address, without
-    /// overlapping `taken`.
+    /// Finds instructions that can be moved so that five bytes within reach of an address become
+    /// free. They do not overlap the ranges in `taken`.
     pub fn find_movable(&self, at: u64, taken: &[Range<u64>]) -> Option<Span> {
         let body = self.body;
         let all = body.instructions.len();

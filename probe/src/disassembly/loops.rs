@@ -1,8 +1,12 @@
 //! Finds the loops of a control flow graph.
 //!
-//! An edge to a block that dominates its source (every path to the source passes through it) is a
-//! back edge to the head of a natural loop. Any other edge back to a block on the current path of a
-//! depth-first search belongs to a loop with several entries, which has no single head.
+//! An edge to a block that dominates its source (every path to the source passes through the block)
+//! is a back edge to the head of a natural loop. Any other edge back to a block on the current path
+//! of a depth-first search belongs to a loop with several entries, which has no single head.
+//!
+//! For example, with the edges 0→1, 1→2, 2→1 and 2→3, the edge 2→1 is a back edge: block 1 is the
+//! head of a natural loop with the blocks 1 and 2. With an additional edge 0→2, the loop has two
+//! entries and no head.
 
 mod nest;
 
@@ -10,12 +14,12 @@ use std::collections::BTreeSet;
 
 pub(super) use nest::{Nest, NestedLoop};
 
-/// Loop heads, by block number.
+/// Loops of a graph. Blocks are given by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Loops {
     /// Heads of natural loops.
     pub heads: BTreeSet<usize>,
-    /// Other targets of back edges: blocks of loops with several entries.
+    /// Further targets of back edges: blocks in loops with several entries.
     pub irregular: BTreeSet<usize>,
     /// The natural loops with their blocks.
     pub nest: Nest,
@@ -29,9 +33,9 @@ struct Walk {
     back: Vec<(usize, usize)>,
 }
 
-/// Finds the loops of a graph. `successors`: those of each block; `roots`: blocks that control
-/// enters. Blocks that no known path reaches, mostly dead code, may have loops of their own and do
-/// not affect the others.
+/// Finds the loops of a graph. `successors`: for each block, the blocks that may follow it.
+/// `roots`: blocks that control enters from outside. Blocks that no known path reaches are mostly
+/// dead code. They may have loops of their own, and do not affect the other loops.
 pub(super) fn find(successors: &[Vec<usize>], roots: &[usize]) -> Loops {
     let root = successors.len();
     let mut successors = [successors, &[roots.to_vec()]].concat();
@@ -44,7 +48,7 @@ pub(super) fn find(successors: &[Vec<usize>], roots: &[usize]) -> Loops {
         successors[*block].retain(|to| !is_reached[*to]);
         successors[*block].iter().for_each(|to| is_entered[*to] = true);
     }
-    // Unreached blocks without any predecessor become successors of the root first.
+    // Among unreached blocks, the ones without a predecessor become successors of the root first.
     successors[root].extend(lost.into_iter().filter(|block| !is_entered[*block]));
     let walk = walk(&mut successors, root, true);
     let dominators = dominators(&successors, &walk.order);
@@ -63,8 +67,8 @@ pub(super) fn find(successors: &[Vec<usize>], roots: &[usize]) -> Loops {
     loops
 }
 
-/// Searches depth-first from `root`. `is_for_all`: every block that is not reached becomes a
-/// successor of the root.
+/// Searches depth-first from `root`. `is_for_all`: each block that is not reached becomes a
+/// successor of the root, so that all blocks are searched.
 fn walk(successors: &mut [Vec<usize>], root: usize, is_for_all: bool) -> Walk {
     let (mut seen, mut open) = (vec![false; successors.len()], vec![false; successors.len()]);
     let mut walk = Walk { order: Vec::new(), back: Vec::new() };
@@ -96,7 +100,7 @@ fn walk(successors: &mut [Vec<usize>], root: usize, is_for_all: bool) -> Walk {
     walk
 }
 
-/// Immediate dominator of each block; the root's is itself. `order`: blocks in postorder. (Cooper,
+/// Immediate dominator of each block. The root is its own. `order`: blocks in postorder. (Cooper,
 /// Harvey, Kennedy: A Simple, Fast Dominance Algorithm.)
 fn dominators(successors: &[Vec<usize>], order: &[usize]) -> Vec<usize> {
     const NONE: usize = usize::MAX;

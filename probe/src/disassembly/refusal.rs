@@ -1,4 +1,4 @@
-//! The reasons why a place in a program cannot be tagged.
+//! Names the reasons why a place in a program cannot be tagged.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::JUMP_BYTES;
 use crate::elf::Image;
 
-/// Why a function, a block or an exit site cannot be tagged.
+/// Reason why a function, a block or an exit site cannot be tagged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The function's instructions are not in the file.
@@ -15,15 +15,15 @@ pub enum Refusal {
     Undecodable(u64),
     /// There is no space for a jump, and no space nearby can be freed.
     TooShort,
-    /// Control may arrive, from an unknown place, at this address, which would be overwritten.
+    /// Control may arrive from an unknown place at this address, which a jump would overwrite.
     Target(u64),
     /// The jump at this address leads to unknown places within the function.
     Computed(u64),
-    /// The instruction at this address computes addresses within the function, where control may
-    /// arrive.
+    /// The instruction at this address computes addresses within the function. Control may arrive
+    /// at any of them.
     EnteredWithin(u64),
-    /// The block is in a loop that can be entered at several blocks, so that it is not the head of
-    /// a natural loop.
+    /// The block is in a loop that can be entered at several blocks. So it is not the head of a
+    /// natural loop.
     Irregular,
     /// The instruction at this address cannot be moved.
     Unmovable(u64),
@@ -36,16 +36,16 @@ pub enum Refusal {
     GoRuntime,
     /// The Go runtime's function table has an unknown version.
     GoVersion,
-    /// The function runs without a stack check, so that Go may have left too little space for a tag
-    /// that writes to the stack.
+    /// The function runs without a stack check, so there may be too little stack for a tag that
+    /// writes below the stack pointer.
     GoStack,
-    /// The block is in a Go function, whose blocks the runtime must be able to interrupt at their
+    /// The block is in a Go function. The runtime must be able to interrupt its blocks at their
     /// original addresses.
     GoBlock,
-    /// A restartable sequence is at this address: its abort depends on where its code is.
+    /// A restartable sequence is at this address. Its abort depends on the address of its code.
     Sequence(u64),
-    /// The file has restartable sequences that are not known: a signature is at this address, and
-    /// no descriptor leads to it.
+    /// The file has unknown restartable sequences: a signature is at this address, and no
+    /// descriptor leads to it.
     UnknownSequence(u64),
 }
 
@@ -111,7 +111,8 @@ impl fmt::Display for Refusal {
 }
 
 impl Image {
-    /// Why the bytes of a range of instructions differ from those in memory; `None` if they do not.
+    /// Reason why a range of instructions differs in memory from the file; `None` if it does not
+    /// differ.
     pub(crate) fn memory_difference(&self, range: &Range<u64>) -> Option<Refusal> {
         let first = |places: &[Range<u64>]| {
             let place = places.get(places.partition_point(|place| place.end <= range.start))?;
@@ -121,18 +122,18 @@ impl Image {
         relocated.or_else(|| first(&self.differing).map(Refusal::Differs))
     }
 
-    /// Why instructions of a range must stay where they are for restartable sequences; `None` if
+    /// Reason why instructions of a range must stay in place for a restartable sequence; `None` if
     /// there is no reason.
     pub(crate) fn sequence_within(&self, range: &Range<u64>) -> Option<Refusal> {
-        // The instruction before a section stores the address of its descriptor, after which
-        // nothing else is executed.
+        // The instruction directly before a section stores the address of the section's descriptor.
+        // No other instruction may be executed in between.
         let range = range.start..range.end.saturating_add(1);
         let known = self.sequences.first_within(&range).map(Refusal::Sequence);
         known.or(self.sequences.undescribed.map(Refusal::UnknownSequence))
     }
 
-    /// Whether the call that ends at an address, and the function that contains it, are the same in
-    /// memory and in the file.
+    /// Whether a call and its function are the same in memory as in the file. `next`: address
+    /// behind the call.
     pub(crate) fn is_unchanged_call(&self, next: u64) -> bool {
         if self.relocated.is_empty() && self.differing.is_empty() {
             return true;

@@ -1,9 +1,16 @@
 //! Finds regions: runs of instructions that a jump can replace.
 //!
-//! A region is moved as a whole, so control may arrive at its first byte, and at other instructions
-//! only from within the region. A region is closed: if a branch leads into its middle, the branch
-//! is in the region. A call can only be its last instruction, because it returns to its original
-//! address.
+//! A region is moved as a whole. So control may arrive at its first byte; at its other instructions
+//! it may arrive only from within the region. A region is closed: if a branch leads into its
+//! middle, the branch is in the region. A call can only be its last instruction, because the call
+//! returns to its original address.
+//!
+//! ```text
+//!         mov eax, [rdi]     2 bytes: too few for a jump of 5 bytes
+//! again:  add eax, 1         3 bytes: a region with both must contain the branch to `again`
+//!         cmp eax, esi
+//!         jne again          the smallest region ends here
+//! ```
 
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, Register};
 
@@ -12,18 +19,18 @@ use super::code_index::CodeIndex;
 use super::{Refusal, bytes_of, falls_through, is_call};
 use crate::elf::Image;
 
-/// Largest region, in bytes.
+/// Maximum size of a region, in bytes.
 const LONGEST: u64 = 512;
-/// Most padding bytes after a function that are used.
+/// Maximum number of padding bytes behind a function that are used.
 const PADDING: u64 = 32;
 
-/// A run of instructions, by number.
+/// A run of instructions, by their indexes in the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub first: usize,
-    /// Number of the instruction after the last one.
+    /// Index of the instruction behind the last one.
     pub end: usize,
-    /// Address after the bytes that may be overwritten: the instructions, and padding after them.
+    /// Address behind the bytes that may be overwritten: the instructions, and padding behind them.
     pub limit: u64,
 }
 
@@ -36,14 +43,15 @@ pub(super) struct RegionFinder<'a> {
 }
 
 impl RegionFinder<'_> {
-    /// Finds the smallest region that contains some instructions. If there is none, there is none
-    /// for more of them either.
+    /// Finds the smallest region that contains the instructions from `first` to before `end`. If
+    /// there is none, there is no region for a longer run either.
     ///
     /// # Errors
     /// [`Refusal`] if there is no such region.
     pub fn close(&self, mut first: usize, mut end: usize) -> Result<Span, Refusal> {
         let body = self.body;
-        // Instructions already checked: a region may often grow by one instruction.
+        // Instructions that were already checked are skipped, because a region may often grow by
+        // one instruction.
         let (mut seen_first, mut seen_end) = (first, first);
         loop {
             let (start, after) = (body.address(first), body.address(end));
@@ -51,8 +59,8 @@ impl RegionFinder<'_> {
                 return Err(Refusal::Target(start));
             }
             let (from, to) = (first, end);
-            // The former first and last instructions may have become inner ones: they are checked
-            // again.
+            // The former first and last instructions are checked again, because they may be inner
+            // ones now.
             let before = from..if from < seen_first { seen_first + 1 } else { from };
             let more =
                 if to > seen_end { seen_end.saturating_sub(1).max(before.end) } else { to }..to;
@@ -65,7 +73,7 @@ impl RegionFinder<'_> {
                 if self.code_index.is_external_target(address) {
                     return Err(Refusal::Target(address));
                 }
-                // Branch numbers are in ascending order.
+                // Branch indexes are in ascending order.
                 if let [nearest, .., farthest] | [nearest @ farthest] = body.branches_to(address) {
                     (first, end) = (first.min(*nearest), end.max(farthest + 1));
                 }
@@ -77,14 +85,16 @@ impl RegionFinder<'_> {
         }
     }
 
-    /// Whether an instruction is not reached from the one before it.
+    /// Whether control cannot arrive at an instruction from the instruction before it. Padding
+    /// before it is ignored.
     pub fn is_dead(&self, index: usize) -> bool {
         let before = self.body.instructions[..index].iter().rev();
         let mut before = before.skip_while(|instruction| self.is_padding(instruction));
         before.next().is_some_and(|last| !falls_through(last))
     }
 
-    /// Whether an instruction is padding that is reached only from the one before it.
+    /// Whether an instruction is padding at which control arrives, if at all, only from the
+    /// instruction before it.
     pub fn is_padding(&self, instruction: &Instruction) -> bool {
         let ip = instruction.ip();
         let bytes = bytes_of(self.image, ip, instruction.len() as u64).unwrap_or_default();
@@ -93,18 +103,19 @@ impl RegionFinder<'_> {
             && self.target_within(instruction).is_none()
     }
 
-    /// Whether control arrives at an address other than from the previous instruction.
+    /// Whether control arrives at an address in another way than from the previous instruction.
     fn is_target(&self, address: u64) -> bool {
         self.code_index.is_external_target(address) || !self.body.branches_to(address).is_empty()
     }
 
-    /// The address within an instruction where control arrives, and which is another instruction
-    /// there. A branch may skip a prefix, such as a lock that a single thread does not need.
+    /// Address in the middle of an instruction at which control arrives, where the remaining bytes
+    /// are another instruction. For example, a branch skips a `lock` prefix that a single thread
+    /// does not need.
     pub fn target_within(&self, instruction: &Instruction) -> Option<u64> {
         (instruction.ip() + 1..instruction.next_ip()).find(|at| self.is_target(*at))
     }
 
-    /// Checks whether an instruction of a region can be moved.
+    /// Checks whether an instruction can be moved with a region. `end`: index behind the region.
     fn check(&self, index: usize, end: usize) -> Result<(), Refusal> {
         let instruction = &self.body.instructions[index];
         self.body.go.check(self.body, index)?;
@@ -112,7 +123,8 @@ impl RegionFinder<'_> {
             FlowControl::XbeginXabortXend | FlowControl::Exception => true,
             _ if is_call(instruction) => {
                 let plain = matches!(instruction.code(), Code::Call_rel32_64 | Code::Call_rm64);
-                // The target would be computed after the return address is pushed.
+                // Such a target would be computed after the return address was pushed, from a
+                // changed stack pointer.
                 let stack = instruction.memory_base() == Register::RSP;
                 !plain || stack || index + 1 != end
             }
@@ -125,7 +137,7 @@ impl RegionFinder<'_> {
         }
     }
 
-    /// Address after the bytes that may be overwritten if a region ends before instruction `end`.
+    /// Address behind the bytes that may be overwritten if a region ends before instruction `end`.
     fn limit(&self, end: usize) -> u64 {
         let body = self.body;
         if body.instructions.get(end - 1).is_none_or(falls_through) {
@@ -166,7 +178,8 @@ impl RegionFinder<'_> {
     }
 }
 
-/// Whether an instruction only fills space. Between sections, zeros do.
+/// Whether an instruction only fills space. Zeros count too, because they fill space between
+/// sections.
 fn is_padding(instruction: &Instruction, bytes: &[u8]) -> bool {
     instruction.mnemonic() == Mnemonic::Nop
         || bytes.iter().all(|byte| *byte == 0)

@@ -1,8 +1,16 @@
-//! Plans the changes of one function, so that its entry, and its exits where asked, can be tagged.
+//! Plans the changes of one function, so that its entry can be tagged, and its exits where
+//! requested.
 //!
 //! Regions are moved to stubs. Where there is no space for a jump of five bytes, a two-byte jump
-//! leads to an island: five bytes that are free once other instructions have moved. A tail call
-//! whose encoding reaches any distance is redirected in place.
+//! leads to an island: five bytes that become free when other instructions move. A tail call whose
+//! encoding reaches any distance is redirected in place.
+//!
+//! ```text
+//! before  f:      xor eax, eax   after  f:      jmp island      2 bytes
+//!         again:  ...                   again:  ...             a loop that is too long to be moved
+//!         h:      10 bytes              h:      jmp stub of h   5 bytes
+//!                                       island: jmp stub of f   5 bytes that the move of h has freed
+//! ```
 
 mod exits;
 mod finish;
@@ -22,10 +30,11 @@ use super::{JUMP_BYTES, Refusal, SHORT_BYTES, branch_target, is_call};
 use crate::elf::{Function, Image};
 use spans::Spans;
 
-/// Largest function that is moved as a whole if it can be, in bytes: one jump instead of one at the
-/// entry and one at each exit.
+/// Maximum size in bytes of a function that is moved as a whole if possible. Then there is one jump
+/// instead of a jump at the entry and at each exit.
 const WHOLE: u64 = 320;
-/// How many instructions a region may extend before or after the instruction it is made for.
+/// Maximum number of instructions by which a region extends before or behind the instruction that
+/// it is made for.
 const AROUND: usize = 8;
 
 /// Instructions that are moved to a stub, with the jump that replaces them.
@@ -33,13 +42,14 @@ const AROUND: usize = 8;
 pub struct Region {
     /// Instructions to be moved, in program order.
     pub instructions: Vec<Instruction>,
-    /// Whether the first instruction is the function's first.
+    /// Whether the region begins with the function's first instruction.
     pub entry: bool,
-    /// Instructions that leave the function: number within the region, and how.
+    /// Instructions that leave the function: index within the region, and the way in which each
+    /// leaves.
     pub exit_sites: Vec<(usize, ExitKind)>,
-    /// Address after the bytes that may be overwritten.
+    /// Address behind the bytes that may be overwritten.
     pub limit: u64,
-    /// How the jump to the stub is encoded.
+    /// Encoding of the jump to the stub.
     pub jump: Jump,
 }
 
@@ -55,7 +65,7 @@ pub enum Jump {
 }
 
 impl Region {
-    /// Address of the first instruction.
+    /// Address of the region's first instruction.
     pub fn start(&self) -> u64 {
         self.instructions.first().map_or(0, Instruction::ip)
     }
@@ -64,17 +74,17 @@ impl Region {
 /// All changes of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite {
-    /// Regions to be moved, the one with the function's entry first.
+    /// Regions to be moved. The region with the function's entry is first.
     pub regions: Vec<Region>,
-    /// Replacement for the entry's region if that needs an island and there is none.
+    /// Replacement for the region of the entry, if that region needs an island and none is found.
     pub fallback: Option<Region>,
-    /// Exit sites and blocks that are copied to a stub but stay in place: the branches to them are
+    /// Exit sites and blocks that are copied to a stub but stay in place. The branches to them are
     /// redirected to the copy.
     pub detours: Vec<Region>,
-    /// Number of instructions of the stack check at the entry. The entry tag comes after them.
+    /// Number of instructions of the stack check at the entry. The entry tag comes behind them.
     pub check: usize,
-    /// Whether flags may be live at the first instruction when the function branches back to it;
-    /// `None` if it does not.
+    /// `None` if no branch of the function leads to its first instruction. Otherwise, whether flags
+    /// may be live there after such a branch.
     pub entry_loop: Option<bool>,
     /// Branches that get another target: a stub with an exit tag, or the copy of a detour.
     pub redirects: Vec<Instruction>,
@@ -103,11 +113,12 @@ impl Rewrite {
     }
 }
 
-/// Plans the changes of a function and its separate parts. Also returns the address ranges that are
-/// free afterwards. `exits`: whether exit sites are tagged; `granularity`: what else is.
+/// Plans the changes of a function and its separate parts. Also returns the address ranges that
+/// become free. `exits`: whether exit sites are tagged. `granularity`: whether loops or blocks are
+/// tagged.
 ///
 /// # Errors
-/// [`Refusal`]: why the function's entry cannot be tagged.
+/// [`Refusal`]: the reason why the function's entry cannot be tagged.
 pub(super) fn plan(
     image: &Image,
     code_index: &CodeIndex,
@@ -117,7 +128,7 @@ pub(super) fn plan(
     granularity: Granularity,
 ) -> Result<(Rewrite, Vec<Range<u64>>), Refusal> {
     let range = function.start..function.start + function.size;
-    // A changed byte in a part may be a branch to any place in the function.
+    // A byte of a part that differs in memory may belong to a branch to any place in the function.
     if let Some(refusal) = parts.iter().find_map(|part| image.memory_difference(part)) {
         return Err(refusal);
     }
@@ -161,8 +172,8 @@ pub(super) fn plan(
     refusal.map_or(Ok((rewrite, free)), Err)
 }
 
-/// Whether a branch of the function leads to its first instruction and, if so, whether flags may be
-/// live there.
+/// Whether flags may be live at the function's first instruction after a branch of the function to
+/// it; `None` if there is no such branch.
 fn entry_loop(bodies: &[Body]) -> Option<bool> {
     let (first, parts) = bodies.split_first()?;
     let start = first.range.start;
@@ -182,7 +193,7 @@ struct Planner<'a> {
     short: Spans,
     /// Spans that control reaches by branches only; the branches are redirected.
     detours: Spans,
-    /// Replacement for the entry's span if that has space for two bytes only.
+    /// Replacement for the span of the entry, if that span has space for two bytes only.
     fallback: Option<Span>,
     redirects: Vec<Instruction>,
     hidden: Vec<(u64, Refusal)>,
@@ -213,7 +224,7 @@ impl<'a> Planner<'a> {
         span.limit - self.start(span)
     }
 
-    /// Makes the function's first instruction the start of a region.
+    /// Plans the region that begins with the function's first instruction.
     fn plan_entry(&mut self) -> Result<(), Refusal> {
         let body = self.finder.body;
         let all = body.instructions.len();
@@ -245,11 +256,11 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// The part of a region before the call at its end, if it has space for a short jump. A moved
-    /// call costs ten times as much as an island, because processors mispredict its return.
+    /// The part of a region before the call at its end, if the part has space for a short jump. A
+    /// moved call costs ten times as much as an island, because processors mispredict its return.
     fn before_call(&self, span: &Span) -> Option<Span> {
         let body = self.finder.body;
-        // Heads of blocks may need the space that the entry would fall back on.
+        // Otherwise heads of blocks may use the space of the entry's replacement.
         let is_plain = self.granularity == Granularity::Function;
         if span.end < 2 || !is_plain || !is_call(&body.instructions[span.end - 1]) {
             return None;
@@ -258,7 +269,7 @@ impl<'a> Planner<'a> {
         (before.end < span.end && self.bytes(&before) >= SHORT_BYTES).then_some(before)
     }
 
-    /// The smallest region at the entry with at least this many bytes.
+    /// The smallest region at the entry that has at least `least` bytes.
     fn first_span(&self, least: u64) -> Result<Span, Refusal> {
         let mut end = self.finder.body.go.check.max(1);
         while end <= self.finder.body.instructions.len() {

@@ -10,7 +10,7 @@ use super::exit_site::{self, ExitKind};
 use super::{in_parallel, is_call};
 use crate::elf::{Function, Image};
 
-/// How an instruction transfers control to a function.
+/// Way in which an instruction transfers control to a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SiteKind {
     /// `call rel32` of a function of the file.
@@ -88,9 +88,10 @@ impl fmt::Display for SiteKind {
 pub struct Site {
     /// Address of the instruction.
     pub address: u64,
-    /// How it transfers control.
+    /// Way in which the instruction transfers control.
     pub kind: SiteKind,
-    /// Start of the function of the file that it leads to; `None` if that is not known.
+    /// Start of the function that the instruction leads to; `None` if it is unknown or in another
+    /// file.
     pub target: Option<u64>,
 }
 
@@ -131,8 +132,7 @@ fn in_body(image: &Image, body: &Body) -> Vec<Site> {
                 ExitKind::Computed => (SiteKind::JumpComputed, None),
                 ExitKind::Jump(address) => {
                     let target = function(address);
-                    // A separate part is no function, and the jump to it comes from its own
-                    // function.
+                    // A separate part is no function. The jump to it comes from its own function.
                     if target.is_none() && fragment_at(image, address).is_some() {
                         return None;
                     }

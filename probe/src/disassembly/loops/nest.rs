@@ -1,27 +1,27 @@
 //! Finds which blocks belong to which natural loops.
 //!
-//! A natural loop consists of its head and the blocks from which a back edge to the head is reached
-//! without passing the head. Two such loops with different heads are apart or one contains the
-//! other. Heads are processed in postorder, so inner loops come first; a loop that reaches a block
-//! of another loop continues at that loop's head. So each edge is followed once, and the time is
-//! near linear.
+//! A natural loop consists of its head and of the blocks from which a back edge to the head is
+//! reached without passing the head. Two natural loops with different heads are disjoint, or one
+//! contains the other. Heads are processed in postorder, so inner loops come first. A search that
+//! reaches a block of a known loop continues at the head of that loop. So each edge is followed
+//! once, and the time is nearly linear.
 
-/// Most loops within each other. The blocks of deeper ones belong to the last of these, so that a
-/// search from a loop outwards takes constant time.
+/// Maximum nesting depth of loops. Blocks of deeper loops are assigned to the loop at this depth,
+/// so that a search from a loop outwards takes constant time.
 pub const MAX_DEPTH: usize = 32;
 
 /// A natural loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NestedLoop {
-    /// Block number of its head.
+    /// Block number of the loop's head.
     pub head: usize,
-    /// Index of the loop that contains it, which is lower than its own.
+    /// Index of the loop that directly contains this loop. It is lower than this loop's index.
     pub outer: Option<usize>,
-    /// Number of loops that contain it.
+    /// Number of loops that contain this loop.
     pub depth: usize,
 }
 
-/// The natural loops of a graph, outer ones before those that they contain.
+/// The natural loops of a graph. A loop comes before the loops that it contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nest {
     pub loops: Vec<NestedLoop>,
@@ -30,8 +30,8 @@ pub struct Nest {
 }
 
 impl Nest {
-    /// Finds the loops. `back`: the sources of back edges to each natural loop's head; `order`:
-    /// blocks in postorder; the last block is the root, which belongs to no loop.
+    /// Finds the loops. `back`: for each block, the sources of back edges to it. `order`: blocks in
+    /// postorder. The last block is the root, which belongs to no loop.
     pub fn find(successors: &[Vec<usize>], back: &[Vec<usize>], order: &[usize]) -> Self {
         let root = successors.len().saturating_sub(1);
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); successors.len()];
@@ -44,12 +44,12 @@ impl Nest {
         found.into_nest()
     }
 
-    /// The loop and those that contain it, from the inside outwards.
+    /// The loop `from` and all loops that contain it, from the inside outwards.
     pub fn outwards(&self, from: Option<usize>) -> impl Iterator<Item = usize> {
         std::iter::successors(from, |one| self.loops[*one].outer)
     }
 
-    /// Loops that an edge between two blocks leaves.
+    /// Loops that the edge between two blocks leaves, from the inside outwards.
     pub fn left_by(&self, from: usize, to: usize) -> impl Iterator<Item = usize> {
         let kept = self.innermost[to];
         let contains_target = move |one: &usize| self.outwards(kept).any(|other| other == *one);
@@ -57,18 +57,19 @@ impl Nest {
     }
 }
 
-/// Loops that were found so far, inner ones before those that contain them.
+/// Loops that were found so far. A loop comes behind the loops that it contains.
 #[derive(Default)]
 struct Discovery {
     heads: Vec<usize>,
     outer: Vec<Option<usize>>,
     innermost: Vec<Option<usize>>,
-    /// A loop that contains each loop; its own index for the outermost ones.
+    /// For each loop, a loop that contains it, not necessarily the next one; an outermost loop has
+    /// its own index.
     around: Vec<usize>,
 }
 
 impl Discovery {
-    /// Adds the loop with a head. `work`: sources of its back edges.
+    /// Adds the loop with this head. `work`: sources of the back edges to the head.
     fn add(&mut self, head: usize, before: &[Vec<usize>], mut work: Vec<usize>) {
         let new = self.heads.len();
         self.heads.push(head);
@@ -89,8 +90,8 @@ impl Discovery {
         }
     }
 
-    /// The outermost loop that contains a loop. The paths to it are halved, so that later searches
-    /// are short.
+    /// The outermost loop that contains a loop. Paths are shortened on the way, so that later
+    /// searches are short.
     fn outermost(&mut self, mut one: usize) -> usize {
         while self.around[one] != one {
             self.around[one] = self.around[self.around[one]];
@@ -99,7 +100,7 @@ impl Discovery {
         one
     }
 
-    /// Puts outer loops first, and leaves out those that are too deep.
+    /// Puts outer loops first, and leaves out loops that are nested too deeply.
     fn into_nest(self) -> Nest {
         let mut loops: Vec<NestedLoop> = Vec::new();
         let mut places = vec![0; self.heads.len()];

@@ -1,4 +1,4 @@
-//! Covers exit sites by regions, detours and redirected jumps.
+//! Covers exit sites with regions, detours and redirected jumps.
 
 use super::super::exit_site::ExitKind;
 use super::super::region::Span;
@@ -7,7 +7,8 @@ use super::spans::Spans;
 use super::{AROUND, Planner, SHORT_BYTES};
 
 impl Planner<'_> {
-    /// Puts all exit sites into regions or redirects them; lists the others as hidden.
+    /// Puts all exit sites into regions or detours, or redirects them. The remaining ones are
+    /// listed as hidden.
     pub(super) fn plan_exits(&mut self) {
         let body = self.finder.body;
         let mut uncovered = Vec::new();
@@ -33,11 +34,12 @@ impl Planner<'_> {
         }
     }
 
-    /// Whether a branch can get another target in place: its encoding reaches any distance, and no
-    /// other code executes its bytes.
+    /// Whether a branch can get another target in place: its encoding reaches any distance, and
+    /// control does not arrive in the middle of its bytes.
     fn can_be_redirected(&self, index: usize) -> bool {
         let instruction = &self.finder.body.instructions[index];
-        // With prefixes, a short branch may be as long as a near one.
+        // The length is not enough to decide: with prefixes, a short branch may be as long as a
+        // near one.
         let has_long_encoding = instruction.is_jmp_near() || instruction.is_jcc_near();
         has_long_encoding && self.finder.target_within(instruction).is_none()
     }
@@ -48,7 +50,7 @@ impl Planner<'_> {
     }
 
     /// Regions that contain an instruction, smaller ones first. If a region cannot be closed,
-    /// larger ones cannot either.
+    /// larger regions are not tried, because they cannot be closed either.
     fn candidates(&self, index: usize) -> impl Iterator<Item = Span> + use<'_> {
         let all = self.finder.body.instructions.len();
         let before = (0..=AROUND.min(index)).map(move |more| (index - more, index + 1));
@@ -58,14 +60,15 @@ impl Planner<'_> {
         before.map_while(close).chain(after.map_while(close))
     }
 
-    /// Makes an instruction part of a region with space for a five-byte jump.
+    /// Plans a region that contains an instruction and has space for a five-byte jump. Returns
+    /// whether there is one.
     pub(super) fn cover(&mut self, index: usize) -> bool {
         let candidates: Vec<Span> = self.candidates(index).collect();
         candidates.into_iter().any(|span| self.add_span(span, JUMP_BYTES as u64))
     }
 
-    /// Adds a region, merged with the regions that it overlaps. Returns whether it has at least
-    /// `least` bytes.
+    /// Adds a region, merged with the regions that it overlaps. Returns `false`, and adds nothing,
+    /// if the merged region has fewer than `least` bytes or cannot be closed.
     pub(super) fn add_span(&mut self, mut span: Span, least: u64) -> bool {
         loop {
             let (start, limit) = (self.start(&span), span.limit.max(self.start(&span) + least));
@@ -95,14 +98,15 @@ impl Planner<'_> {
         true
     }
 
-    /// Redirects all branches to an instruction to a copy of it, if control arrives there in no
-    /// other way.
+    /// Redirects all branches that lead to an instruction to a copy of the instruction. Returns
+    /// `false` if control may arrive at the instruction in another way, or if a branch cannot be
+    /// redirected.
     pub(super) fn add_detour(&mut self, index: usize) -> bool {
         let finder = self.finder;
         let address = finder.body.address(index);
         let branches = finder.body.branches_to(address);
         let Ok(span) = finder.close(index, index + 1) else { return false };
-        // The code after it may be moved as well: a copy could not continue there.
+        // The code behind the instruction may be moved too, so a copy could not continue there.
         if falls_through(&finder.body.instructions[index]) {
             return false;
         }
@@ -126,7 +130,8 @@ impl Planner<'_> {
         true
     }
 
-    /// Makes an instruction part of a region with space for a two-byte jump only.
+    /// Plans a region that contains an instruction and has space for a two-byte jump. Returns
+    /// whether there is one.
     pub(super) fn cover_short(&mut self, index: usize) -> bool {
         let fits = |span: &Span| {
             let (start, limit) = (self.start(span), span.limit);

@@ -11,8 +11,8 @@ use super::super::region::Span;
 use super::{Jump, Planner, Region, Rewrite};
 
 impl Planner<'_> {
-    /// Allocates islands and adds the body's changes to `rewrite`. Returns the ranges that are free
-    /// afterwards.
+    /// Allocates islands and adds the body's changes to `rewrite`. Returns the ranges that become
+    /// free.
     pub(super) fn finish(mut self, rewrite: &mut Rewrite) -> Vec<Range<u64>> {
         let mut free = self.free();
         let islands = free.clone();
@@ -51,12 +51,12 @@ impl Planner<'_> {
         span.first == 0 && body.range.start == body.function.start
     }
 
-    /// Address ranges that are unused once the regions have moved.
+    /// Address ranges that are unused after the regions were moved.
     pub(super) fn free(&self) -> Vec<Range<u64>> {
         let rest = |span: &Span| self.start(span) + JUMP_BYTES as u64..span.limit;
         let mut free: Vec<Range<u64>> = self.spans.iter().map(rest).collect();
         let body = self.finder.body;
-        // Padding after the function, if its last instructions stay in place.
+        // Padding behind the function is free if the function's last instructions stay in place.
         let all = body.instructions.len();
         if let Ok(span) = self.finder.close(all - 1, all)
             && !self.spans.has(all - 1)
@@ -67,8 +67,8 @@ impl Planner<'_> {
         free
     }
 
-    /// Moves instructions that would otherwise stay, to free bytes within reach of an address.
-    /// `islands`: ranges that are free already.
+    /// Moves instructions that would otherwise stay, so that bytes within reach of an address
+    /// become free. Returns these bytes. `islands`: ranges that are already free.
     pub(super) fn free_island_space(
         &mut self,
         at: u64,
@@ -86,7 +86,7 @@ impl Planner<'_> {
         Some(self.start(&span) + JUMP_BYTES as u64..span.limit)
     }
 
-    /// The region for a span.
+    /// Makes the region for a span.
     pub(super) fn region(&self, span: &Span, jump: Jump) -> Region {
         let body = self.finder.body;
         let place = |index| self.exit_sites.partition_point(|(other, _)| *other < index);

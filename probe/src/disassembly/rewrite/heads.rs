@@ -1,12 +1,12 @@
-//! Covers the heads of blocks by regions and detours.
+//! Covers the heads of blocks with regions and detours.
 
 use super::super::blocks::Block;
 use super::super::{JUMP_BYTES, Refusal, branch_target};
 use super::{AROUND, Planner};
 
 impl Planner<'_> {
-    /// Puts as many block heads as possible into regions. For each of the others, records the
-    /// reason as far as it is known.
+    /// Puts as many block heads as possible into regions or detours. For each remaining head,
+    /// records the reason.
     pub(super) fn plan_heads(&mut self, blocks: &mut [Block]) {
         let body = self.finder.body;
         let mut uncovered = Vec::new();
@@ -17,8 +17,8 @@ impl Planner<'_> {
             }
         }
         for (number, index) in uncovered {
-            // A redirected branch would lead to another block's head or detour, and bypass its
-            // copy.
+            // A head that is a branch gets no detour: the branch would lead to the original head or
+            // detour of another block, and bypass that block's copy.
             let is_plain = branch_target(&body.instructions[index]).is_none();
             let is_tagged = self.is_covered(index)
                 || is_plain && self.add_detour(index)
@@ -29,8 +29,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Makes an instruction the first one of a region. The instructions before it may be moved for
-    /// another head.
+    /// Plans a region that begins with an instruction. The instructions before it may then be moved
+    /// for another head. Returns whether there is such a region.
     fn start_at(&mut self, index: usize) -> bool {
         let finder = self.finder;
         let ends = index + 1..=(index + AROUND).min(finder.body.instructions.len());
@@ -38,7 +38,7 @@ impl Planner<'_> {
         spans.any(|span| self.add_span(span, JUMP_BYTES as u64))
     }
 
-    /// The reason why no region can be made for an instruction.
+    /// The reason why no region contains an instruction.
     fn reason(&self, index: usize) -> Refusal {
         let all = self.finder.body.instructions.len();
         let mut ends = index + 1..=(index + AROUND).min(all);

@@ -1,16 +1,17 @@
-//! A set of disjoint spans of a body, searched by instruction number in logarithmic time.
+//! Holds a set of disjoint spans of a body, which is searched by instruction index in logarithmic
+//! time.
 
 use std::collections::BTreeMap;
 
 use super::super::body::Body;
 use super::super::region::Span;
 
-/// Disjoint spans, by the number of their first instruction.
+/// Disjoint spans, by the index of their first instruction.
 #[derive(Debug, Default)]
 pub(super) struct Spans(BTreeMap<usize, Span>);
 
 impl Spans {
-    /// Adds a span, which must not overlap the others.
+    /// Adds a span. It must not overlap the other spans.
     pub fn push(&mut self, span: Span) {
         self.0.insert(span.first, span);
     }
@@ -38,7 +39,7 @@ impl Spans {
         before.take_while(move |span| start < span.limit)
     }
 
-    /// Removes the spans that contain instructions of a number range.
+    /// Removes the spans that contain instructions of an index range.
     pub fn remove(&mut self, first: usize, end: usize) {
         while let Some((number, _)) =
             self.0.range(..end).next_back().filter(|(_, span)| first < span.end)
