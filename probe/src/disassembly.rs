@@ -10,7 +10,6 @@
 //! 16` (4 bytes). All three are moved, because a jump over the first two would cut the third. If a
 //! loop of the function branches to the `sub`, the branch must be moved as well. Otherwise a
 //! two-byte jump replaces only the first two instructions.
-//! lies within them. A function for which this cannot be shown is refused ([`Refusal`]).
 
 mod address_set;
 mod blocks;

@@ -9,7 +9,6 @@
 //! Invariant: the process can set all these addresses and numbers to anything (`PR_SET_MM` sets
 //! what `/proc/PID/auxv` shows). So every read has an upper limit, an address that is not mapped
 //! ends the search, and no arithmetic overflows. A process with false records has no known linker.
-//! has no known linker.
 
 use std::collections::BTreeMap;
 

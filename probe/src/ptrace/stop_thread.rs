@@ -4,7 +4,6 @@
 //! resumed. Other threads may wait in the kernel for its exit, where they cannot be stopped: a
 //! thread that executes another program waits for the exit of all others. Therefore threads at
 //! their exit are resumed while another thread is waited for.
-//! thread is waited for, threads at their exit are resumed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -8,7 +8,6 @@
 //! the tracer died before it resumed the thread, the thread would not get the signal (Linux,
 //! `wait_task_stopped`). All other stops are taken, even those with SIGTRAP, which the tracer
 //! itself may have caused.
-//! have caused.
 
 use std::cell::RefCell;
 use std::collections::HashSet;

@@ -6,7 +6,6 @@
 //! first record that was never written; the size of the process's code limits their number. The
 //! code is read in address order, for many records at a time. So the time is linear in what the
 //! process has mapped, and the memory is linear in the number of true records.
-//! what the process has mapped, and memory linear in the true records.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
