@@ -1,16 +1,19 @@
-//! Addresses of a file and of a process, and the load bias between them.
+//! Gives addresses in a file and in a process different types, and converts them by the load bias.
 //!
 //! A [`FileAddr`] is in the address space that a file was linked for: symbols, disassembled
 //! instructions and generated stubs use it. A [`RunAddr`] is in the memory of a running process:
-//! registers, mappings and everything that is read or written there use it. Only a [`LoadBias`]
-//! converts one into the other, so that the two cannot be confused.
+//! registers, mappings and memory accesses use it. Only a [`LoadBias`] converts one into the other,
+//! so the two cannot be confused.
+//!
+//! For example, a library has a function at the file address 0x1200. A process has loaded the
+//! library with the bias 0x7f00_0000_0000, so the function is at the run address 0x7f00_0000_1200.
 //!
 //! Invariant: the load bias is applied in this module only.
 
 use std::fmt;
 use std::ops::{Add, Range, Sub};
 
-/// Defines an address type with the arithmetic that keeps its address space.
+/// Defines an address type. Its arithmetic stays in the same address space.
 macro_rules! address {
     ($(#[$about:meta])* $name:ident) => {
         $(#[$about])*
@@ -18,12 +21,12 @@ macro_rules! address {
         pub struct $name(pub u64);
 
         impl $name {
-            /// The address after `bytes` bytes, modulo 2^64.
+            /// The address `bytes` bytes higher, modulo 2^64.
             pub fn wrapping_add(self, bytes: u64) -> Self {
                 $name(self.0.wrapping_add(bytes))
             }
 
-            /// The address `bytes` bytes before, modulo 2^64.
+            /// The address `bytes` bytes lower, modulo 2^64.
             pub fn wrapping_sub(self, bytes: u64) -> Self {
                 $name(self.0.wrapping_sub(bytes))
             }
@@ -33,22 +36,22 @@ macro_rules! address {
                 $name(self.0.wrapping_add_signed(distance))
             }
 
-            /// The address after `bytes` bytes, or the last address.
+            /// The address `bytes` bytes higher, or the highest address.
             pub fn saturating_add(self, bytes: u64) -> Self {
                 $name(self.0.saturating_add(bytes))
             }
 
-            /// The address `bytes` bytes before, or 0.
+            /// The address `bytes` bytes lower, or 0.
             pub fn saturating_sub(self, bytes: u64) -> Self {
                 $name(self.0.saturating_sub(bytes))
             }
 
-            /// The address after `bytes` bytes; `None` if there is none.
+            /// The address `bytes` bytes higher; `None` if there is none.
             pub fn checked_add(self, bytes: u64) -> Option<Self> {
                 self.0.checked_add(bytes).map($name)
             }
 
-            /// The address `bytes` bytes before; `None` if there is none.
+            /// The address `bytes` bytes lower; `None` if there is none.
             pub fn checked_sub(self, bytes: u64) -> Option<Self> {
                 self.0.checked_sub(bytes).map($name)
             }
@@ -133,7 +136,7 @@ address! {
 pub struct LoadBias(u64);
 
 impl LoadBias {
-    /// The bias of a file that is not loaded, or loaded where it was linked for.
+    /// The bias of a file that is not loaded, or that is loaded where it was linked for.
     pub const NONE: LoadBias = LoadBias(0);
 
     /// A bias that is known as a number, for example from the dynamic linker's records (`l_addr`).
@@ -141,22 +144,22 @@ impl LoadBias {
         LoadBias(bias)
     }
 
-    /// The bias by which contents of a file at `file` are at `run` in the process.
+    /// The bias with which the contents at `file` of a file are at `run` in the process.
     pub fn between(file: FileAddr, run: RunAddr) -> Self {
         LoadBias(run.0.wrapping_sub(file.0))
     }
 
-    /// Address in the process of an address of the file.
+    /// Converts an address in the file into the address in the process.
     pub fn to_run(self, address: FileAddr) -> RunAddr {
         RunAddr(address.0.wrapping_add(self.0))
     }
 
-    /// Address of the file of an address in the process.
+    /// Converts an address in the process into the address in the file.
     pub fn to_file(self, address: RunAddr) -> FileAddr {
         FileAddr(address.0.wrapping_sub(self.0))
     }
 
-    /// Addresses in the process of a range of the file.
+    /// Converts a range of addresses in the file into addresses in the process.
     pub fn range_to_run(self, range: &Range<FileAddr>) -> Range<RunAddr> {
         self.to_run(range.start)..self.to_run(range.end)
     }

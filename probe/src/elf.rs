@@ -1,10 +1,10 @@
 //! Reads ELF files and finds their functions.
 //!
-//! The file's bytes become segments (`layout`), symbols (`symbols`; those of a separate file:
+//! The file's bytes become segments (`layout`), symbols (`symbols`; from a separate file:
 //! `debug_file`) and unwind ranges (`frames`). From these, functions are assembled (`functions`)
 //! and named (`names`). Invariant: functions do not overlap and lie in executable segments.
 //! Rejected: files that are not x86-64 programs or libraries, and files whose headers claim more
-//! bytes than there are.
+//! bytes than the file has.
 
 mod build_id;
 pub(crate) mod data_ranges;
@@ -36,8 +36,8 @@ pub use go::Go;
 use layout::{File, Layout};
 pub use sequences::{CriticalSection, RestartableSequences, has_signature};
 
-/// Whether a file has unwind information for the instruction at a file offset; `false` if it cannot
-/// be read.
+/// Whether a file has unwind information for the instruction at a file offset; `false` if the file
+/// cannot be read.
 pub(crate) fn has_unwind_information(file: &OpenFile, offset: u64) -> bool {
     let Ok(bytes) = regular_file::contents(file) else { return false };
     let Ok(file) = File::parse(&*bytes) else { return false };
@@ -50,7 +50,7 @@ pub(crate) fn has_unwind_information(file: &OpenFile, offset: u64) -> bool {
     frames::read(&file, &layout).iter().any(|frame| frame.range.contains(&address))
 }
 
-/// Why a file could not be read.
+/// Reason why a file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ElfError {
     /// The file cannot be opened or read.
@@ -67,31 +67,32 @@ pub enum ElfError {
     NotElf {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of what the file is instead, or what is wrong with it.
         reason: String,
     },
 }
 
-/// A function: a range of instructions that is called by its start.
+/// A function: a range of instructions, of which the first one is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Demangled name, as in the source.
+    /// Demangled name, as in the source code.
     pub name: String,
-    /// All symbols at its start, the one that named it first; empty in a stripped file.
+    /// All symbols at the function's start. The first one is the one that gave the name. Empty in a
+    /// stripped file.
     pub symbols: Vec<String>,
-    /// Address of its first instruction, in the file's own address space.
+    /// Address of the function's first instruction, as an address in the file.
     pub start: u64,
     /// Size in bytes.
     pub size: u64,
-    /// Whether the symbol is that of an indirect function. The instructions are then its resolver,
+    /// Whether the symbol belongs to an indirect function. The instructions are then its resolver,
     /// which the dynamic linker calls once to choose an implementation.
     pub ifunc: bool,
-    /// Source file, if that was searched for ([`Image::find_sources`]) and found.
+    /// Source file; `None` if it was not searched for ([`Image::find_sources`]) or not found.
     pub source: Option<String>,
 }
 
 impl Function {
-    /// Address of its first instruction, as the type that a load bias converts.
+    /// Address of the function's first instruction, as the type that a load bias converts.
     pub fn address(&self) -> FileAddr {
         FileAddr(self.start)
     }
@@ -100,21 +101,21 @@ impl Function {
 /// Instructions or data of a file, as they are loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// Address of the first byte, in the file's own address space.
+    /// Address of the first byte, as an address in the file.
     pub start: u64,
     /// Offset of the first byte in the file.
     pub offset: u64,
-    /// Content.
+    /// Contents of the range.
     pub bytes: Vec<u8>,
 }
 
-/// The open file that an image was read from, to be read again: its path may lead to another file
-/// by then.
+/// The open file that an image was read from. It is kept to be read again, because its path may
+/// lead to another file by then.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BackingFile(Option<Arc<OpenFile>>);
 
 impl PartialEq for BackingFile {
-    /// Always true: images are compared by their content.
+    /// Always true, because images are compared by their contents.
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -127,38 +128,38 @@ impl Eq for BackingFile {}
 pub struct Image {
     /// Path of the file.
     pub path: PathBuf,
-    /// Functions by address; none overlaps another. The linker's stubs (`.plt`) are left out.
-    /// Without symbols, functions are named `fn_` and their address, the one at the entry point
-    /// `_start`; code without unwind information is missing then.
+    /// Functions by address; none overlaps another. The linker's stubs (`.plt`) are left out. In a
+    /// file without symbols, functions are named `fn_` and their address, and the function at the
+    /// entry point is named `_start`; code without unwind information is missing then.
     pub functions: Vec<Function>,
     /// Separate parts of functions, which are reached by jumps: `.cold` parts, code of a function
-    /// beyond another one within it, and unwind ranges that begin with a frame already set up. By
-    /// address; none overlaps another or a function.
+    /// behind another function within it, and unwind ranges that begin with a frame already set up.
+    /// By address; none overlaps another or a function.
     pub fragments: Vec<Range<u64>>,
     /// Executable segments, by address.
     pub text: Vec<Text>,
     /// Loaded segments that are not executable, without uninitialized data, by address.
     pub data: Vec<Text>,
-    /// Places of pointers and relocations in data that contain addresses of instructions, and these
-    /// addresses; by place.
+    /// Places in data that hold an address of an instruction (pointers and relocations), with this
+    /// address; by place.
     pub pointers: Vec<(u64, u64)>,
-    /// Addresses of instructions that pointers and relocations in data contain, ascending.
+    /// Addresses of instructions that pointers and relocations in data hold, ascending.
     pub indirect_targets: Vec<u64>,
-    /// Landing pads, where the unwinder continues after an exception, ascending.
+    /// Landing pads: addresses at which the unwinder continues after an exception, ascending.
     pub landing_pads: Vec<u64>,
-    /// Ranges of instructions with a landing pad, and its address; by address.
+    /// Ranges of instructions, each with the address of its landing pad; by address.
     pub call_sites: Vec<(Range<u64>, u64)>,
-    /// Entry point.
+    /// Address of the entry point.
     pub entry: u64,
     /// Whether the file can be loaded at any address.
     pub relocatable: bool,
-    /// Whether it names a dynamic linker. Dynamic programs do; libraries mostly do not.
+    /// Whether the file names a dynamic linker. Dynamic programs do; most libraries do not.
     pub dynamic: bool,
-    /// Places in the instructions that the dynamic linker changes when it loads the file (text
+    /// Places in instructions that the dynamic linker changes when it loads the file (text
     /// relocations), ascending.
     pub relocated: Vec<Range<u64>>,
-    /// Places in the instructions that differ in the memory of a process, ascending; empty unless
-    /// they were compared.
+    /// Places in instructions that differ in the memory of a process, ascending. Empty unless file
+    /// and memory were compared.
     pub differing: Vec<Range<u64>>,
     /// Restartable sequences with the signature of the C library.
     pub sequences: RestartableSequences,
@@ -178,8 +179,8 @@ impl Image {
         Image::from_file(file, path)
     }
 
-    /// Reads an open file, and the symbols of its separate debug file if there is one. `path`: the
-    /// file's path, for messages and for finding the debug file; it may lead to another file.
+    /// Reads an open file, and the symbols of its separate debug file if there is one. `path`: path
+    /// of the file, for messages and for finding the debug file. The path may lead to another file.
     ///
     /// # Errors
     /// [`ElfError`]; a hostile file has no other effect than a damaged one.
@@ -191,7 +192,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Parses the bytes of a file, and no debug file. `path`: the file's path, for messages.
+    /// Parses the bytes of a file. No debug file is read. `path`: path of the file, for messages.
     ///
     /// # Errors
     /// [`ElfError::NotElf`] if the bytes are not an x86-64 program or library.
@@ -199,8 +200,8 @@ impl Image {
         Image::from_bytes(bytes, path, None)
     }
 
-    /// Parses the bytes of a file. Separate debug files are searched for beside the file and below
-    /// `debug_root`, if that is given.
+    /// Parses the bytes of a file. A separate debug file is searched for if `debug_root` is given:
+    /// beside the file and below `debug_root`.
     fn from_bytes(bytes: &[u8], path: &Path, debug_root: Option<&Path>) -> Result<Image, ElfError> {
         let not_elf = |reason| ElfError::NotElf { path: path.into(), reason };
         if let Some(reason) = foreign(bytes) {
@@ -251,7 +252,7 @@ impl Image {
         })
     }
 
-    /// Finds the source file of each function, in the line tables of the file or its separate debug
+    /// Finds the source file of each function in the line tables of the file or its separate debug
     /// file.
     ///
     /// # Errors
@@ -265,7 +266,7 @@ impl Image {
     }
 
     /// Finds the source file and line of each address, in the line tables of the file or its
-    /// separate debug file; an empty list if there are none.
+    /// separate debug file. Returns an empty list if there are no line tables.
     ///
     /// # Errors
     /// [`ElfError`] if the file can no longer be read.
@@ -288,15 +289,15 @@ impl Image {
         Ok(find(&file).or_else(separate).unwrap_or_default())
     }
 
-    /// Address of a program's `main`: that of the symbol, or, without one, what the code at the
-    /// entry point passes to the C library.
+    /// Address of a program's `main`: the value of the symbol. Without a symbol, the address that
+    /// the code at the entry point passes to the C library.
     pub fn main(&self) -> Option<u64> {
         let named = |function: &&Function| function.symbols.iter().any(|symbol| symbol == "main");
         let main = self.functions.iter().find(named).map(|function| function.start);
         main.or_else(|| entry_point::main(self))
     }
 
-    /// The address of an instruction that a pointer in data contains when the program starts.
+    /// Address of an instruction that the pointer at a place in data holds when the program starts.
     pub(crate) fn pointer_at(&self, place: u64) -> Option<u64> {
         let first = self.pointers.partition_point(|(other, _)| *other < place);
         self.pointers.get(first).filter(|(other, _)| *other == place).map(|(_, address)| *address)
@@ -315,11 +316,11 @@ impl Image {
     }
 }
 
-/// Position and value of the ELF class for 32-bit files (ELF, "ELF Identification").
+/// Position and value of the ELF class of 32-bit files (ELF, "ELF Identification").
 const CLASS: usize = 4;
 const CLASS_32: u8 = 1;
 
-/// Describes a file of a well-known other kind; `None` for other files.
+/// Describes a file of another well-known kind; `None` for all other files.
 fn foreign(bytes: &[u8]) -> Option<String> {
     if let Some(interpreter) = script::interpreter(bytes) {
         return Some(format!(

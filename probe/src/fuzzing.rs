@@ -1,7 +1,7 @@
-//! Exposes to fuzz targets what is not in the public interface: readers of memory that a process
-//! shares with the controller, and constructors for images that are not read from a file.
+//! Exposes parts of the private interface to fuzz targets: readers of memory that a process shares
+//! with the controller, and constructors for images that are not read from a file.
 //!
-//! Only with the feature `fuzzing`; it may change at any time.
+//! The module exists only with the feature `fuzzing`, and may change at any time.
 
 use iced_x86::Instruction;
 
@@ -14,7 +14,8 @@ use crate::disassembly;
 pub use crate::elf::go::GoFunction;
 use crate::elf::{Go, Image, Text};
 
-/// An image with this code and these data, whose entry point is `entry`. It has no functions yet.
+/// Makes an image with this code and these data. It has no functions yet. `entry`: address of the
+/// entry point.
 pub fn image(entry: u64, text: Vec<Text>, data: Vec<Text>) -> Image {
     Image {
         path: "made up".into(),
@@ -37,7 +38,7 @@ pub fn image(entry: u64, text: Vec<Text>, data: Vec<Text>) -> Image {
     }
 }
 
-/// The function table of a Go program.
+/// Makes the function table of a Go program.
 pub fn go(functions: Vec<GoFunction>) -> Go {
     Go { functions, recovery_points: Vec::new() }
 }

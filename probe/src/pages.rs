@@ -4,13 +4,14 @@
 //! /proc/PID/maps, pagemap -> scan -> runs -> recorder -> changes -> hmtt_format::page_map::Writer
 //! ```
 //!
-//! Each snapshot reads the entries of all present pages anew. No mark of the kernel spares that:
-//! soft-dirty bits and written bits are about writes of the process, and pages also move without
-//! any (compaction, migration, swapping). `PAGEMAP_SCAN`, where the kernel has it (Linux 6.7),
-//! skips memory without pages and leaves out pages of zeros, which all processes share.
+//! Each snapshot reads the entries of all present pages anew. No mark of the kernel makes this
+//! unnecessary: soft-dirty bits and written bits show writes of the process, but pages also move
+//! without any write (compaction, migration, swapping). `PAGEMAP_SCAN`, where the kernel has it
+//! (Linux 6.7), skips memory without pages and leaves out pages of zeros, which all processes
+//! share.
 //!
-//! Processes are not stopped, so that a scan is not one moment: the map has when each one began and
-//! ended.
+//! Processes are not stopped, so a scan is not one moment. The map has the begin and the end of
+//! each scan.
 
 mod machine;
 mod process;
@@ -25,16 +26,16 @@ pub use process::all_processes;
 pub use recorder::{Figures, Recorder};
 pub use scan::shows_frames;
 
-/// Why processes cannot be recorded.
+/// Reason why processes cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum PagesError {
-    /// The kernel does not show frames.
+    /// The kernel does not show the numbers of frames.
     #[error(
         "the numbers of frames need the capability CAP_SYS_ADMIN (as root: sudo hmtt pagemap record); without it, the \
          kernel shows 0 instead of them in /proc/PID/pagemap"
     )]
     NoFrames,
-    /// A process is not there.
+    /// There is no process with this number.
     #[error("there is no process {0} with pages of its own")]
     NoProcess(Pid),
     /// A process cannot be read.
@@ -50,7 +51,7 @@ pub enum PagesError {
     Write(#[source] std::io::Error),
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds.
+/// Time of `CLOCK_MONOTONIC` in nanoseconds.
 fn now_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }

@@ -1,14 +1,15 @@
-//! Sets of addresses or file offsets, for searches that look at each part once.
+//! Holds sets of addresses or file offsets, for searches that look at each part once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Set of addresses, as ranges that do not overlap.
+/// A set of addresses: ranges that do not overlap, end by start.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
-    /// Adds a range. Returns the parts of it that were not in the set.
+    /// Adds a range. Returns the parts of the range that were not in the set. For example, if
+    /// 10..20 is in the set, adding 15..30 returns 20..30.
     pub fn add(&mut self, new: Range<u64>) -> Vec<Range<u64>> {
         let before = self.0.range(..new.start).next_back().filter(|(_, end)| **end >= new.start);
         let mut whole = before.map_or(new.start, |(start, _)| *start)..new.end;

@@ -1,14 +1,14 @@
-//! Opens and reads regular files without being blocked, or made to act, by anything else at the
-//! same path.
+//! Opens and reads regular files. A file of another kind at the same path neither blocks this
+//! program nor is affected by the attempt.
 //!
 //! Paths come from the memory maps of other processes and from names inside their files. Opening a
 //! FIFO blocks until a writer opens it, opening a device may have an effect on the device, and
 //! either may replace a regular file between a check and the open. Therefore a path is first opened
-//! with `O_PATH`, which has no effect on the file. Only if that descriptor is a regular file is the
-//! file opened for reading, through the descriptor.
+//! with `O_PATH`, which has no effect on the file. If this descriptor is a regular file, the file
+//! is opened for reading through the descriptor.
 //!
-//! A file of a few pages may be gigabytes long, with holes. Holes are not read, and take no memory:
-//! they are zeros that nobody has written to.
+//! A file with a few pages of data may be gigabytes long, with holes. Holes are not read, and take
+//! no memory.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -20,10 +20,10 @@ use rustix::fs::{
     CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open as open_path, openat2, seek,
 };
 
-/// Largest file that is read, in bytes. Browsers with debug information have about a quarter of
-/// that.
+/// Maximum size of a file that is read, in bytes. Browsers with debug information have about a
+/// quarter of this size.
 pub(crate) const LARGEST: u64 = 4 << 30;
-/// Flags of a descriptor that only identifies a file.
+/// Flags of a descriptor that only identifies a file, without access to its contents.
 const PATH: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
 /// Opens a regular file for reading.
@@ -35,8 +35,8 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     reopen(open_path(path, PATH, Mode::empty())?.as_fd())
 }
 
-/// Opens a regular file below a directory. No link leads out of the directory: absolute links start
-/// there.
+/// Opens a regular file below a directory. No link leads out of the directory: the targets of
+/// absolute links are looked up in it.
 ///
 /// # Errors
 /// As [`open`].
@@ -68,7 +68,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 pub(crate) fn contents(file: &File) -> io::Result<Vec<u8>> {
     let mut file = reopen(file.as_fd())?;
     let size = file.metadata()?.len();
-    // Zeroed memory takes pages only where it is written to.
+    // The system allocates zeroed memory only where it is written.
     let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
     let mut at = 0;
     while let Some(data) = data_after(&file, at, size) {
@@ -81,8 +81,8 @@ pub(crate) fn contents(file: &File) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > LARGEST { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// The first range of a file from an offset on that is not a hole, up to `size`; `None` if there is
-/// none.
+/// The first range of data, not a hole, from an offset on, up to `size`; `None` if there is no more
+/// data.
 fn data_after(file: &File, at: u64, size: u64) -> Option<std::ops::Range<u64>> {
     use rustix::fs::SeekFrom as To;
     if at >= size {
@@ -91,7 +91,7 @@ fn data_after(file: &File, at: u64, size: u64) -> Option<std::ops::Range<u64>> {
     let start = match seek(file, To::Data(at)) {
         Ok(start) => start,
         Err(rustix::io::Errno::NXIO) => return None,
-        // The file system does not report holes.
+        // A file system that does not report holes is read as a whole.
         Err(_) => return Some(at..size),
     };
     let end = seek(file, To::Hole(start)).unwrap_or(size).min(size);

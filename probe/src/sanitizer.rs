@@ -1,12 +1,12 @@
 //! Recognises programs that contain LeakSanitizer, which does not work in a traced program.
 //!
 //! When such a program ends, LeakSanitizer traces the program's threads to read their registers. A
-//! thread that is traced already cannot be traced by another process, so LeakSanitizer prints an
-//! error and ends the program with another status. AddressSanitizer contains it.
+//! thread that is already traced cannot be traced by another process, so LeakSanitizer prints an
+//! error and ends the program with another status. AddressSanitizer contains LeakSanitizer.
 //!
-//! A program contains it if its symbols name the function that starts it, if a library of it is
-//! mapped, or if `LD_PRELOAD` names one. A statically linked runtime whose symbols were stripped is
-//! not recognised.
+//! A program contains LeakSanitizer if the program's symbols name the function that starts it, if
+//! one of its libraries is mapped, or if `LD_PRELOAD` names such a library. A statically linked
+//! runtime whose symbols were stripped is not recognised.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,7 +17,7 @@ use object::{LittleEndian, Object, ObjectSymbol, ReadCache};
 
 use crate::ptrace::mappings;
 
-/// Most bytes of an environment that are read.
+/// Maximum number of bytes of an environment that are read.
 const MOST_ENVIRONMENT: u64 = 1 << 22;
 
 /// A sanitizer that looks for leaks when the program ends.
@@ -29,26 +29,28 @@ pub enum LeakDetector {
     Address,
 }
 
-/// Each sanitizer, with the function that starts it, and beginnings of the names of its libraries.
+/// Each sanitizer, with the function that starts it, and the beginnings of the names of its
+/// libraries.
 const DETECTORS: [(LeakDetector, &str, [&str; 2]); 2] = [
     (LeakDetector::Leak, "__lsan_init", ["liblsan.so", "libclang_rt.lsan"]),
     (LeakDetector::Address, "__asan_init", ["libasan.so", "libclang_rt.asan"]),
 ];
 
 impl LeakDetector {
-    /// The one that a symbol belongs to.
+    /// The sanitizer that a symbol belongs to.
     fn of_symbol(name: &str) -> Option<Self> {
         DETECTORS.iter().find(|(_, start, _)| *start == name).map(|(detector, ..)| *detector)
     }
 
-    /// The one whose library has this path.
+    /// The sanitizer whose library has this path.
     fn of_library(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next()?;
         let is_named = |names: &[&str; 2]| names.iter().any(|one| name.starts_with(one));
         DETECTORS.iter().find(|(.., names)| is_named(names)).map(|(detector, ..)| *detector)
     }
 
-    /// Whether variables of an environment switch it off. The last setting of a flag counts.
+    /// Whether variables of an environment switch the search for leaks off. The last setting of a
+    /// flag counts: `LSAN_OPTIONS=detect_leaks=0:detect_leaks=1` does not switch it off.
     fn is_switched_off(self, environment: &[u8]) -> bool {
         let names: &[&str] = match self {
             LeakDetector::Leak => &["LSAN_OPTIONS"],
@@ -62,7 +64,7 @@ impl LeakDetector {
     }
 }
 
-/// The value of a variable of an environment, whose variables end with zeros.
+/// The value of a variable in an environment. Each variable ends with a zero byte.
 fn value<'e>(environment: &'e [u8], name: &str) -> Option<&'e str> {
     let mut variables = environment.split(|byte| *byte == 0);
     let value = |variable: &'e [u8]| {
@@ -71,7 +73,7 @@ fn value<'e>(environment: &'e [u8], name: &str) -> Option<&'e str> {
     variables.find_map(value)
 }
 
-/// The sanitizer that a program file names in its symbols.
+/// The sanitizer that the symbols of a program file name.
 fn of_file(file: File) -> Option<LeakDetector> {
     let cache = ReadCache::new(file);
     let file = ElfFile64::<LittleEndian, _>::parse(&cache).ok()?;
@@ -86,15 +88,15 @@ fn of_file(file: File) -> Option<LeakDetector> {
 fn environment(pid: Pid) -> Vec<u8> {
     use std::io::Read;
     let mut bytes = Vec::new();
-    // What cannot be read switches nothing off.
+    // An environment that cannot be read switches nothing off.
     if let Ok(file) = File::open(format!("/proc/{pid}/environ")) {
         let _ = file.take(MOST_ENVIRONMENT).read_to_end(&mut bytes);
     }
     bytes
 }
 
-/// The sanitizer that will look for leaks when the program of a process ends, unless the program's
-/// environment switches that off.
+/// The sanitizer that will look for leaks when the program of a process ends; `None` if the
+/// program's environment switches this off.
 pub fn leak_detector(pid: Pid) -> Option<LeakDetector> {
     let environment = environment(pid);
     let program = File::open(format!("/proc/{pid}/exe")).ok().and_then(of_file);
@@ -108,7 +110,7 @@ pub fn leak_detector(pid: Pid) -> Option<LeakDetector> {
     (!detector.is_switched_off(&environment)).then_some(detector)
 }
 
-/// A warning for the user if the program of a process contains LeakSanitizer.
+/// Returns a warning for the user if the program of a process contains LeakSanitizer.
 pub fn leak_warning(pid: Pid) -> Option<String> {
     let contains = match leak_detector(pid)? {
         LeakDetector::Leak => "contains LeakSanitizer",

@@ -1,17 +1,18 @@
 //! Encodes unwind tables for stubs: `.eh_frame` with an `.eh_frame_hdr`, from [`Row`]s.
 //!
-//! A stub has no frame of its own. Its table describes it as called by the original instruction
-//! that it stands for, at that instruction's own address and with the same registers:
+//! A stub has no frame of its own. Its table describes it as a function that the original
+//! instruction has called, with the original instruction's own address as the return address and
+//! the same registers:
 //!
 //! ```text
 //! CFA = rsp + 8 + lowered     rsp = CFA - 8     return address = the original instruction
 //! ```
 //!
-//! The unwinder's next step uses the unwind table, personality routine and call sites of the
-//! function itself, so that none of those are copied. Only the innermost frame, or one that a
-//! signal interrupted, can be in a stub, because no return address points into one. The CIE has
-//! augmentation `S`: the resulting address is that of the next instruction to be executed, not one
-//! after a call.
+//! In its next step the unwinder uses the unwind table, personality routine and call sites of the
+//! function itself, so these need not be copied. No return address points into a stub. So only the
+//! innermost frame, or a frame that a signal has interrupted, can be in a stub. The CIE has
+//! augmentation `S`: the resulting address belongs to the next instruction to be executed, and is
+//! not an address after a call.
 //!
 //! The CFA is 8 bytes above the stack pointer because libgcc identifies a frame by its CFA, minus 1
 //! in a frame that a signal interrupted. With `CFA = rsp`, libgcc would take the stub and its
@@ -30,32 +31,33 @@ pub use crate::stubs::{Origin, Row};
 use encoder::Encoder;
 pub use symbol_file::{SymbolFile, frames};
 
-/// Bytes of a node of the list of tables before its `.eh_frame_hdr` ([`crate::stubs::lookup`]).
+/// Bytes of a node in the list of tables, before the node's `.eh_frame_hdr`
+/// ([`crate::stubs::lookup`]).
 pub const NODE_BYTES: usize = 64;
-/// Most rows of one FDE. An unwinder finds the FDE by a binary search, and then reads its rows in
-/// sequence.
+/// Maximum number of rows of one FDE. An unwinder finds the FDE by a binary search, and then reads
+/// its rows one after the other.
 const ROWS_PER_FDE: usize = 64;
 
 /// Position of a table, and of the code that it describes.
 #[derive(Clone, Copy, Debug)]
 pub struct TablePlacement {
-    /// Address of the `.eh_frame_hdr`, which the table begins with.
+    /// Address of the `.eh_frame_hdr`, with which the table begins.
     pub at: RunAddr,
-    /// Address after the last row's code.
+    /// Address behind the code of the last row.
     pub end: FileAddr,
-    /// Load bias of the file whose addresses rows have.
+    /// Load bias of the file. Rows have addresses in the file.
     pub bias: LoadBias,
 }
 
-/// Largest size of a table, in bytes.
+/// Maximum size of a table, in bytes.
 pub fn max_table_bytes(rows: &[Row]) -> usize {
     encoder::FIXED_BYTES
         + rows.len() * encoder::ROW_BYTES
         + rows.len().div_ceil(ROWS_PER_FDE) * encoder::FDE_BYTES
 }
 
-/// Encodes the table of rows in ascending order. `None` if it is too far from the code that it
-/// describes.
+/// Encodes a table. `rows`: in ascending order. `None` if the table is too far from the code that
+/// it describes.
 pub fn table(rows: &[Row], place: TablePlacement) -> Option<Vec<u8>> {
     let groups = rows.chunks(ROWS_PER_FDE);
     let mut encoder = Encoder::new(place.at, groups.len());

@@ -1,5 +1,5 @@
-//! Finds the build identifier of a file, which the linker computes from its contents, without
-//! reading the file as a whole.
+//! Finds the build identifier of a file, which the linker computes from the file's contents. The
+//! file is not read as a whole.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,10 +11,10 @@ use super::layout::{ENDIAN, Header};
 
 /// Bytes at the beginning of a file that contain its headers.
 const HEADERS: usize = 4096;
-/// Most bytes of a segment of notes that are read.
+/// Maximum number of bytes of a segment of notes that are read.
 const NOTES: u64 = 1 << 16;
 
-/// The build identifier of a file; `None` if it has none, or if it cannot be read.
+/// Returns the build identifier of a file; `None` if the file has none or cannot be read.
 pub fn build_id(file: &File) -> Option<Vec<u8>> {
     let mut headers = vec![0; HEADERS];
     let read = file.read_at(&mut headers, 0).ok()?;

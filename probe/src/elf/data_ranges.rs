@@ -1,12 +1,13 @@
-//! Finds the bytes of a file that are data, also where a segment of instructions contains them.
+//! Finds the bytes of a file that are data, even within a segment of instructions.
 //!
 //! Linkers put symbol tables, constants and unwind information into the segment of the instructions
-//! (`-z noseparate-code`). Data are: what section headers do not call executable, what the dynamic
-//! section and the program headers name, `.eh_frame`, and the objects of symbol tables. Without
-//! section headers, constants that no symbol names are not known to be data.
+//! (`-z noseparate-code`). These bytes count as data: sections that are not marked executable,
+//! tables that the dynamic section and the program headers name, `.eh_frame`, and the objects of
+//! symbol tables. Without section headers, constants that no symbol names are not recognized as
+//! data.
 //!
-//! The headers are those of a file that may be damaged or hostile: a range may have any bounds, and
-//! is only compared with others.
+//! The file may be damaged or hostile, so a range in its headers may have any bounds. Ranges are
+//! only compared with each other.
 
 use std::collections::HashMap;
 use std::fs::File as OpenFile;
@@ -23,7 +24,7 @@ use super::layout::{ENDIAN, File};
 use super::{frames, indirect_targets};
 use crate::regular_file;
 
-/// Tables of the dynamic section with a size in bytes, by their tags (generic ABI, "Dynamic
+/// Tables of the dynamic section whose size is given in bytes, by their tags (generic ABI, "Dynamic
 /// Section").
 const SIZED: [(u32, u32); 6] = [
     (DT_RELA, DT_RELASZ),
@@ -36,20 +37,20 @@ const SIZED: [(u32, u32); 6] = [
 /// Bytes of `Elf64_Sym` and of an entry of `DT_VERSYM`.
 const SYMBOL_BYTES: u64 = 24;
 const VERSION_BYTES: u64 = 2;
-/// Bytes of `Elf64_Verneed` and of `Elf64_Vernaux`; offsets of the number of the latter, and of the
-/// distance to the next entry.
+/// Bytes of `Elf64_Verneed` and of `Elf64_Vernaux`; offsets of the number of `Elf64_Vernaux`
+/// entries, and of the distance to the next `Elf64_Verneed`.
 const NEED_BYTES: u64 = 16;
 const NEED_COUNT: usize = 2;
 const NEED_NEXT: usize = 12;
 
-/// Offsets in a file of what is not instructions, ascending and disjoint. Nothing of a file that
-/// cannot be read.
+/// Offsets in a file that hold no instructions, ascending and disjoint. Empty if the file cannot be
+/// read.
 pub(crate) fn of(file: &OpenFile) -> Vec<Range<u64>> {
     let Ok(bytes) = regular_file::contents(file) else { return Vec::new() };
     File::parse(&*bytes).map_or_else(|_| Vec::new(), |file| read(&file))
 }
 
-/// Offsets in a parsed file of what is not instructions, ascending and disjoint.
+/// Offsets in a parsed file that hold no instructions, ascending and disjoint.
 pub(super) fn read(file: &File) -> Vec<Range<u64>> {
     let places = Places { file };
     let mut all = places.headers();
@@ -60,7 +61,7 @@ pub(super) fn read(file: &File) -> Vec<Range<u64>> {
     joined(all)
 }
 
-/// Sorts ranges, and joins those that overlap or touch.
+/// Sorts ranges, and joins ranges that overlap or touch.
 fn joined(mut all: Vec<Range<u64>>) -> Vec<Range<u64>> {
     all.retain(|range| range.start < range.end);
     all.sort_unstable_by_key(|range| range.start);
@@ -74,13 +75,14 @@ fn joined(mut all: Vec<Range<u64>>) -> Vec<Range<u64>> {
     disjoint
 }
 
-/// Reads the places of a file's data.
+/// Finds the places of a file's data.
 struct Places<'a, 'data> {
     file: &'a File<'data>,
 }
 
 impl Places<'_, '_> {
-    /// The file header, the program headers, and what these name apart from loaded segments.
+    /// The file header, the program headers, and the ranges that these name, except loaded
+    /// segments.
     fn headers(&self) -> Vec<Range<u64>> {
         let header = self.file.elf_header();
         let table = |start: u64, entry: u16, count: u16| {
@@ -160,7 +162,7 @@ impl Places<'_, '_> {
         Some((address, chains + 4 * (last - first), last))
     }
 
-    /// Entries of the table of needed versions, each with the versions that follow it.
+    /// Entries of the table of needed versions. Each is followed by its versions.
     fn needed_versions(&self, mut address: u64, count: u64) -> Vec<(u64, u64)> {
         let mut all = Vec::new();
         while (all.len() as u64) < count {
@@ -181,14 +183,14 @@ impl Places<'_, '_> {
         all
     }
 
-    /// The entries of `.eh_frame`, also without section headers.
+    /// The entries of `.eh_frame`. They are found even without section headers.
     fn unwind_information(&self) -> Option<Range<u64>> {
         let (address, bytes) = frames::entries_at(self.file)?;
         let mut end = 0usize;
         while let Some(length) = bytes.get(end..).and_then(|rest| rest.first_chunk::<4>()) {
             let length = u32::from_le_bytes(*length) as usize;
             end += 4 + length;
-            // The terminator, or an entry of more than 4 GiB.
+            // This is the terminator, or an entry of more than 4 GiB.
             if length == 0 || length >= 0xffff_fff0 || end > bytes.len() {
                 break;
             }
@@ -196,7 +198,7 @@ impl Places<'_, '_> {
         self.offsets(address, end.min(bytes.len()) as u64)
     }
 
-    /// Objects of the symbol tables.
+    /// Ranges of objects in the symbol tables.
     fn objects(&self) -> Vec<Range<u64>> {
         let tables = [self.file.elf_symbol_table(), self.file.elf_dynamic_symbol_table()];
         let symbols = tables.into_iter().flat_map(|table| table.iter());
@@ -210,7 +212,7 @@ impl Places<'_, '_> {
             .collect()
     }
 
-    /// File offsets of some bytes at an address.
+    /// Offsets in the file of `bytes` bytes at an address.
     fn offsets(&self, address: u64, bytes: u64) -> Option<Range<u64>> {
         self.file.elf_program_headers().iter().find_map(|segment| {
             let skipped = address.checked_sub(segment.p_vaddr(ENDIAN))?;

@@ -1,9 +1,9 @@
 //! Finds a program's separate debug file, which contains symbols and line tables.
 //!
-//! The file is searched for as gdb does: below the debug directory by the program's build
+//! The file is searched for as gdb does: first below the debug directory by the program's build
 //! identifier, then by the name in `.gnu_debuglink` beside the program, in `.debug` and below the
 //! debug directory. A file that does not match (another build identifier or checksum) or is damaged
-//! is ignored without a message. All paths are those of this process's mount namespace, and only
+//! is ignored without a message. All paths belong to this process's mount namespace, and only
 //! regular files are opened; a name in a program's file cannot lead to another directory.
 
 use std::fs;
@@ -18,12 +18,12 @@ use crate::regular_file;
 /// Directory where distributions install debug files.
 pub(super) const ROOT: &str = "/usr/lib/debug";
 
-/// Symbols of the debug file of a program at `path`; empty without one.
+/// Symbols of the debug file of the program at `path`; empty if there is no debug file.
 pub(super) fn symbols(file: &File, path: &Path, root: &Path) -> Vec<Symbol> {
     read(file, path, root, |debug| symbols::read(debug).ok()).unwrap_or_default()
 }
 
-/// Applies `find` to the debug file of a program at `path`.
+/// Applies `find` to the debug file of the program at `path`.
 pub(super) fn read<T>(
     file: &File,
     path: &Path,
@@ -52,7 +52,7 @@ fn by_link<T>(
 ) -> Option<T> {
     let (name, checksum) = file.gnu_debuglink().ok()??;
     let name = Path::new(std::str::from_utf8(name).ok()?);
-    // A single component: a path could lead to another directory.
+    // Only a single component is accepted, because a path could lead to another directory.
     let mut parts = name.components();
     if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
         return None;

@@ -4,10 +4,11 @@ use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register
 
 use super::Image;
 
-/// Most bytes that are decoded: the code of all C libraries is shorter.
+/// Maximum number of bytes that are decoded. The start code of all C libraries is shorter.
 const LONGEST: usize = 64;
 
-/// The value of `rdi` at the first call: `__libc_start_main` takes `main` there.
+/// Returns the value of `rdi` at the first call: `__libc_start_main` takes the address of `main`
+/// there.
 ///
 /// `None` if the value is not known (musl passes the stack to a C function of its own) or is no
 /// address of an instruction.
@@ -35,7 +36,7 @@ pub(super) fn main(image: &Image) -> Option<u64> {
     None
 }
 
-/// The constant that an instruction writes to its first operand.
+/// The constant that an instruction writes to its first operand; `None` if it writes no constant.
 fn value(instruction: &Instruction) -> Option<u64> {
     match instruction.code() {
         Code::Lea_r64_m if instruction.is_ip_rel_memory_operand() => {

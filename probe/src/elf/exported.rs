@@ -10,15 +10,15 @@ use super::layout::{ENDIAN, Header};
 use super::{BackingFile, ElfError, Function, Image, Text};
 use crate::regular_file;
 
-/// Largest function that is read, in bytes.
+/// Maximum size of a function that is read, in bytes.
 const LONGEST: u64 = 1 << 16;
 
 type File<'a> = ElfFile64<'a, object::LittleEndian>;
 
 impl Image {
     /// Reads an exported function of an open regular file; `None` if the file exports no function
-    /// with this name. `path`: the file's path, for messages. The image contains no other functions
-    /// and bytes, and no information about callers.
+    /// with this name. `path`: path of the file, for messages. The image contains no other
+    /// functions and no other bytes, and no information about callers.
     ///
     /// # Errors
     /// [`ElfError`] if the file cannot be read, or is not an x86-64 program or library.

@@ -1,9 +1,9 @@
 //! Reads the instruction ranges of unwind information.
 //!
-//! Compilers emit one range for each function and one for each separate part of a function, so that
-//! ranges distinguish functions where symbols do not. They are read from `.eh_frame`, or from the
-//! address in the segment `PT_GNU_EH_FRAME`. Damaged data end the reading; what was read before is
-//! kept.
+//! Compilers emit one range for each function and one for each separate part of a function. So
+//! ranges distinguish functions where symbols do not. The ranges are read from `.eh_frame`, or from
+//! the address in the segment `PT_GNU_EH_FRAME`. Damaged data end the reading; ranges that were
+//! read before are kept.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,8 +23,8 @@ use super::layout::{ENDIAN, File, Layout};
 pub(super) struct Frame {
     /// Address range; not empty.
     pub range: Range<u64>,
-    /// Whether the stack at the start of the range is as a call leaves it. If not, the range is
-    /// part of a function.
+    /// Whether the stack at the start of the range is in the state that a call leaves. If not, the
+    /// range is a part of a function.
     pub called: bool,
     /// Address of the range's table of landing pads.
     pub landing_pads: Option<u64>,
@@ -33,15 +33,15 @@ pub(super) struct Frame {
 type Bytes<'data> = EndianSlice<'data, gimli::LittleEndian>;
 /// A canonical frame address: register and offset; `None` if it is an expression.
 type Cfa = Option<(Register, i64)>;
-/// Canonical frame address after a call.
+/// Canonical frame address directly after a call.
 const CALLED: Cfa = Some((X86_64::RSP, 8));
 /// Bytes of an address.
 const ADDRESS_SIZE: u8 = 8;
 
-/// CIEs by offset, which ranges share, each with its initial canonical frame address.
+/// CIEs by their offsets, each with its initial canonical frame address. Ranges share CIEs.
 type Common<'data> = HashMap<usize, (CommonInformationEntry<Bytes<'data>>, Cfa)>;
 
-/// Reads the ranges, by address, without those of the linker's stubs.
+/// Reads the ranges, by address. Ranges of the linker's stubs are left out.
 pub(super) fn read(file: &File, layout: &Layout) -> Vec<Frame> {
     let Some((address, bytes)) = entries_at(file) else { return Vec::new() };
     let bases = BaseAddresses::default().set_eh_frame(address);
@@ -54,7 +54,7 @@ pub(super) fn read(file: &File, layout: &Layout) -> Vec<Frame> {
     frames
 }
 
-/// Address and bytes of the entries, perhaps with bytes behind their end.
+/// Address and bytes of the entries. The bytes may extend behind the last entry.
 pub(super) fn entries_at<'data>(file: &File<'data>) -> Option<(u64, &'data [u8])> {
     section(file).or_else(|| segment(file))
 }
@@ -69,7 +69,8 @@ fn read_entries(section: &EhFrame<Bytes>, bases: &BaseAddresses) -> Vec<Frame> {
                 common.insert(entry.offset(), (entry, cfa));
             }
             CieOrFde::Fde(partial) => {
-                // Only CIEs that precede their FDEs: each is read once, however many ranges use it.
+                // Only FDEs behind their CIE are read: so each CIE is read once, however many
+                // ranges use it.
                 let Some((cie, cfa)) = common.get(&partial.cie_offset().0) else { continue };
                 let Ok(fde) = partial.parse(|_, _, _| Ok(cie.clone())) else { continue };
                 let start = fde.initial_address();
@@ -89,7 +90,7 @@ fn read_entries(section: &EhFrame<Bytes>, bases: &BaseAddresses) -> Vec<Frame> {
     frames
 }
 
-/// Evaluates call frame instructions up to the first instruction of a range.
+/// Evaluates the call frame instructions that hold at the first instruction of a range.
 fn first_cfa<'data>(
     mut instructions: CallFrameInstructionIter<Bytes<'data>>,
     common: &CommonInformationEntry<Bytes<'data>>,
@@ -125,8 +126,8 @@ fn section<'data>(file: &File<'data>) -> Option<(u64, &'data [u8])> {
     Some((header.sh_addr(ENDIAN), bytes)).filter(|(_, bytes)| !bytes.is_empty())
 }
 
-/// The same without section headers. The bytes extend to the end of the segment; a terminator ends
-/// the entries.
+/// Address and bytes of the entries in a file without section headers. The bytes extend to the end
+/// of the segment; a terminator ends the entries.
 fn segment<'data>(file: &File<'data>) -> Option<(u64, &'data [u8])> {
     let segments = file.elf_program_headers();
     let header = segments.iter().find(|header| header.p_type(ENDIAN) == PT_GNU_EH_FRAME)?;

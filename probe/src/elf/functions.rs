@@ -1,10 +1,10 @@
-//! Assembles functions that do not overlap, and the separate parts of functions, from symbols and
-//! unwind ranges.
+//! Assembles functions and the separate parts of functions from symbols and unwind ranges. The
+//! functions do not overlap.
 //!
-//! Symbols at one address name one function. If a symbol has no size, the next symbol, the unwind
-//! range or the end of the section bounds the function. An unwind range that no symbol covers is a
-//! function without a symbol if its stack is as a call leaves it. Without symbols this includes the
-//! cold parts of functions that keep nothing on the stack.
+//! Symbols at one address name one function. If a symbol has no size, the function ends at the next
+//! symbol, at the end of the unwind range or at the end of the section. An unwind range that no
+//! symbol covers is a function without a symbol if its stack is in the state that a call leaves. In
+//! a file without symbols this includes the cold parts of functions that keep nothing on the stack.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,7 +18,7 @@ use super::symbols::{Kind, Symbol};
 /// A function before it is named.
 #[derive(Default)]
 struct Found {
-    /// Size in bytes; 0 while not known.
+    /// Size in bytes; 0 while it is not known.
     size: u64,
     symbols: Vec<Symbol>,
 }
@@ -28,7 +28,7 @@ struct FunctionTable<'a> {
     layout: &'a Layout,
     frames: &'a [Frame],
     found: BTreeMap<u64, Found>,
-    /// Candidates for separate parts, in any order; they may overlap anything.
+    /// Candidates for separate parts, in any order. They may overlap each other and functions.
     fragments: Vec<Range<u64>>,
     /// Starts of cold parts of functions.
     cold: BTreeSet<u64>,
@@ -58,9 +58,9 @@ pub(super) fn assemble(
     assembly.finish(Demangler { bytes_left: mangled_bytes.saturating_mul(NAMES) + NAMES_BASE })
 }
 
-/// Largest total size of demangled names, as a multiple of that of the mangled ones.
+/// Maximum total size of demangled names, as a multiple of the total size of the mangled names.
 const NAMES: usize = 16;
-/// Bytes in addition to that multiple, for files with few names.
+/// Bytes that are allowed in addition, for files with few names.
 const NAMES_BASE: usize = 1 << 20;
 
 impl FunctionTable<'_> {
@@ -86,7 +86,7 @@ impl FunctionTable<'_> {
         }
     }
 
-    /// Bounds the size of each function by the next one and the segment.
+    /// Limits the size of each function by the next function and the end of the segment.
     fn bound(&mut self) {
         let starts: Vec<u64> = self.found.keys().copied().collect();
         for (index, start) in starts.iter().copied().enumerate() {
@@ -104,7 +104,7 @@ impl FunctionTable<'_> {
         }
     }
 
-    /// Latest end of a function of unknown size, apart from the next function.
+    /// Latest possible end of a function of unknown size. The next function may limit it further.
     fn open_end(&self, start: u64) -> u64 {
         let after = self.frames.partition_point(|frame| frame.range.start <= start);
         let inside = after.checked_sub(1).map(|index| self.frames[index].range.end);
@@ -117,7 +117,7 @@ impl FunctionTable<'_> {
         ends.into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
-    /// Whether a function contains an address, after the sizes are bounded.
+    /// Whether a function contains an address. Sizes must be limited before.
     fn is_found(&self, address: u64) -> bool {
         let before = self.found.range(..=address).next_back();
         before.is_some_and(|(start, found)| address - start < found.size)
@@ -149,7 +149,7 @@ impl FunctionTable<'_> {
         }
     }
 
-    /// Names the functions, and removes overlaps of the separate parts.
+    /// Names the functions, and removes overlaps from the separate parts.
     fn finish(self, mut names: Demangler) -> (Vec<Function>, Vec<Range<u64>>) {
         let entry = self.layout.entry;
         let mut functions: Vec<Function> = Vec::with_capacity(self.found.len());
@@ -174,7 +174,8 @@ impl FunctionTable<'_> {
     }
 }
 
-/// Splits ranges in any order into ranges that overlap neither one another nor a function.
+/// Splits ranges so that they overlap neither each other nor a function. The ranges may be in any
+/// order. For example, the range 0..100 and a function at 40..60 give the ranges 0..40 and 60..100.
 fn outside(mut ranges: Vec<Range<u64>>, functions: &[Function]) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| range.start);
     let (mut all, mut done, mut next) = (Vec::new(), 0, 0);

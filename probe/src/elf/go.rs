@@ -1,11 +1,11 @@
 //! Reads the function table of a Go program (`pclntab`).
 //!
-//! The runtime needs this table to unwind and copy the stacks of goroutines, so that stripped
-//! programs have it too. It contains, for each function, its start, its name, a mark if the runtime
-//! treats it specially (`funcID`), and the address where it continues after a recovered panic
-//! (`deferreturn`). The formats of Go 1.18 and later are supported. For other versions only the
-//! fact that it is a Go program is known. The table is not trusted: entries must ascend and lie in
-//! instructions, and names are limited to a multiple of the file's size.
+//! The runtime needs this table to unwind and copy the stacks of goroutines, so stripped programs
+//! have it too. It contains, for each function, its start, its name, a mark if the runtime treats
+//! it specially (`funcID`), and the address where the function continues after a recovered panic
+//! (`deferreturn`). The formats of Go 1.18 and later are supported. A table of another version only
+//! shows that the file is a Go program. The table is not trusted: entries must ascend and lie in
+//! instructions, and the total size of names is limited to a multiple of the file's size.
 //!
 //! Layout: `pcHeader` and `_func` of Go's `runtime/symtab.go` and `runtime/runtime2.go`.
 
@@ -15,7 +15,7 @@ use super::layout::{ENDIAN, File, Layout};
 use super::symbols::{Kind, Symbol};
 
 /// First bytes of the table (Go 1.18, Go 1.20): a number, two zeros, the instruction unit, and the
-/// bytes of a pointer.
+/// size of a pointer in bytes.
 const MAGICS: [[u8; 8]; 2] =
     [[0xf0, 0xff, 0xff, 0xff, 0, 0, 1, 8], [0xf1, 0xff, 0xff, 0xff, 0, 0, 1, 8]];
 /// Alignment of the table.
@@ -28,26 +28,27 @@ const FUNCTIONS: usize = 64;
 /// Bytes of an entry: distance of the function from the start of the text, and distance of its
 /// description from the first entry.
 const ENTRY_BYTES: usize = 8;
-/// Offsets in a description. The last one is greater by [`START_LINE_BYTES`] since Go 1.20.
+/// Offsets in a description. Since Go 1.20 the last one is greater by [`START_LINE_BYTES`].
 const NAME: usize = 4;
 const RESUMED: usize = 12;
 const ID: usize = 36;
 const START_LINE_BYTES: usize = 4;
-/// Largest total size of all names, as a multiple of the file's size: in a hostile file names may
+/// Maximum total size of all names, as a multiple of the file's size. In a hostile file names may
 /// share bytes.
 const LONGEST_NAMES: usize = 8;
-/// Most candidate tables that are tried: other data may look like the start of a table.
+/// Maximum number of candidate tables that are tried. Other data may look like the start of a
+/// table.
 const TABLES: usize = 16;
 /// `nop`, the only instruction of one byte, with which [`GOEXIT`] begins in every version.
 const NOP: u8 = 0x90;
-/// The function that goroutines return to, at its second byte.
+/// The function that goroutines return to. The return address is its second byte.
 const GOEXIT: &str = "runtime.goexit";
 /// Padding after Go functions.
 const PADDING: u8 = 0xcc;
 
-/// Functions whose addresses the runtime compares, that it enters in their middle, that switch
-/// stacks, or that are called with live flags. The runtime's own mark is missing for some of them,
-/// in some versions for more.
+/// Functions whose addresses the runtime compares, that the runtime enters in their middle, that
+/// switch stacks, or that are called with live flags. The runtime's own mark is missing for some of
+/// them; which ones depends on the version.
 const SPECIAL: [&str; 20] = [
     "goexit",
     "asyncPreempt",
@@ -70,30 +71,30 @@ const SPECIAL: [&str; 20] = [
     "duffcopy",
     "debugCall",
 ];
-/// Packages whose functions without a stack check may run at the very end of the stack.
+/// Prefixes of packages whose functions without a stack check may run at the very end of the stack.
 const RUNTIME: [&str; 5] = ["runtime.", "runtime/", "internal/", "syscall.", "reflect."];
 
 /// A function in the Go runtime's table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GoFunction {
-    /// Address of its first instruction.
+    /// Address of the function's first instruction.
     pub start: u64,
     /// Start of the next function.
     pub end: u64,
     /// Name in the table.
     pub name: String,
-    /// Whether the runtime depends on its unchanged instructions.
+    /// Whether the runtime depends on the function's unchanged instructions.
     pub is_special: bool,
 }
 
 impl GoFunction {
-    /// Whether it grows the stack.
+    /// Whether the function grows the stack.
     pub fn grows_stack(&self) -> bool {
         self.name.starts_with("runtime.morestack")
     }
 
-    /// Whether it belongs to the packages that all Go programs contain, or is assembly without a
-    /// package.
+    /// Whether the function belongs to the packages that all Go programs contain, or is assembly
+    /// without a package.
     pub fn is_runtime(&self) -> bool {
         let is_assembly = !self.name.contains('.');
         is_assembly || RUNTIME.iter().any(|package| self.name.starts_with(package))
@@ -103,8 +104,8 @@ impl GoFunction {
 /// The function table of a Go program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Go {
-    /// Functions by address, without those of other languages; empty if the version of the table is
-    /// unknown.
+    /// Functions by address, without functions of other languages. Empty if the version of the
+    /// table is unknown.
     pub(crate) functions: Vec<GoFunction>,
     /// Addresses where functions continue after a recovered panic, ascending.
     pub(crate) recovery_points: Vec<u64>,
@@ -127,7 +128,7 @@ impl Go {
         !self.functions.is_empty()
     }
 
-    /// Symbols for the functions that no known symbol names.
+    /// Symbols for the functions in the table that none of the `known` symbols names.
     pub(super) fn symbols(&self, layout: &Layout, known: &[Symbol]) -> Vec<Symbol> {
         let is_function = |symbol: &&Symbol| symbol.kind == Kind::Function;
         let mut named: Vec<u64> =
@@ -145,7 +146,7 @@ impl Go {
     }
 }
 
-/// Size of a function in bytes without the padding after it.
+/// Size of a function in bytes, without the padding behind it.
 fn without_padding(text: &[Text], function: &GoFunction) -> u64 {
     let bytes = bytes_at(text, function.start).unwrap_or_default();
     let bytes = &bytes[..bytes.len().min((function.end - function.start) as usize)];
@@ -153,7 +154,7 @@ fn without_padding(text: &[Text], function: &GoFunction) -> u64 {
     last.map_or(0, |last| last as u64 + 1)
 }
 
-/// Reads the table of a file, if it is a Go program.
+/// Reads the table of a file; `None` if the file is no Go program.
 pub(super) fn read(file: &File, layout: &Layout) -> Option<Go> {
     let found = tables(layout).take(TABLES).find_map(|(address, bytes)| {
         let start = text_start(file, layout, address, bytes)?;
@@ -172,7 +173,7 @@ fn has_go_sections(file: &File) -> bool {
     names.any(is_go)
 }
 
-/// Candidates for the table: address, and the bytes from there on.
+/// Candidates for the table: the address of each, and the bytes from this address on.
 fn tables(layout: &Layout) -> impl Iterator<Item = (u64, &[u8])> {
     layout.data.iter().chain(&layout.text).flat_map(|segment| {
         let skipped = segment.start.wrapping_neg() as usize % ALIGNMENT;
@@ -185,8 +186,8 @@ fn tables(layout: &Layout) -> impl Iterator<Item = (u64, &[u8])> {
     })
 }
 
-/// The address that the table's distances start from. In a position-independent program it is in a
-/// relocation.
+/// The address from which the table's distances are counted. In a position-independent program a
+/// relocation holds it.
 fn text_start(file: &File, layout: &Layout, address: u64, bytes: &[u8]) -> Option<u64> {
     let stored = word(bytes, TEXT_START)?;
     if stored != 0 {
@@ -234,8 +235,9 @@ fn read_table(layout: &Layout, table: &[u8], text_start: u64, file_bytes: usize)
     (bytes_at(&layout.text, goexit.start)?.first() == Some(&NOP)).then_some(go)
 }
 
-/// Whether the runtime depends on a function's unchanged instructions. `id`: the runtime's mark,
-/// which wrappers generated by the compiler have too.
+/// Whether the runtime depends on a function's unchanged instructions. `id`: the runtime's mark.
+/// Wrappers that the compiler generates have a mark too, so it counts only in the package
+/// `runtime`.
 fn is_special(name: &str, id: u8) -> bool {
     let own = name.strip_prefix("runtime.");
     own.is_some_and(|own| id != 0 || SPECIAL.iter().any(|special| own.starts_with(special)))

@@ -1,8 +1,8 @@
 //! Finds the instruction addresses in a file's data, where control may arrive from anywhere.
 //!
-//! Such addresses are in pointers, relocations and the unwinder's landing pads. Every value that
-//! looks like a pointer counts as one: an address too many only prevents a jump there. Damaged data
-//! end the reading of their table.
+//! Such addresses are in pointers, in relocations and in the unwinder's landing pads. Every value
+//! that looks like a pointer counts as a pointer: a wrong address only prevents a jump there.
+//! Damaged data end the reading of their table.
 
 use std::ops::Range;
 
@@ -23,20 +23,20 @@ pub(super) const DT_RELR: u32 = 36;
 pub(super) const DT_RELRSZ: u32 = 35;
 /// Words of `Elf64_Rela`: place, type and symbol, addend.
 const RELA_WORDS: usize = 3;
-/// Most call sites for each byte of data. An entry has at least 4 bytes, and a function may be
-/// listed several times.
+/// Maximum number of call sites for each byte of data. An entry has at least 4 bytes, and a
+/// function may be listed several times.
 const SHARED: usize = 2;
-/// The encoding that means "no value", and fields of other encodings (Linux Standard Base, "DWARF
-/// Exception Header Encoding").
+/// The encoding for "no value", and masks and values of the fields of other encodings (Linux
+/// Standard Base, "DWARF Exception Header Encoding").
 const OMITTED: u8 = 0xff;
 const FORMAT: u8 = 0x0f;
 const APPLICATION: u8 = 0x70;
 const PC_RELATIVE: u8 = 0x10;
 
-/// Reads the places of pointers to instructions in data, and the addresses that they contain; by
-/// place.
+/// Finds pointers to instructions in data. Returns the place of each pointer and the address that
+/// it holds, by place.
 pub(super) fn pointers(file: &File, layout: &Layout) -> Vec<(u64, u64)> {
-    // A relocatable file's pointers are all in relocations. Other words are numbers, such as
+    // In a relocatable file all pointers are in relocations. Other words are numbers, such as
     // characters in tables of a static program. Only packed relocations leave the pointers in
     // place.
     let is_plain = !layout.relocatable || dynamic_value(file, DT_RELR).is_some();
@@ -50,7 +50,7 @@ pub(super) fn pointers(file: &File, layout: &Layout) -> Vec<(u64, u64)> {
     all
 }
 
-/// The addresses that some pointers contain, ascending.
+/// The addresses that the pointers hold, ascending.
 pub(super) fn targets(pointers: &[(u64, u64)]) -> Vec<u64> {
     let mut all: Vec<u64> = pointers.iter().map(|(_, address)| *address).collect();
     all.sort_unstable();
@@ -58,7 +58,7 @@ pub(super) fn targets(pointers: &[(u64, u64)]) -> Vec<u64> {
     all
 }
 
-/// Reads the places in instructions that the dynamic linker writes to, ascending (text relocations,
+/// Finds the places in instructions that the dynamic linker writes to, ascending (text relocations,
 /// ld(1): `-z notext`).
 pub(super) fn relocated(file: &File, layout: &Layout) -> Vec<Range<u64>> {
     // Old linkers put these tables into the segment of the instructions.
@@ -93,8 +93,9 @@ pub(super) fn relocated(file: &File, layout: &Layout) -> Vec<Range<u64>> {
     ranges
 }
 
-/// Unpacks relative relocations. An even word is the address of a place; an odd word is a bit map
-/// of the next 63 words (generic ABI, "Relative Relocation Table").
+/// Unpacks relative relocations. An even word is the address of a place. An odd word is a bit map
+/// of the next 63 words (generic ABI, "Relative Relocation Table"). For example, the words 0x1000
+/// and 0b101 stand for the places 0x1000 and 0x1010.
 fn unpacked(bytes: &[u8]) -> Vec<u64> {
     let word = size_of::<u64>() as u64;
     let (mut places, mut next) = (Vec::new(), 0u64);
@@ -111,11 +112,13 @@ fn unpacked(bytes: &[u8]) -> Vec<u64> {
     places
 }
 
-/// Reads the ranges of instructions with a landing pad, and its address; by address. `tables`:
-/// start and address of the landing pad table for each range of unwind information; `segments`:
-/// data and instructions, which may contain such tables too.
+/// Reads ranges of instructions with the addresses of their landing pads, by address. `tables`: for
+/// each range of unwind information, its start and the address of its landing pad table.
+/// `segments`: data, and instructions, which may contain such tables too.
 ///
-/// The error states that tables share their bytes: together they could be far larger than the file.
+/// # Errors
+/// A text which states that tables share their bytes: together they could be far larger than the
+/// file.
 pub(super) fn call_sites(
     segments: [&[Text]; 2],
     tables: &[(u64, u64)],
@@ -143,7 +146,7 @@ pub(super) fn landing_pads(sites: &[(Range<u64>, u64)]) -> Vec<u64> {
     all
 }
 
-/// Aligned words in data that are addresses of instructions, with their places.
+/// Aligned words in data that are addresses of instructions, each with its place.
 fn words(layout: &Layout, segments: [&[Text]; 2]) -> Vec<(u64, u64)> {
     let first = layout.text.first().map_or(0, |text| text.start);
     let last = layout.text.last().map_or(0, |text| text.start + text.bytes.len() as u64);
@@ -158,8 +161,8 @@ fn words(layout: &Layout, segments: [&[Text]; 2]) -> Vec<(u64, u64)> {
     all
 }
 
-/// Places in data, and what relocations write to them when the file is loaded. Symbols have the
-/// values that this file gives them.
+/// Places in data, with the values that relocations write there when the file is loaded. Symbols
+/// have the values that this file gives them.
 pub(super) fn relocations(file: &File, segments: [&[Text]; 2]) -> Vec<(u64, u64)> {
     let bytes = rela(file).and_then(|(address, size)| bytes_at(segments, address)?.get(..size));
     let entries = bytes.unwrap_or_default().as_chunks::<{ RELA_WORDS * size_of::<u64>() }>().0;
@@ -181,7 +184,8 @@ pub(super) fn relocations(file: &File, segments: [&[Text]; 2]) -> Vec<(u64, u64)
     entries.iter().filter_map(value).collect()
 }
 
-/// The value that a relative relocation writes to an address when the file is loaded.
+/// The value that a relative relocation writes to a place when the file is loaded; `None` if there
+/// is no such relocation.
 pub(super) fn pointer_at(file: &File, data: &[Text], place: u64) -> Option<u64> {
     let (address, size) = rela(file)?;
     let entries = bytes_at([data, &[]], address)?.get(..size)?;
@@ -204,7 +208,7 @@ fn dynamic_value(file: &File, tag: u32) -> Option<u64> {
     Some(entry.d_val(ENDIAN))
 }
 
-/// The entries of the dynamic section; none if there is no such section.
+/// The entries of the dynamic section; empty if there is no such section.
 pub(super) fn dynamic_entries<'data>(file: &File<'data>) -> &'data [Dyn64<object::LittleEndian>] {
     let segments = file.elf_program_headers();
     let header = segments.iter().find(|header| header.p_type(ENDIAN) == PT_DYNAMIC);
@@ -212,7 +216,7 @@ pub(super) fn dynamic_entries<'data>(file: &File<'data>) -> &'data [Dyn64<object
     entries.unwrap_or_default()
 }
 
-/// The bytes of a segment from an address on: of data, or else of instructions.
+/// The bytes from an address to the end of its segment: a segment of data, or else of instructions.
 fn bytes_at(segments: [&[Text]; 2], address: u64) -> Option<&[u8]> {
     segments.into_iter().find_map(|segments| {
         let after = segments.partition_point(|segment| segment.start <= address);
@@ -222,7 +226,7 @@ fn bytes_at(segments: [&[Text]; 2], address: u64) -> Option<&[u8]> {
     })
 }
 
-/// Reads the landing pads of a range (Itanium C++ ABI, "Exception Handling Tables").
+/// Reads the landing pads of one range (Itanium C++ ABI, "Exception Handling Tables").
 fn pads(
     segments: [&[Text]; 2],
     start: u64,
@@ -256,7 +260,7 @@ fn pads(
     Ok(())
 }
 
-/// Reads a pointer in one of the encodings.
+/// Reads a pointer in one of the encodings. `position`: address of the next byte of the reader.
 fn encoded(
     reader: &mut Bytes,
     encoding: u8,

@@ -18,16 +18,16 @@ pub(super) type Header = FileHeader64<LittleEndian>;
 /// Byte order of the file.
 pub(super) const ENDIAN: LittleEndian = LittleEndian;
 
-/// Segments and sections of a file; addresses are those of the file.
+/// Segments and sections of a file. Addresses are addresses in the file.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// Executable segments by address; none overlaps another.
     pub text: Vec<Text>,
     /// Other loaded segments by address; none overlaps another.
     pub data: Vec<Text>,
-    /// Executable sections by address, without empty ones.
+    /// Executable sections by address. Empty sections are left out.
     pub sections: Vec<Section>,
-    /// The entry point.
+    /// Address of the entry point.
     pub entry: u64,
     /// Whether the file's type is `ET_DYN`.
     pub relocatable: bool,
@@ -40,7 +40,7 @@ pub(super) struct Layout {
 pub(super) struct Section {
     /// Address range.
     pub range: Range<u64>,
-    /// Whether it contains the linker's stubs.
+    /// Whether the section contains the linker's stubs.
     pub stubs: bool,
 }
 
@@ -74,8 +74,8 @@ impl Layout {
         range.contains(&address).then_some(range)
     }
 
-    /// The executable section that contains an address; of overlapping ones, the last one that
-    /// starts before it.
+    /// The executable section that contains an address. If sections overlap, the last one that
+    /// starts before the address.
     pub(super) fn section_at(&self, address: u64) -> Option<&Section> {
         let after = self.sections.partition_point(|section| section.range.start <= address);
         let section = self.sections.get(after.checked_sub(1)?)?;
@@ -89,8 +89,9 @@ impl Layout {
     }
 }
 
-/// Copies the segments that are executable, or those that are not. Overlapping segments are
-/// refused: a hostile file could otherwise claim many that are together far larger than the file.
+/// Copies the segments that are executable, or the segments that are not. Overlapping segments are
+/// refused: otherwise a hostile file could claim many segments that together are far larger than
+/// the file.
 fn segments_of(file: &File, executable: u32) -> Result<Vec<Text>, String> {
     let mut all = Vec::new();
     for header in file.elf_program_headers() {
@@ -109,7 +110,7 @@ fn segments_of(file: &File, executable: u32) -> Result<Vec<Text>, String> {
     if let Some([_, (range, ..)]) = overlap {
         return Err(format!("the segment at {:#x} overlaps another", range.start));
     }
-    // Segments that are disjoint in memory may still share bytes of the file.
+    // Segments that are disjoint in memory may still share bytes in the file.
     let bytes: u64 = all.iter().map(|(.., bytes)| bytes.len() as u64).sum();
     if bytes > file.data().len() as u64 {
         return Err("its segments are larger than the file".into());

@@ -1,4 +1,4 @@
-//! Demangles symbols to the names that the sources use.
+//! Demangles symbols: finds the names that the source code uses.
 
 use std::fmt::{self, Write};
 
@@ -6,11 +6,11 @@ use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
 use super::symbols::Symbol;
 
-/// Longest name in bytes: a hostile symbol can stand for a much longer name than any source
-/// contains.
+/// Maximum length of a name in bytes. A hostile symbol can stand for a much longer name than any
+/// source code contains.
 const LONGEST: usize = 1 << 16;
 
-/// Demangles symbols, up to a total size of all names.
+/// Demangles symbols. The total size of all names is limited.
 #[derive(Debug)]
 pub(super) struct Demangler {
     /// Bytes that further names may take.
@@ -18,10 +18,11 @@ pub(super) struct Demangler {
 }
 
 impl Demangler {
-    /// Demangles a symbol and removes its version. Returns the symbol itself if that is not
-    /// possible.
+    /// Removes the version of a symbol and demangles it. A symbol that cannot be demangled is
+    /// returned without its version.
     ///
-    /// C++ names include parameters but no return types, Rust names no hashes.
+    /// C++ names include parameters but no return types; Rust names include no hashes. For example,
+    /// `_Z3addii` becomes `add(int, int)`, and `memcpy@@GLIBC_2.14` becomes `memcpy`.
     pub(super) fn name(&mut self, symbol: &str) -> String {
         let symbol = unversioned(symbol);
         let mut text = BoundedText { text: String::new(), longest: self.bytes_left.min(LONGEST) };
@@ -35,7 +36,7 @@ impl Demangler {
     }
 }
 
-/// Sort key for the symbols of one address: the first one names the function.
+/// Sort key for the symbols of one address. The first symbol names the function.
 ///
 /// Versions and leading underscores mark duplicates for the C library's own use. A global symbol is
 /// better known than a local alias.
@@ -61,7 +62,8 @@ fn cpp(symbol: &str, text: &mut BoundedText) -> Option<()> {
     }
     let (name, rest) = BorrowedSymbol::with_tail(symbol.as_bytes()).ok()?;
     let rest = std::str::from_utf8(rest).ok()?;
-    // A compiler's suffix follows the mangled name; with any other rest it is not a mangled name.
+    // A suffix of the compiler may follow the mangled name. With any other rest the symbol is no
+    // mangled name.
     if !rest.is_empty() && !rest.starts_with('.') {
         return None;
     }
@@ -69,7 +71,7 @@ fn cpp(symbol: &str, text: &mut BoundedText) -> Option<()> {
     text.write_str(rest).ok()
 }
 
-/// Text with a maximum length.
+/// A text with a maximum length in bytes.
 struct BoundedText {
     text: String,
     longest: usize,

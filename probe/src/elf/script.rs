@@ -5,8 +5,8 @@ use hmtt_format::escape;
 /// Bytes of a script's first line that the kernel reads (Linux, `BINPRM_BUF_SIZE`).
 pub(crate) const LINE_BYTES: usize = 256;
 
-/// The interpreter in the first line of a script, escaped for printing; `None` if the file is not a
-/// script.
+/// Returns the interpreter in the first line of a script, escaped for printing; `None` if the file
+/// is no script.
 pub(crate) fn interpreter(bytes: &[u8]) -> Option<String> {
     let line = bytes.strip_prefix(b"#!")?;
     let line = line.split(|byte| *byte == b'\n').next()?;

@@ -1,12 +1,12 @@
 //! Finds restartable sequences (rseq(2)) in a file.
 //!
-//! The kernel moves a thread that was preempted in a critical section to its abort handler. It
-//! compares the thread's address with the section's, so the section must be executed where it is in
-//! the file. A section is known by its descriptor in the file's data: version and flags (zero),
-//! start, bytes, address of the abort handler (Linux, `include/uapi/linux/rseq.h`). A program may
-//! also make a descriptor at run time. But four bytes of code before each abort handler are a
-//! signature, which the kernel checks. A signature to which no descriptor leads shows that there
-//! are such sections.
+//! The kernel moves a thread that was preempted in a critical section to the section's abort
+//! handler. It compares the thread's address with the section's addresses, so the section must be
+//! executed at its original place. A section is known by its descriptor in the file's data: version
+//! and flags (zero), start, size, address of the abort handler (Linux,
+//! `include/uapi/linux/rseq.h`). A program may also make a descriptor at run time. But the four
+//! bytes of code before each abort handler are a signature, which the kernel checks. So a signature
+//! that no descriptor leads to shows that the file has sections without a descriptor.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -22,39 +22,40 @@ use crate::regular_file;
 /// The signature that the C library and librseq register (rseq(2)).
 pub const SIGNATURE: u32 = 0x5305_3053;
 
-/// Bytes of a signature, and of the fields of a descriptor before the address of the abort handler.
+/// Bytes of a signature, of a word, and of the fields of a descriptor before the address of the
+/// abort handler.
 const SIGNATURE_BYTES: u64 = 4;
 const WORD: u64 = 8;
 const BEFORE_ABORT: u64 = 24;
-/// Most bytes of an instruction before its immediate operand.
+/// Maximum number of bytes of an instruction before its immediate operand.
 const BEFORE_IMMEDIATE: usize = 8;
 
 /// A critical section of a restartable sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CriticalSection {
-    /// Addresses at which the kernel aborts it.
+    /// Addresses at which the kernel aborts the section.
     pub code: Range<u64>,
     /// Address of the abort handler.
     pub abort: u64,
 }
 
-/// The restartable sequences of a file; addresses are those of the file.
+/// The restartable sequences of a file. Addresses are addresses in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestartableSequences {
     /// Sections with a descriptor in the file, by address.
     pub sections: Vec<CriticalSection>,
-    /// Address of a signature to which no descriptor leads.
+    /// Address of a signature that no descriptor leads to.
     pub undescribed: Option<u64>,
-    /// Addresses of the sections, and of the signatures before their abort handlers; ascending,
-    /// none overlaps another.
+    /// Address ranges of the sections, and of the signatures before their abort handlers;
+    /// ascending, none overlaps another.
     places: Vec<Range<u64>>,
 }
 
 impl RestartableSequences {
-    /// Reads an open file; the addresses in the result are offsets in the file. `None` if it cannot
-    /// be read.
+    /// Reads an open file. The addresses in the result are offsets in the file. `None` if the file
+    /// cannot be read.
     ///
-    /// `signature`: the one that the process has registered.
+    /// `signature`: the signature that the process has registered.
     pub fn of_file(file: &std::fs::File, signature: u32) -> Option<RestartableSequences> {
         let bytes = regular_file::contents(file).ok()?;
         let file = File::parse(&*bytes).ok()?;
@@ -139,13 +140,13 @@ fn words(data: &Text) -> impl Iterator<Item = (u64, u64)> {
     places.zip(words.iter().map(|word| u64::from_le_bytes(*word)))
 }
 
-/// A word of a segment.
+/// The word at an address; `None` if the segment does not contain it.
 fn word(data: &Text, at: u64) -> Option<u64> {
     let skipped = usize::try_from(at.checked_sub(data.start)?).ok()?;
     data.bytes.get(skipped..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
 }
 
-/// Addresses of signatures that are not operands of the code that registers a thread.
+/// Addresses of signatures in code. Operands of the code that registers a thread are left out.
 fn signatures(text: &[Text], signature: u32) -> impl Iterator<Item = u64> {
     let of = move |text: &Text| {
         let bytes = signature.to_le_bytes();
@@ -161,15 +162,15 @@ pub fn has_signature(code: &[u8], signature: u32) -> bool {
     memmem::find_iter(code, &signature.to_le_bytes()).any(|at| !is_operand(code, at))
 }
 
-/// Whether the four bytes at an offset in code are the value that an instruction moves, pushes or
-/// compares.
+/// Whether the four bytes at an offset in code are an operand: the value that an instruction moves,
+/// pushes or compares.
 fn is_operand(code: &[u8], at: usize) -> bool {
     (1..=BEFORE_IMMEDIATE.min(at)).any(|before| {
         let mut decoder = Decoder::new(64, &code[at - before..], DecoderOptions::NONE);
         let instruction = decoder.decode();
         let offsets = decoder.get_constant_offsets(&instruction);
-        // `3d` before the four bytes is also the end of `ud1`, which disassemblers see before an
-        // abort handler.
+        // The byte `3d` before the four bytes may also be the end of `ud1`, which disassemblers are
+        // to see before an abort handler.
         let is_known = match instruction.mnemonic() {
             Mnemonic::Mov | Mnemonic::Push => true,
             Mnemonic::Cmp => before > 1,

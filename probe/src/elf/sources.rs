@@ -10,8 +10,8 @@ use super::layout::File;
 
 type Bytes<'data> = EndianSlice<'data, LittleEndian>;
 
-/// The source file of each function, as it was given to the compiler; `None` if the file has no
-/// line tables. Compressed tables are not read.
+/// Finds the source file of each function, as it was given to the compiler. `None` if the file has
+/// no line tables. Compressed tables are not read.
 pub(super) fn find(file: &File, functions: &[Function]) -> Option<Vec<Option<String>>> {
     let context = context(file)?;
     let source = |function: &Function| {
@@ -22,7 +22,8 @@ pub(super) fn find(file: &File, functions: &[Function]) -> Option<Vec<Option<Str
     sources.iter().any(Option::is_some).then_some(sources)
 }
 
-/// The source file and line of each address, as `FILE:LINE`; `None` if the file has no line tables.
+/// Finds the source file and line of each address, as `FILE:LINE`. `None` if the file has no line
+/// tables.
 pub(super) fn lines(file: &File, addresses: &[u64]) -> Option<Vec<Option<String>>> {
     let context = context(file)?;
     let line = |address: &u64| {

@@ -6,7 +6,7 @@ use object::read::elf::{Sym, SymbolTable};
 
 use super::layout::{ENDIAN, File, Header};
 
-/// What a symbol names.
+/// Kind of thing that a symbol names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A function.
@@ -15,32 +15,33 @@ pub(super) enum Kind {
     Resolver,
     /// A separate part of a function, which is reached by jumps.
     Fragment,
-    /// Anything: the symbol names a function if there is one at its address.
+    /// Anything else: the symbol names a function if there is one at its address.
     Label,
 }
 
-/// A symbol of a function, a part of one, or a label.
+/// A symbol of a function, a separate part of a function, or a label.
 #[derive(Clone, Debug)]
 pub(super) struct Symbol {
-    /// Name as in the file; invalid UTF-8 is replaced.
+    /// Name as in the file. Invalid UTF-8 is replaced.
     pub name: String,
-    /// Address in the file's own address space.
+    /// Address in the file.
     pub address: u64,
     /// Size in bytes; 0 if the file does not state it.
     pub size: u64,
     /// What the symbol names.
     pub kind: Kind,
-    /// Whether it is visible to other files, or other objects of this one.
+    /// Whether the symbol is visible to other files, or to other objects of this file.
     pub global: bool,
 }
 
-/// Largest total size of all names, as a multiple of the file's size. Names may share bytes, and in
-/// a hostile file all may share the same ones.
+/// Maximum total size of all names, as a multiple of the file's size. Names may share bytes; in a
+/// hostile file all names may share the same bytes.
 const NAMES: usize = 8;
-/// Bytes in addition to that multiple, for small files.
+/// Bytes that are allowed in addition, for small files.
 const NAMES_BASE: usize = 1 << 16;
 
-/// Reads the symbols of both symbol tables. The error states what is wrong with them.
+/// Reads the symbols of both symbol tables. The error is a text that states what is wrong with
+/// them.
 pub(super) fn read(file: &File) -> Result<Vec<Symbol>, String> {
     let mut bytes_left = file.data().len() * NAMES + NAMES_BASE;
     let mut all = Vec::new();
@@ -66,7 +67,7 @@ pub(super) fn read(file: &File) -> Result<Vec<Symbol>, String> {
 }
 
 fn kind(symbol: &Sym64<LittleEndian>) -> Option<Kind> {
-    // An undefined function of a program may have the address of a linker stub.
+    // An undefined function of a program may have the address of a stub of the linker.
     if symbol.is_undefined(ENDIAN) {
         return None;
     }
@@ -85,7 +86,7 @@ fn name(table: &SymbolTable<Header>, symbol: &Sym64<LittleEndian>) -> Result<Str
 
 /// Whether the symbol names the unlikely part of a function: `f.cold`, `f.cold.3`, `f.part.0.cold`.
 /// LLVM's hot-cold splitting, which is off by default, uses such names for functions that are
-/// called; those calls are taken for jumps.
+/// called; their calls are taken for jumps.
 fn is_cold(name: &str) -> bool {
     let mut parts = name.rsplit('.').skip_while(|part| part.bytes().all(|b| b.is_ascii_digit()));
     parts.next() == Some("cold") && parts.next().is_some_and(|function| !function.is_empty())

@@ -1,4 +1,4 @@
-//! Describes this machine, so that a map of another one can be recognised.
+//! Describes this machine, so that a reader recognises a map of another machine.
 
 use std::fs;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use rustix::time::ClockId;
 use super::{nanoseconds, now_ns};
 use crate::stubs::layout::PAGE_BYTES;
 
-/// Describes this machine. What cannot be read is left out.
+/// Describes this machine. Properties that cannot be read are left out.
 pub fn machine() -> Machine {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     Machine {
@@ -23,7 +23,7 @@ pub fn machine() -> Machine {
     }
 }
 
-/// The bytes of a UUID; 0 of anything else.
+/// The bytes of a UUID; all 0 if the text is no UUID.
 fn boot_id(text: &str) -> [u8; 16] {
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     match u128::from_str_radix(&digits, 16) {
@@ -32,7 +32,7 @@ fn boot_id(text: &str) -> [u8; 16] {
     }
 }
 
-/// Ranges of memory in `/proc/iomem`. Without a privilege all of its addresses are 0.
+/// Ranges of memory in `/proc/iomem`. Without a privilege all addresses in this file are 0.
 fn memory(text: &str) -> Vec<Range<u64>> {
     let range = |line: &str| {
         let (range, name) = line.split_once(" : ")?;

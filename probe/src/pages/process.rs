@@ -1,4 +1,4 @@
-//! Identifies processes, and reads what they have mapped.
+//! Identifies processes, and describes their mappings.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use nix::unistd::Pid;
 
 use crate::ptrace;
 
-/// The processes of this machine. Threads of the kernel are among them.
+/// The processes of this machine, including threads of the kernel.
 ///
 /// # Errors
 /// `/proc` cannot be read.
@@ -19,7 +19,7 @@ pub fn all_processes() -> std::io::Result<Vec<Pid>> {
     Ok(all)
 }
 
-/// Identifies a process; `None` if it is not there.
+/// Identifies a process; `None` if there is no such process.
 pub fn identity(pid: Pid) -> Option<Process> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let comm = fs::read(format!("/proc/{pid}/comm")).ok()?;
@@ -32,7 +32,8 @@ pub fn identity(pid: Pid) -> Option<Process> {
     })
 }
 
-/// The field `starttime` of `/proc/PID/stat` (proc(5)). The name before it may contain anything.
+/// The field `starttime` of `/proc/PID/stat` (proc(5)). The name before it may contain any
+/// characters.
 fn start_ticks(stat: &[u8]) -> Option<u64> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     let mut fields =
@@ -41,7 +42,7 @@ fn start_ticks(stat: &[u8]) -> Option<u64> {
     std::str::from_utf8(fields.nth(22 - 3)?).ok()?.parse().ok()
 }
 
-/// A mapping as it is in a map.
+/// Converts a mapping into the form that a map has.
 pub fn described(of: &ptrace::Mapping) -> Mapping {
     let flags = [of.readable, of.writable, of.executable, of.shared];
     let permissions = flags.iter().zip(0..).map(|(flag, bit)| u8::from(*flag) << bit).sum();

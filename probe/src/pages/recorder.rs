@@ -1,5 +1,5 @@
-//! Writes snapshots of processes into a map: the first one whole, of each further one what has
-//! changed.
+//! Writes snapshots of processes into a map. The first snapshot is written as a whole; of each
+//! further snapshot, the changes are written.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
@@ -14,7 +14,7 @@ use super::scan::{Found, Pages};
 use super::{PagesError, machine, now_ns, shows_frames};
 use crate::ptrace::{self, PtraceError, mappings};
 
-/// Mappings from here on are the kernel's (`[vsyscall]`), and have no entries.
+/// Mappings from this address on belong to the kernel (`[vsyscall]`), and have no entries.
 const KERNEL: u64 = 1 << 63;
 
 /// A process that is in the map.
@@ -24,34 +24,34 @@ struct Known {
     identity: Process,
     runs: Vec<Run>,
     mappings: BTreeMap<Mapping, u32>,
-    /// When the last reading of the process began.
+    /// Time at which the last reading of the process began.
     begin_ns: u64,
-    /// The snapshot in which the process was read last.
+    /// Number of the snapshot in which the process was last read.
     snapshot: u64,
 }
 
 /// Sums over a recording.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Figures {
-    /// Snapshots.
+    /// Number of snapshots.
     pub snapshots: u64,
-    /// Processes of the last snapshot.
+    /// Number of processes in the last snapshot.
     pub processes: u64,
-    /// Most processes of a snapshot that could not be read.
+    /// Largest number of processes of a snapshot that could not be read.
     pub most_unread_processes: u64,
-    /// Pages with frames in the last snapshot.
+    /// Number of pages with frames in the last snapshot.
     pub present_pages: u64,
-    /// Longest time of a reading of a process, in nanoseconds.
+    /// Longest time for reading one process, in nanoseconds.
     pub longest_scan_ns: u64,
-    /// Longest time of a snapshot, in nanoseconds.
+    /// Longest time for one snapshot, in nanoseconds.
     pub longest_snapshot_ns: u64,
-    /// Longest time in which a page may have moved unnoticed: from the begin of a reading of its
-    /// process to the end of the next one, in nanoseconds; 0 if no process was read twice.
+    /// Longest time in which a page may have moved unnoticed, in nanoseconds: from the begin of a
+    /// reading of its process to the end of the next reading. 0 if no process was read twice.
     pub longest_stale_ns: u64,
 }
 
 impl Figures {
-    /// Adds a snapshot in which so many pages had frames.
+    /// Adds a snapshot in which `present_pages` pages had frames.
     fn add(&mut self, of: &Snapshot, present_pages: u64) {
         let time_ns = of.end_ns.saturating_sub(of.begin_ns);
         self.snapshots += 1;
@@ -70,11 +70,11 @@ pub struct Recorder<W> {
     figures: Figures,
 }
 
-/// Why a process was not read.
+/// Reason why a process was not read.
 enum Unread {
-    /// It has no pages: it has ended, or is a thread of the kernel.
+    /// The process has no pages: it has ended, or it is a thread of the kernel.
     Ended,
-    /// The kernel refuses.
+    /// The kernel refuses access to the process.
     Denied(io::Error),
     /// The map cannot be written.
     Write(io::Error),
@@ -95,16 +95,17 @@ impl<W: Write> Recorder<W> {
         Ok(Recorder { writer, known: BTreeMap::new(), figures: Figures::default() })
     }
 
-    /// Sums up to here.
+    /// Sums over the recording so far.
     pub fn figures(&self) -> Figures {
         self.figures
     }
 
-    /// Reads processes once. Returns how many had pages.
+    /// Makes a snapshot: reads each process once. Returns the number of processes that had pages.
     ///
-    /// `must`: whether a process that cannot be read is an error, in the first snapshot also one
-    /// that is not there. `marks`: the number of the snapshot for the card, and what makes a mark
-    /// for free use, before the first process is read and after the last one.
+    /// `must`: whether a process that cannot be read is an error. In the first snapshot, a process
+    /// that does not exist is an error too. `marks`: the number of the snapshot for the card, and a
+    /// function that makes a mark for free use. It is called before the first process is read and
+    /// after the last one.
     ///
     /// # Errors
     /// [`PagesError::NoProcess`], [`PagesError::Denied`] or [`PagesError::Write`].
@@ -189,7 +190,7 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    /// Reads the pages of a process, and writes what has changed.
+    /// Reads the pages of a process, and writes the changes since its last reading.
     fn scan(
         &mut self,
         known: &mut Known,
@@ -223,12 +224,12 @@ impl<W: Write> Recorder<W> {
         Ok(scan)
     }
 
-    /// States that a process is not there any more.
+    /// Writes that a process does not exist any more.
     fn remove(&mut self, pid: Pid) -> io::Result<()> {
         self.known.remove(&pid).map_or(Ok(()), |known| self.writer.gone(known.number, now_ns()))
     }
 
-    /// Removes the processes that were not read in a snapshot.
+    /// Removes the processes that were not read in this snapshot.
     fn forget(&mut self, snapshot: u64) -> io::Result<()> {
         let unread = self.known.iter().filter(|(_, known)| known.snapshot < snapshot);
         let unread: Vec<Pid> = unread.map(|(pid, _)| *pid).collect();

@@ -15,30 +15,30 @@ use crate::stubs::layout::PAGE_BYTES;
 
 /// Bytes of an entry.
 const ENTRY_BYTES: u64 = 8;
-/// Most entries that are read at once.
+/// Maximum number of entries that are read at once.
 const ENTRIES: u64 = 1 << 13;
-/// Bits of an entry: it is in memory; swapped out; of a file or shared memory. The number of its
-/// frame is in the low bits.
+/// Bits of an entry: the page is in memory; it is swapped out; it belongs to a file or shared
+/// memory. The number of its frame is in the low bits.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const FILE: u64 = 1 << 61;
 const FRAME: u64 = (1 << 55) - 1;
 
-/// Pages of a process.
+/// Pages of a process that a scan has found.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Pages with frames.
+    /// Runs of pages with frames.
     pub runs: Vec<Run>,
-    /// Their number.
+    /// Number of pages with frames.
     pub present_pages: u64,
-    /// Pages that were swapped out.
+    /// Number of pages that were swapped out.
     pub swapped_pages: u64,
-    /// Pages whose frame the kernel did not show.
+    /// Number of pages whose frame the kernel did not show.
     pub hidden_pages: u64,
 }
 
-/// The entries of a process's pages. They are those of the program that the process executed when
-/// this was opened.
+/// The open page map of a process. It belongs to the program that the process executed when the map
+/// was opened.
 #[derive(Debug)]
 pub struct Pages {
     file: File,
@@ -46,13 +46,14 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Opens the entries of a process.
+    /// Opens the page map of a process.
     pub fn open(pid: Pid) -> io::Result<Self> {
         let file = File::open(format!("/proc/{}/pagemap", live_thread(pid)))?;
         Ok(Pages { file, has_scan: true })
     }
 
-    /// Reads the pages of a mapping with this number.
+    /// Reads the pages of an address range, and adds them to `found`. `mapping`: number of the
+    /// mapping.
     pub fn read(
         &mut self,
         range: Range<RunAddr>,
@@ -112,8 +113,8 @@ impl Found {
     }
 }
 
-/// Whether the kernel shows the numbers of frames to this process: it does with the capability
-/// `CAP_SYS_ADMIN`.
+/// Whether the kernel shows the numbers of frames to this program. It does if the program has the
+/// capability `CAP_SYS_ADMIN`.
 ///
 /// # Errors
 /// The entries of this process cannot be read.

@@ -11,20 +11,21 @@ use crate::stubs::SHARED_SAVED;
 
 /// Bytes of the `.eh_frame_hdr` without its table, the CIE and the terminator.
 pub(super) const FIXED_BYTES: usize = HEADER_BYTES + 64;
-/// Most bytes of an FDE without its rows, with its entry in the header's table.
+/// Maximum number of bytes of an FDE without its rows, with its entry in the header's table.
 pub(super) const FDE_BYTES: usize = 48;
-/// Most bytes of a row: an advance, a CFA offset, an expression with an address.
+/// Maximum number of bytes of a row: an advance, a CFA offset, an expression with an address.
 pub(super) const ROW_BYTES: usize = 5 + 6 + 13;
 const HEADER_BYTES: usize = 12;
-/// Offset in the header of the distance to `.eh_frame`, which starts from that field.
+/// Offset in the header of the distance to `.eh_frame`. The distance is counted from this field.
 pub(super) const TABLE_AT: usize = 4;
-/// Offset of the pointer encoding in a CIE, and of the content after the addresses in an FDE; both
-/// from the end of the length field.
+/// Offset of the pointer encoding in a CIE, and of the bytes behind the addresses in an FDE. Both
+/// are counted from the end of the length field.
 pub(super) const CIE_ENCODING_AT: usize = 13;
 pub(super) const FDE_ROWS_AT: usize = 12;
 const ENTRY_BYTES: usize = 8;
 
-/// Pointer encodings: signed 32 bits from the field itself, and from the header; unsigned 32 bits.
+/// Pointer encodings: signed 32 bits relative to the field itself; signed 32 bits relative to the
+/// header; unsigned 32 bits.
 const PC_RELATIVE: u8 = 0x1b;
 const HEADER_RELATIVE: u8 = 0x3b;
 const UNSIGNED: u8 = 0x03;
@@ -66,7 +67,7 @@ impl Encoder {
     pub fn new(at: RunAddr, fdes: usize) -> Self {
         let mut bytes = vec![0; HEADER_BYTES + ENTRY_BYTES * fdes];
         bytes[..4].copy_from_slice(&[1, PC_RELATIVE, UNSIGNED, HEADER_RELATIVE]);
-        // Both fields begin at multiples of 4.
+        // The header and `.eh_frame` begin at multiples of 4.
         let distance = (bytes.len() - 4) as u32;
         bytes[4..8].copy_from_slice(&distance.to_le_bytes());
         bytes[8..12].copy_from_slice(&(fdes as u32).to_le_bytes());
@@ -98,7 +99,7 @@ impl Encoder {
         self.bytes[start - 4..start].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Adds the FDE of some rows, whose code ends at `end`.
+    /// Adds an FDE for some rows. `end`: address behind the code of the last row.
     pub fn fde(&mut self, rows: &[Row], end: FileAddr, bias: LoadBias) -> Option<()> {
         let first = FileAddr(rows.first()?.at);
         let place = self.at.wrapping_add(self.bytes.len() as u64);
@@ -144,7 +145,7 @@ impl Encoder {
             }
             Origin::Copy(old) => {
                 let mut expression = Vec::with_capacity(8);
-                // The load bias applies to both addresses.
+                // The load bias applies to both addresses, so their distance needs none.
                 signed(&mut expression, old.wrapping_sub(row.at).cast_signed());
                 let length = expression.len() as u8 + 1;
                 self.bytes.extend([VALUE_EXPRESSION, RETURN_ADDRESS, length, PLUS_RETURN_ADDRESS]);
@@ -158,7 +159,7 @@ impl Encoder {
         Some(())
     }
 
-    /// Describes the registers that the shared code has saved, or restored since the last row.
+    /// Describes the registers that the shared code has saved, or has restored, since the last row.
     fn shared(&mut self, before: Option<Origin>, saved: usize) {
         let already = match before {
             Some(Origin::Shared(already)) => usize::from(already),
@@ -205,7 +206,7 @@ impl Encoder {
         self.bytes.push(value as u8);
     }
 
-    /// The complete table; `None` if an FDE is missing.
+    /// The complete table; `None` if fewer FDEs were added than announced.
     pub fn finish(mut self) -> Option<Vec<u8>> {
         let fdes = (self.cie - HEADER_BYTES) / ENTRY_BYTES;
         self.bytes.extend([0; 4]);
@@ -213,12 +214,12 @@ impl Encoder {
     }
 }
 
-/// The distance between two addresses as a signed 32-bit number; `None` if it is greater.
+/// The distance between two addresses as a signed 32-bit number; `None` if 32 bits are too few.
 fn distance(to: RunAddr, from: RunAddr) -> Option<[u8; 4]> {
     i32::try_from(to.wrapping_offset_from(from).cast_signed()).ok().map(i32::to_le_bytes)
 }
 
-/// Encodes a number as SLEB128.
+/// Appends a number encoded as SLEB128.
 fn signed(bytes: &mut Vec<u8>, mut value: i64) {
     loop {
         let low = value as u8 & 0x7f;

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Each piece of code has a section without content at its address. The unwind tables of all pieces
-//! become one section. Its addresses are absolute, because a 32-bit distance does not reach from
-//! the section to all pieces.
+//! become one section. The addresses in it are absolute, because a 32-bit distance does not reach
+//! from the section to all pieces.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ const SYMBOL_BYTES: usize = size_of::<Sym64<LittleEndian>>();
 /// Pointer encoding of absolute addresses (`DW_EH_PE_absptr`).
 const ABSOLUTE: u8 = 0;
 
-/// Symbols and unwind tables of some code, to be written to an ELF file.
+/// Symbols and unwind tables of code, which are to be written to an ELF file.
 #[derive(Debug, Default)]
 pub struct SymbolFile {
     code: Vec<Range<RunAddr>>,
@@ -37,8 +37,8 @@ pub struct SymbolFile {
     frames: Vec<u8>,
 }
 
-/// Converts the `.eh_frame` after an `.eh_frame_hdr` at an address, both made by [`super::table`],
-/// to absolute addresses. `None` if it is damaged.
+/// Converts the `.eh_frame` behind an `.eh_frame_hdr` to absolute addresses. [`super::table`] has
+/// made both. `at`: address of the `.eh_frame_hdr`. `None` if the table is damaged.
 pub fn frames(table: &[u8], at: RunAddr) -> Option<Vec<u8>> {
     let word = |at: usize| table.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
     let mut next = TABLE_AT.checked_add(word(TABLE_AT)? as usize)?;
@@ -54,7 +54,7 @@ pub fn frames(table: &[u8], at: RunAddr) -> Option<Vec<u8>> {
         if word(start)? == 0 {
             let mut cie = entry.to_vec();
             *cie.get_mut(CIE_ENCODING_AT)? = ABSOLUTE;
-            // The only CIE is the first entry.
+            // The only CIE is the first entry of the table.
             all.extend((length as u32).to_le_bytes());
             all.extend(cie);
             continue;
@@ -73,7 +73,7 @@ pub fn frames(table: &[u8], at: RunAddr) -> Option<Vec<u8>> {
 }
 
 impl SymbolFile {
-    /// Adds a piece of code with its symbols, and its unwind table as converted by [`frames`].
+    /// Adds a piece of code with its symbols and its unwind table, which [`frames`] has converted.
     pub fn add<'a>(
         &mut self,
         code: Range<RunAddr>,
@@ -95,7 +95,8 @@ impl SymbolFile {
             self.names.extend(name.bytes().filter(|byte| *byte != 0).chain([0]));
         }
         self.code.push(code);
-        // An FDE contains the distance to its CIE, which is moved by the same amount.
+        // An FDE contains its distance to its CIE. Both are moved by the same number of bytes, so
+        // the distance stays correct.
         self.frames.extend(frames);
     }
 
@@ -168,8 +169,8 @@ fn section(kind: u32, name: u32) -> SectionHeader64<LittleEndian> {
     }
 }
 
-/// `sections_at`: file offset of the section headers; the last section contains the sections'
-/// names.
+/// Makes the file header. `sections_at`: offset of the section headers in the file. The last
+/// section contains the names of the sections.
 fn file_header(sections_at: u64, sections: u16) -> FileHeader64<LittleEndian> {
     let (short, long) = (U16::new(ENDIAN, 0), U64::new(ENDIAN, 0));
     FileHeader64 {
