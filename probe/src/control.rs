@@ -174,13 +174,13 @@ struct Tags {
 /// Code that is changed, and memory of stubs.
 #[derive(Clone, Debug)]
 struct PatchedCode {
-    /// What the tags of the functions do with an event.
+    /// Destination of the events of the functions' tags.
     sink: Sink,
     /// Tagged functions, in the order of their numbers.
     functions: Vec<PatchedFunction>,
     breakpoints: Vec<Breakpoint>,
     restorers: Restorers,
-    /// Memory areas that hold stubs, without those of breakpoints.
+    /// Memory areas that hold stubs. Areas of breakpoints are not in the list.
     areas: Vec<Range<RunAddr>>,
     /// Addresses of all instructions that were changed since the process was tagged, ascending.
     /// Addresses stay in the list when their tags are removed.

@@ -77,7 +77,7 @@ pub enum ElfError {
 pub struct Function {
     /// Demangled name, as in the source code.
     pub name: String,
-    /// All symbols at the function's start. The first one is the one that gave the name. Empty in a
+    /// All symbols at the function's start. The first one has given the name. Empty in a
     /// stripped file.
     pub symbols: Vec<String>,
     /// Address of the function's first instruction, as an address in the file.

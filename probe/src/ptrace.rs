@@ -80,7 +80,7 @@ pub enum PtraceError {
     System {
         /// The process.
         pid: Pid,
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
         /// Why it failed.
         #[source]

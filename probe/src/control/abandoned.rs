@@ -7,7 +7,7 @@
 //! ([`caches`]).
 //!
 //! Invariant: only places whose contents match the record, in the process's own mappings, are
-//! changed. The work is bounded by what the process has mapped, whatever the memory claims.
+//! changed. The work is limited by the size of the mapped memory, whatever the records claim.
 
 pub(super) mod caches;
 pub(crate) mod records;

@@ -25,7 +25,7 @@ const STEPS: usize = 16;
 const PUSH: [u8; 2] = [0xff, 0x35];
 const PUSH_BYTES: u64 = 6;
 const ADDRESS_BYTES: u64 = 8;
-/// Longest instruction, in bytes.
+/// Maximum length of an instruction, in bytes.
 const LONGEST: usize = 15;
 /// `orig_rax` of a thread that is in no system call.
 pub(super) const NO_CALL: u64 = u64::MAX;

@@ -6,8 +6,8 @@
 //! sparse files are skipped. Code that a program has written over a hole, or over another mapping
 //! of the same part, is not found.
 //!
-//! For example, if offsets 0–8 KiB of a file are mapped at address A, and offsets 4–12 KiB at
-//! address B, the parts are 0–8 KiB at A and 8–12 KiB at B + 4 KiB.
+//! For example, if offsets 0 to 8 KiB of a file are mapped at address A, and offsets 4 to 12 KiB at
+//! address B, the parts are 0 to 8 KiB at A and 8 to 12 KiB at B + 4 KiB.
 
 use std::collections::HashMap;
 use std::fs::File;

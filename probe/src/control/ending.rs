@@ -1,4 +1,4 @@
-//! How following a process has ended.
+//! Describes how following a process has ended.
 
 use crate::ptrace::SignalNumber;
 

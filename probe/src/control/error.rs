@@ -1,4 +1,4 @@
-//! Errors of tagging a process.
+//! Defines the errors of tagging a process.
 
 use std::io;
 use std::path::PathBuf;
@@ -112,7 +112,7 @@ pub enum TagError {
     Shared {
         /// Process ID.
         pid: Pid,
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
         /// The reason.
         #[source]
@@ -123,15 +123,15 @@ pub enum TagError {
     Answer {
         /// Process ID.
         pid: Pid,
-        /// What the process was asked to do.
+        /// The operation that the process was asked to do.
         operation: &'static str,
-        /// What was found instead.
+        /// Description of the actual result.
         found: String,
     },
     /// The log, or its marks on the memory bus, cannot be written.
     #[error("cannot {operation} {}", .path.display())]
     Log {
-        /// What was tried.
+        /// The operation that failed.
         operation: &'static str,
         /// The file of the log, or the window of the marks.
         path: PathBuf,

@@ -14,7 +14,7 @@ use super::sampler::{INTERVAL, Sampler};
 use super::{Start, TagError, Tagged};
 use crate::ptrace::{PtraceError, wait_for_signal};
 
-/// How often processes are checked when no signal reports an event.
+/// Interval at which processes are checked when no signal reports an event.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Maximum number of events that are handled before signals to the controller are checked.

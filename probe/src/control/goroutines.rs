@@ -2,8 +2,8 @@
 //!
 //! The runtime interrupts a goroutine anywhere: a signal handler makes it call
 //! `runtime.asyncPreempt`, which saves all registers on the goroutine's stack and lets another
-//! goroutine run. No thread's registers show where the goroutine will resume, so at that address
-//! nothing but the first byte of an instruction may be overwritten.
+//! goroutine run. No thread's registers show where the goroutine will resume. A jump may begin at
+//! this address, but must not extend over it: the goroutine would resume in the middle of the jump.
 //!
 //! Every word of the process's anonymous memory that equals the return address of the call in
 //! `asyncPreempt` is assumed to be in such a stack frame. The resume address is at a fixed distance

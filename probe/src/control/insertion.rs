@@ -50,7 +50,7 @@ impl Tags {
 
     /// Sets the breakpoint at which tags are inserted later.
     fn wait_at(&mut self, process: &mut Stopped<'_>, function: &Function) -> Result<(), TagError> {
-        // Moving a function's instructions may change other functions close to it.
+        // Moving a function's instructions may change further functions close to the function.
         let here = self.program.bias.to_run(function.address());
         let near = here.saturating_sub(NEAR)..here.saturating_add(function.size + NEAR);
         let program = self.program.compare_again(process, &near, std::iter::empty());

@@ -24,8 +24,8 @@ const COUNT: u64 = 5;
 /// Bytes of a program header, and the offset of the address in it (ELF-64, "Program Header").
 const HEADER_BYTES: u64 = 56;
 const ADDRESS: usize = 16;
-/// Most program headers of a process: Linux executes no file that has more than 64 KiB of them
-/// (`load_elf_phdrs`).
+/// Maximum number of program headers of a process. Linux executes no file that has more than 64 KiB
+/// of them (`load_elf_phdrs`).
 const MAX_HEADERS: u64 = (64 << 10) / HEADER_BYTES;
 /// Offset of the function's address in `r_debug`.
 const FUNCTION: u64 = 16;
@@ -38,11 +38,11 @@ const DELETES: u32 = 2;
 /// record.
 const FIRST_MAP: u64 = 8;
 const NEXT_MAP: u64 = 24;
-/// Most records that are read.
+/// Maximum number of records that are read.
 const MAPS: usize = 1 << 12;
 /// Name of the function that the linker calls, in glibc and musl. Both export it for debuggers.
 const NOTIFIER: &str = "_dl_debug_state";
-/// Most entries of a dynamic section that are read.
+/// Maximum number of entries of a dynamic section that are read.
 const ENTRIES: u64 = 1 << 10;
 
 /// Address of the function that is called when files are loaded or unloaded; `None` for static

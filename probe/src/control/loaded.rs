@@ -176,7 +176,7 @@ pub(super) fn gap(mappings: &[Mapping], first: RunAddr, bytes: u64) -> Option<Ru
     let below = (0..REACH / STEP).map(|n| n * STEP + bytes);
     let below = below.map_while(|away| first.checked_sub(away));
     let above = (1..REACH / DISTANCE).rev().map(|n| first + n * DISTANCE);
-    // Otherwise a range directly beside a mapping.
+    // Otherwise, ranges directly beside a mapping are tried.
     let end = |mapping: &Mapping| mapping.end;
     let start = |mapping: &Mapping| mapping.start.checked_sub(bytes);
     let beside = mappings.iter().map(end).chain(mappings.iter().filter_map(start));

@@ -15,8 +15,8 @@ use crate::disassembly::{Block, NaturalLoop};
 use crate::stubs::tags::CARD_STRIDE;
 
 impl Tagged {
-    /// The tag map. `sink`: name of the output. `window_base`: physical address of the card's
-    /// window, if known.
+    /// Builds the tag map. `id`: identifier of the map. `sink`: name of the output. `window_base`:
+    /// physical address of the card's window, if known.
     pub fn map(&self, id: [u8; 8], sink: &str, timed: bool, window_base: Option<u64>) -> TagMap {
         let (tsc_hz, window) = match &self.tags.collector {
             Collector::Log(log) => (log.tsc_hz, None),

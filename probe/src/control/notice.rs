@@ -1,4 +1,4 @@
-//! Messages for the user about a process that is tagged while it runs.
+//! Defines messages for the user about a process that is tagged while it runs.
 
 use std::path::PathBuf;
 

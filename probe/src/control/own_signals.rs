@@ -92,8 +92,8 @@ impl Tagged {
     pub(super) fn handle_own_faults(&mut self) {
         let pending = |(thread, state): (&Pid, &StopState)| Some((*thread, state.signal()?));
         let pending: Vec<_> = self.process.threads.iter().filter_map(pending).collect();
-        // A step stays: if the tags are removed now, the thread is at an instruction of the program
-        // next.
+        // The signal of a step stays pending: if the tags are removed now, the thread is at an
+        // instruction of the program afterwards.
         for (thread, signal) in pending.into_iter().filter(|(_, one)| *one != Signal::SIGTRAP) {
             let registers = self.process.thread_at_event(thread).registers();
             let registers = registers.map_err(TagError::from);

@@ -1,8 +1,8 @@
 //! Plans and inserts the jumps of chosen functions, and restores the original instructions.
 //!
-//! [`plan`] selects what is changed, [`Plan::stubs`] generates the stubs for an address, [`tag`]
-//! inserts the jumps and moves the threads that are at overwritten instructions, and [`restore`]
-//! removes the jumps.
+//! [`plan`] selects the instructions to be changed, [`Plan::stubs`] generates the stubs for an
+//! address, [`tag`] inserts the jumps and moves the threads that are at overwritten instructions,
+//! and [`restore`] removes the jumps.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -33,13 +33,13 @@ use crate::selection::Selection;
 
 /// Receives the results of processes that are followed.
 pub trait TraceObserver {
-    /// Functions of a process have been tagged, or tags have been removed. The threads of the
-    /// process are stopped.
+    /// Is called when functions of a process have been tagged, or tags have been removed. The
+    /// threads of the process are stopped.
     fn changed(&mut self, tagged: &Tagged);
 
-    /// A process has ended, has executed another program, or is to continue without tags. In the
-    /// last case its threads are stopped, and the observer restores it. A process that executes
-    /// another program and is followed alone is stopped too: the observer releases it.
+    /// Is called when a process has ended, has executed another program, or is to continue without
+    /// tags. In the last case its threads are stopped, and the observer restores it. A process that
+    /// executes another program and is followed alone is stopped too: the observer releases it.
     fn ended(&mut self, tagged: Tagged, ending: Ending);
 
     /// Returns where the output of one more process is written.
@@ -48,11 +48,11 @@ pub trait TraceObserver {
     /// [`TagError::Output`] if there is no such place; the process is not tagged then.
     fn output(&mut self, pid: Pid) -> Result<Output, TagError>;
 
-    /// The output that was opened for a process is not needed, because the process cannot be
-    /// tagged.
+    /// Is called when the output that was opened for a process is not needed, because the process
+    /// cannot be tagged.
     fn output_unused(&mut self, pid: Pid);
 
-    /// A process that should have tags continues without them.
+    /// Is called when a process that should have tags continues without them.
     fn untagged(&mut self, pid: Pid, program: &Path, error: &TagError);
 }
 
@@ -94,7 +94,7 @@ pub(super) struct ProcessTree<'k> {
     /// How the first process has ended.
     ended: Option<Ending>,
     is_leaving: bool,
-    /// When a thread last waited at a breakpoint, or a program last began.
+    /// Time at which a thread last waited at a breakpoint, or a program last began.
     last_hit: Instant,
 }
 

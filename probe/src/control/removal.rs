@@ -67,8 +67,8 @@ pub(super) fn unmap(
             process.set_registers(thread, libc::user_regs_struct { gs_base: 0, ..registers })?;
         }
     }
-    // The shared memory, which records the areas, is unmapped last: if the controller is killed
-    // before, the next one finds the areas.
+    // The shared memory, which records the areas, is unmapped last. If the controller is killed
+    // before, the next controller finds the areas.
     for area in areas.iter().chain(shared) {
         let call = (libc::SYS_munmap, "unmap the tags' memory");
         match process.call(call, [area.start.0, area.end - area.start, 0, 0, 0, 0]) {

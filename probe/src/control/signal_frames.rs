@@ -7,7 +7,7 @@
 //! stored beside it ([`crate::stubs::restorer`]).
 //!
 //! Invariant: whenever the controller is killed, the frame leads to valid code. Before the
-//! replacement it leads to the stub, after it through the changed restorer.
+//! replacement the frame leads to the stub; after it, the frame leads through the changed restorer.
 //!
 //! A frame whose restorer could not be changed keeps the address in the stub. There is one
 //! exception: a signal that an instruction at the start of a region has raised. This frame gets the
@@ -37,7 +37,7 @@ const RIP_AT: usize = CONTEXT_AT + restorer::RIP as usize;
 const RESUMPTION_AT: usize = CONTEXT_AT + restorer::RESUMPTION as usize;
 const RESUMPTION_END: usize = RESUMPTION_AT + size_of::<[u64; 3]>();
 
-/// What the caller must do after a signal was delivered.
+/// Task of the caller after a signal was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivered {
     /// Nothing more is to be done.

@@ -343,7 +343,7 @@ pub(super) fn are_flags_alive(body: &Body, index: usize) -> bool {
     true
 }
 
-/// Whether an instruction writes flags whatever its operands are. A shift by 0 and a string
+/// Whether an instruction writes flags with any operand values. A shift by 0 and a string
 /// operation of length 0 do not.
 fn writes_always(instruction: &Instruction) -> bool {
     use Mnemonic::{Rcl, Rcr, Rol, Ror, Sal, Sar, Shl, Shld, Shr, Shrd};

@@ -143,7 +143,8 @@ impl Places<'_, '_> {
         all.into_iter().filter_map(|(address, bytes)| self.offsets(address, bytes)).collect()
     }
 
-    /// Address, end and number of symbols of a hash table (generic ABI supplement, "GNU hash
+    /// Address of a hash table, address of its end, and number of its symbols (generic ABI
+    /// supplement, "GNU hash section").
     /// section").
     fn gnu_hash(&self, address: u64) -> Option<(u64, u64, u64)> {
         let [buckets, first, blooms, _] = self.words::<4>(address)?.map(u64::from);

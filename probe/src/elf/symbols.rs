@@ -28,7 +28,7 @@ pub(super) struct Symbol {
     pub address: u64,
     /// Size in bytes; 0 if the file does not state it.
     pub size: u64,
-    /// What the symbol names.
+    /// Kind of thing that the symbol names.
     pub kind: Kind,
     /// Whether the symbol is visible to other files, or to other objects of this file.
     pub global: bool,

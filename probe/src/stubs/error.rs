@@ -1,4 +1,4 @@
-//! Reasons why a stub cannot be generated.
+//! Defines the reasons why a stub cannot be generated.
 
 use iced_x86::IcedError;
 

@@ -10,8 +10,8 @@ pub enum Origin {
     /// The instruction at this address, for the whole row.
     At(u64),
     /// Copies of consecutive instructions. The row's first instruction is a copy of the instruction
-    /// at this address; an instruction 5 bytes later in the stub is a copy of the one 5 bytes later
-    /// there.
+    /// at this address. An instruction 5 bytes later in the stub is a copy of the instruction 5
+    /// bytes behind this address.
     Copy(u64),
     /// The instruction whose address in a tag is in `r11`, for the code that tags share. The number
     /// counts the registers that this code has pushed so far.

@@ -30,7 +30,7 @@ use crate::stubs::layout::{LogShape, header};
 /// Interval at which the liveness counter is incremented. A tag that waits takes the controller for
 /// dead after 20 waits of 100 ms without an increment.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(50);
-/// Longest sleep of the log thread.
+/// Maximum time for which the log thread sleeps.
 const SLEEP: Duration = Duration::from_millis(10);
 
 /// Destination and format of a log.

@@ -21,7 +21,7 @@ use crate::stubs::layout::LogShape;
 
 /// Interval at which the clocks are written to the log.
 const CLOCKS: Duration = Duration::from_secs(1);
-/// Longest chunk that is written to the log, in bytes.
+/// Maximum size of a chunk that is written to the log, in bytes.
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// Summary of a log.
@@ -100,7 +100,7 @@ impl Writer {
         }
     }
 
-    /// Writes a reading of the clocks if the last one is at least [`CLOCKS`] old.
+    /// Writes a reading of the clocks if the last one is at least `CLOCKS` old.
     pub fn write_clocks(&mut self) {
         if self.clocks.elapsed() >= CLOCKS {
             self.clocks = Instant::now();
