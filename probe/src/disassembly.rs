@@ -6,10 +6,10 @@
 //! Invariant: among overwritten bytes, control arrives only at the first byte, and no return
 //! address lies within them. A function for which this cannot be shown is refused ([`Refusal`]).
 //!
-//! For example, a function begins with `push rbp` (1 byte), `mov rbp, rsp` (3 bytes) and `sub rsp,
-//! 16` (4 bytes). All three are moved, because a jump over the first two would cut the third. If a
-//! loop of the function branches to the `sub`, the branch must be moved as well. Otherwise a
-//! two-byte jump replaces only the first two instructions.
+//! For example, a function begins with `push rbp` (1 byte), `mov rbp, rsp` (3 bytes) and
+//! `sub rsp, 16` (4 bytes). All three are moved, because a jump over the first two would cut the
+//! third. If a loop of the function branches to the `sub`, the branch must be moved as well.
+//! Otherwise a two-byte jump replaces only the first two instructions.
 
 mod address_set;
 mod blocks;

@@ -16,8 +16,8 @@ use crate::disassembly::{Call, bytes_of, instructions};
 use crate::ptrace::{Mapping, PtraceError, Stopped, mappings};
 use crate::stubs::layout::PAGE_BYTES;
 
-/// Maximum length of an entry up to the end of its jump, in bytes: `endbr64`, `bnd jmp
-/// [rip+disp32]`.
+/// Maximum length of an entry up to the end of its jump, in bytes: `endbr64`,
+/// `bnd jmp [rip+disp32]`.
 const ENTRY_BYTES: u64 = 11;
 /// Bytes of a slot, which holds an address.
 const SLOT_BYTES: u64 = 8;

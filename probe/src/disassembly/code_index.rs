@@ -435,8 +435,8 @@ pub(super) fn fragment_at(image: &Image, address: u64) -> Option<&Range<u64>> {
     image.fragments.get(after.checked_sub(1)?).filter(|range| range.contains(&address))
 }
 
-/// The data from an address to the end of its segment. The segment may also hold instructions (`-z
-/// noseparate-code`).
+/// The data from an address to the end of its segment. The segment may also hold instructions
+/// (`-z noseparate-code`).
 pub(super) fn data_at(image: &Image, address: u64) -> Option<&[u8]> {
     let in_text = || {
         let is_free = range_at(image, address).is_none();
