@@ -16,7 +16,7 @@ pub(super) struct ChangedFunction {
 }
 
 impl ChangedFunction {
-    /// Number of event numbers that the function takes: one for itself and one for each tagged
+    /// Count of numbers that the function takes in events: one for itself and one for each tagged
     /// block.
     pub fn numbers(&self) -> u32 {
         let seen = self.rewrite.blocks.iter().filter(|block| block.refusal.is_none());

@@ -144,7 +144,7 @@ impl Plan {
         &self.refused
     }
 
-    /// Maximum number of event numbers that the functions and blocks take.
+    /// Maximum count of numbers that the functions and blocks take in events.
     pub fn numbers(&self) -> usize {
         self.rewrites.iter().map(|(.., rewrite)| 1 + rewrite.tagged_blocks().count()).sum()
     }
@@ -279,13 +279,14 @@ impl PatchedFunction {
         (1..).zip(&self.blocks).map(|(at, block)| (self.id.offset(at), block))
     }
 
-    /// Number of event numbers that the function takes: one for itself and one for each of its
+    /// Count of numbers that the function takes in events: one for itself and one for each of its
     /// blocks.
     pub fn numbers(&self) -> u32 {
         1 + self.blocks.len() as u32
     }
 
-    /// Number of events of the function and its blocks. `all`: counts by event number.
+    /// Number of events of the function and its blocks. `all`: counts by the number of the function
+    /// or block.
     pub fn events(&self, all: &[u64]) -> u64 {
         let own =
             all.get(self.id.index()..).unwrap_or_default().iter().take(self.numbers() as usize);

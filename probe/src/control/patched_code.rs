@@ -44,7 +44,7 @@ impl PatchedCode {
         self.functions.get(at)
     }
 
-    /// Number of event numbers that the functions and their blocks take.
+    /// Count of numbers that the functions and their blocks take in events.
     pub fn numbers(&self) -> u32 {
         self.functions.iter().map(PatchedFunction::numbers).sum()
     }

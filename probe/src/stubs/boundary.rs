@@ -109,8 +109,9 @@ impl Effects {
             Mnemonic::Mov => match on_stack {
                 Some(at) if one.op0_kind() == OpKind::Memory => self.saved.push((from, at)),
                 Some(at) => self.saved.retain(|saved| *saved != (to, at)),
-                // A store of a constant is the effect of the tag: the event number for a card, the
+                // A store of a constant is the effect of the tag: the event word for a card, the
                 // last word of a record, or the flag that a thread has given up waiting at a
+                // breakpoint.
                 // breakpoint.
                 None => {
                     self.is_done |=

@@ -145,8 +145,8 @@ impl Log {
         }
     }
 
-    /// Assigns more event numbers to functions and blocks. Records with numbers that were not
-    /// assigned are damaged.
+    /// Assigns more numbers to functions and blocks. Records with numbers that were not assigned
+    /// are damaged.
     pub fn add(&self, functions: usize) {
         self.numbers.fetch_add(functions as u64, Ordering::SeqCst);
     }

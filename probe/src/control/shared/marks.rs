@@ -78,7 +78,8 @@ fn run(
     }
 }
 
-/// Makes a mark with a register for free use. Returns its number and time.
+/// Makes a mark with a register for free use. Returns the register, and the times before and after
+/// the mark.
 fn mark(registers: &CardRegisters, number: u8) -> Mark {
     let tsc_before = clock::tsc();
     registers.send(Control::Mark(number));

@@ -3,8 +3,8 @@
 //! Invariant: such a value can only be used after a check against known limits. Each value is read
 //! once from memory, so the value that was checked is the value that is used.
 //!
-//! For example, a slot's count of records is `read(...).below(capacity)`: `None` if the process has
-//! written a larger number.
+//! For example, `Untrusted::new(number).below(limit)` is `None` if the process has written a number
+//! that is not less than `limit`.
 
 use std::ops::RangeInclusive;
 

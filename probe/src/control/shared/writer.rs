@@ -49,9 +49,9 @@ pub struct Writer {
     header: Header,
     first: ClockPair,
     clocks: Instant,
-    /// Number of entries of each function and block, by event number.
+    /// Number of entries of each function and block, by its number.
     pub calls: Vec<u64>,
-    /// Number of assigned event numbers: of functions and blocks.
+    /// Number of functions and blocks. Their own numbers are less than this.
     pub numbers: Arc<AtomicU64>,
     summary: LogSummary,
 }
@@ -197,7 +197,7 @@ impl IntoError for Full {
     }
 }
 
-/// Decodes a record. Its event number must be less than `numbers`.
+/// Decodes a record. The number of its function or block must be less than `numbers`.
 fn parse_event(record: &[u8], numbers: u64) -> Result<TagEvent, LossReason> {
     let event = match (record.first_chunk(), record.first_chunk()) {
         (Some(timed), _) => TagEvent::from_timed(timed),
