@@ -1,8 +1,8 @@
 //! Searches memory of a process: touched pages only, piece by piece, limited by a budget.
 //!
-//! The process is stopped meanwhile, and the process itself decides how much memory it has. So all
-//! searches for one purpose share a budget. A process that exceeds the budget is refused, because
-//! an incomplete search could miss what it is made for.
+//! The process is stopped meanwhile, and the process itself decides how much memory it has. So each
+//! search has one budget for the whole process. A process that exceeds the budget is refused,
+//! because an incomplete search could miss what it is made for.
 
 use std::ops::Range;
 
