@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::region::{RegionFinder, Span};
 use super::{JUMP_BYTES, SHORT_BYTES};
 
-/// Distance in bytes that a two-byte jump reaches wherever it is in its region.
+/// Distance in bytes that a two-byte jump certainly reaches, in both directions.
 pub(super) const REACH: u64 = 110;
 /// Maximum length in bytes of an occupied range. Regions do not extend across the start of another
 /// function, and other ranges are short.
