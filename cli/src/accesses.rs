@@ -1,9 +1,10 @@
 //! Commands that analyse the accesses of captures, of programs and of tables.
 //!
-//! Each command is one file. [`input`] reads the files into an analysis, [`options`] has what the
-//! commands have in common, [`need`] refuses files of which too little is known, [`split`] divides
-//! results into groups, [`resolution`] finds who owns physical pages. [`output`] prints the
-//! verdict, JSON and CSV, [`figures`] numbers with their units, and [`file`] writes files whole.
+//! Each command is one file. [`input`] reads the files into an analysis. [`options`] has the
+//! options that several commands share. [`need`] refuses files that state too little about their
+//! accesses. [`split`] divides results into groups. [`resolution`] finds the processes that own
+//! physical pages. [`output`] prints the verdict, JSON and CSV, [`figures`] formats numbers with
+//! their units, and [`file`] writes a file whole or not at all.
 
 mod cache_sizes;
 mod check;
@@ -42,7 +43,7 @@ pub enum Command {
     Report(report::Arguments),
 }
 
-/// Runs a command. Returns whether something is missing in its files.
+/// Runs a command. Returns whether a file or the map of pages is incomplete.
 pub fn run(command: &Command) -> Result<bool> {
     match command {
         Command::Stats(arguments) => stats::run(arguments),

@@ -1,4 +1,5 @@
-//! Sizes of caches whose misses are stated: an option, and its results as JSON and text.
+//! Defines the option for cache sizes whose misses are stated, and prints the results as JSON and
+//! text.
 
 use anyhow::{Context, Result, ensure};
 use hmtt::analysis::LINE_LOG2;
@@ -19,18 +20,18 @@ pub struct CacheSizes {
 }
 
 impl CacheSizes {
-    /// Whether sizes are given.
+    /// Whether the user has given sizes.
     pub fn is_given(&self) -> bool {
         !self.sizes.is_empty()
     }
 
-    /// The sizes in bytes.
+    /// The given sizes in bytes, or [`USUAL`].
     pub fn bytes(&self) -> Vec<u64> {
         if self.is_given() { self.sizes.clone() } else { USUAL.to_vec() }
     }
 }
 
-/// Bytes of a cache: a number with K, M, G or none of them.
+/// Parses the size of a cache in bytes: a number, with K, M, G or no suffix.
 fn parse_size(text: &str) -> Result<u64> {
     let text = text.trim();
     let units = [("K", 10), ("M", 20), ("G", 30)];
@@ -43,20 +44,20 @@ fn parse_size(text: &str) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Caches of some sizes on a curve; those that it does not resolve are left out.
+/// The points of a curve at some cache sizes. Sizes that the curve does not resolve are left out.
 pub fn points(curve: &Curve, sizes: &[u64]) -> Vec<Point> {
     let lines = |bytes: &u64| bytes / curve.unit_bytes.max(1);
     sizes.iter().filter_map(|bytes| curve.point(lines(bytes))).collect()
 }
 
-/// A curve as JSON, with caches of some sizes as `sizes`.
+/// A curve as JSON, with its points at `sizes` under the key `sizes`.
 pub fn to_json(curve: &Curve, sizes: &[u64]) -> Value {
     let mut json = json!(curve);
     json["sizes"] = json!(points(curve, sizes));
     json
 }
 
-/// The name of a cache, and its misses.
+/// The name of a cache, and its misses in words.
 pub fn line(point: &Point) -> (String, String) {
     let name = format!("misses, {}", power_of_two(point.cache_bytes));
     (name, format!("{:.0} ({})", point.misses, percent(point.miss_ratio)))

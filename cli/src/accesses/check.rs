@@ -1,4 +1,4 @@
-//! `hmtt check`: whether clocks, addresses and sizes are what they can be.
+//! `hmtt check`: tests whether the clocks, addresses and sizes of accesses are possible values.
 
 use std::io::{self, Write};
 
@@ -23,7 +23,7 @@ pub struct Arguments {
     options: Options,
 }
 
-/// Runs the command. Returns whether something is missing.
+/// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let (found, files) = analyse(&arguments.options, "hmtt check", Check::default())?;
     let found = found.result();
@@ -45,7 +45,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     Ok(incomplete)
 }
 
-/// The name of a kind, as in JSON.
+/// The name of a check in JSON.
 fn name(kind: Kind) -> &'static str {
     match kind {
         Kind::ClockBack => "clock_back",
@@ -56,7 +56,7 @@ fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// What must hold, for people.
+/// The rule that a check tests, in words.
 fn what(kind: Kind) -> &'static str {
     match kind {
         Kind::ClockBack => "clocks ascend",

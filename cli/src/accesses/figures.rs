@@ -1,6 +1,6 @@
-//! Numbers with their units, for people.
+//! Formats numbers with their units, for people.
 
-/// Bytes, in the largest unit of which there is at least one.
+/// Formats bytes in the largest unit of which there is at least one.
 pub fn bytes(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let found = units.into_iter().find(|(_, log2)| bytes >> log2 > 0);
@@ -10,12 +10,12 @@ pub fn bytes(bytes: u64) -> String {
     )
 }
 
-/// A count, and the bytes of so many units of 2^`log2` bytes.
+/// A count of units, and their bytes. A unit has 2^`log2` bytes.
 pub fn with_bytes(count: u64, log2: u32) -> String {
     format!("{count} ({})", bytes(count.saturating_mul(1 << log2)))
 }
 
-/// A cache's size: a power of two.
+/// The size of a cache, which is a power of two.
 pub fn power_of_two(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let found = units.into_iter().find(|(_, log2)| bytes >> log2 > 0);
@@ -25,7 +25,7 @@ pub fn power_of_two(bytes: u64) -> String {
     )
 }
 
-/// Seconds, in the largest unit of which there is at least one.
+/// Formats seconds in the largest unit of which there is at least one.
 pub fn seconds(seconds: f64) -> String {
     let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
     let found = units.into_iter().find(|(least, _)| seconds >= *least);
@@ -33,7 +33,7 @@ pub fn seconds(seconds: f64) -> String {
     format!("{:.3} {name}", seconds / unit)
 }
 
-/// A number in a second, in units of 10^9, 10^6 or 10^3.
+/// Formats a rate per second in units of 10^9, 10^6 or 10^3.
 pub fn per_second(number: f64, what: &str) -> String {
     let units = [(1e9, " G"), (1e6, " M"), (1e3, " k")];
     let found = units.into_iter().find(|(least, _)| number >= *least);
@@ -41,17 +41,17 @@ pub fn per_second(number: f64, what: &str) -> String {
     format!("{:.3}{name}{what}/s", number / unit)
 }
 
-/// A part of a whole.
+/// A fraction from 0 to 1 as a percentage.
 pub fn percent(part: f64) -> String {
     format!("{:.2} %", 100.0 * part)
 }
 
-/// A part of a whole of numbers, or nothing of nothing.
+/// `part` as a percentage of `whole`; `-` if `whole` is 0.
 pub fn share(part: f64, whole: u64) -> String {
     if whole == 0 { "-".into() } else { percent(part / whole as f64) }
 }
 
-/// A count of things with their name, which gets an `s` or `es` in the plural.
+/// A count with its noun, which gets an `s` or `es` in the plural.
 pub fn counted(count: u64, what: &str) -> String {
     let ending = match (count, what.ends_with('s')) {
         (1, _) => "",

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::output::{MODE, is_same_file};
 
-/// Refuses a file that exists, unless it is to be overwritten; and a directory.
+/// Refuses a directory. Refuses a file that exists, unless `force` allows to overwrite it.
 pub fn check(path: &Path, force: bool) -> Result<()> {
     match path.symlink_metadata() {
         Ok(_) if path.is_dir() => bail!("{} is a directory; name a file in it", path.display()),
@@ -20,7 +20,8 @@ pub fn check(path: &Path, force: bool) -> Result<()> {
     }
 }
 
-/// Whether two files to be written are one, through links too, or as names that do not exist yet.
+/// Whether two output paths name one file: through links, or by equal names of a file that does not
+/// exist yet.
 fn is_one(one: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -30,7 +31,7 @@ fn is_one(one: &Path, other: &Path) -> bool {
     is_same_file(one, other) || place(one).is_some_and(|at| place(other) == Some(at))
 }
 
-/// Refuses outputs that are the same file as one that is read, or as another one.
+/// Refuses an output that is the same file as an input or as another output.
 pub fn check_distinct<'a>(
     outputs: &[&Path],
     inputs: impl Iterator<Item = &'a Path> + Clone,
@@ -46,7 +47,8 @@ pub fn check_distinct<'a>(
     Ok(())
 }
 
-/// A new file beside that to be written.
+/// Creates a new hidden file in the folder of `path`. It gets the name of `path` when it is
+/// complete.
 fn beside(path: &Path) -> Result<(PathBuf, File)> {
     let name = path.file_name().context("the file has no name")?;
     for number in 0..100 {
@@ -65,9 +67,9 @@ fn beside(path: &Path) -> Result<(PathBuf, File)> {
     bail!("cannot create a file beside {}", path.display())
 }
 
-/// Writes a file. Another file that has appeared under its name stays, unless it is to be
-/// overwritten. What is no ordinary file, such as a pipe or a link, is written to and not replaced,
-/// unless it is a link or pipe of another user.
+/// Writes a file. If another file has appeared under its name, that file stays, unless `force` is
+/// set. With `force`, a path that is no ordinary file, such as a pipe or a link, is written to and
+/// not replaced, unless the link or pipe belongs to another user.
 ///
 /// # Errors
 /// The file could not be written. Nothing half written is left.
@@ -80,15 +82,15 @@ pub fn write(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     let (beside, mut file) = beside(path)?;
     let written = file.write_all(bytes).and_then(|()| match force {
         true => fs::rename(&beside, path),
-        // Unlike a renamed file, a link never replaces another one.
+        // Unlike a rename, a hard link never replaces an existing file.
         false => fs::hard_link(&beside, path).or_else(|error| match error.kind() {
             ErrorKind::AlreadyExists => Err(error),
             _ if path.symlink_metadata().is_ok() => Err(error),
-            // A file system without links.
+            // This file system has no hard links.
             _ => fs::rename(&beside, path),
         }),
     });
-    // After a rename it is not there any more.
+    // After a rename the hidden name does not exist any more.
     let _ = fs::remove_file(&beside);
     written.with_context(failed)
 }

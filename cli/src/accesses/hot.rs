@@ -1,4 +1,5 @@
-//! `hmtt hot`: pages and lines with most accesses, and how much of all accesses few pages have.
+//! `hmtt hot`: lists the pages and lines with most accesses, and states which part of all accesses
+//! a few pages have.
 
 use std::io::{self, Write};
 
@@ -35,7 +36,7 @@ pub struct Arguments {
     top: usize,
 }
 
-/// Runs the command. Returns whether something is missing.
+/// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, split, top } = arguments;
     let new = Pages::new(*top);
@@ -78,7 +79,8 @@ fn to_json(found: &HotPages, owners: Option<&Resolution>) -> Value {
     json
 }
 
-/// The hottest page, which part of all touches it has, and how many pages have 90 %.
+/// The hottest page, its part of all touches, and the number of pages that have 90 % of all
+/// touches.
 fn cells(found: &HotPages) -> Vec<String> {
     let hottest = found.hot_pages.first();
     let page = hottest.map_or_else(|| "-".to_owned(), |hot| format!("{:#x}", hot.address));
@@ -87,7 +89,7 @@ fn cells(found: &HotPages) -> Vec<String> {
     vec![page, part, most.map_or_else(|| "-".to_owned(), |most| most.pages.to_string())]
 }
 
-/// Adds who owns pages or lines to a list of them.
+/// Adds the owners of pages or lines to a list in JSON.
 fn add_owners(list: &[Hot], json: &mut Value, owners: &Resolution) {
     for (hot, object) in list.iter().zip(json.as_array_mut().into_iter().flatten()) {
         owners.describe(hot.address).add_to(object);

@@ -1,4 +1,4 @@
-//! Reads the files of a command into an analysis, and shows on a terminal how far it is.
+//! Reads the files of a command into an analysis, and shows the progress on a terminal.
 
 use std::io::IsTerminal;
 use std::ops::Deref;
@@ -16,26 +16,26 @@ use super::resolution::{Resolution, Resolver};
 use super::source::Opened;
 
 const SPINNER: &str = "{spinner} {human_pos} accesses, {per_sec}";
-/// Accesses between two changes of what is shown.
+/// Accesses between two updates of the progress.
 const SHOWN: u64 = 1 << 20;
 
-/// Why the result of a file without accesses is not complete.
+/// Why the result of a file without accesses is incomplete.
 const NO_ACCESS: &str = "no access is in it, so that nothing follows from the results";
 
-/// A file that was read.
+/// A file that was read to its end.
 pub struct Read {
-    /// Its printable name.
+    /// Printable name of the file.
     pub name: String,
-    /// What it is.
+    /// Kind of the file, such as "data set".
     pub kind: &'static str,
-    /// What is known at its end.
+    /// Counts, notes and missing parts, known at the end of the file.
     pub ending: Ending,
 }
 
-/// All files that were read, and who owns the physical pages in them.
+/// All files that were read, and the owners of their physical pages.
 pub struct Files {
     reads: Vec<Read>,
-    /// With a map of pages.
+    /// The owners of pages, if the user has given a map of pages.
     pub resolution: Option<Rc<Resolution>>,
 }
 
@@ -48,18 +48,18 @@ impl Deref for Files {
 }
 
 impl Files {
-    /// Files of which nothing is known but what they have themselves.
+    /// Files without a map of pages.
     pub const fn without_owners(reads: Vec<Read>) -> Self {
         Files { reads, resolution: None }
     }
 
-    /// Sums of accesses are all that is computed: elements that are known as a whole only are not
-    /// missing.
+    /// Declares that the command computes sums only. Elements of an access that are known only as a
+    /// whole then do not count as missing.
     pub fn only_sum(&mut self) {
         self.reads.iter_mut().for_each(|read| read.ending.only_summed.clear());
     }
 
-    /// States what is missing for memories, which are numbered over all files.
+    /// Adds texts on missing parts. Each text has the number of its memory, counted over all files.
     pub fn add_missing(&mut self, missing: Vec<(usize, String)>) {
         for (mut memory, what) in missing {
             for read in &mut self.reads {
@@ -73,7 +73,7 @@ impl Files {
         }
     }
 
-    /// The files by themselves.
+    /// The files without the owners of pages.
     pub fn into_reads(self) -> Vec<Read> {
         self.reads
     }
@@ -87,7 +87,7 @@ pub fn open(files: &[PathBuf]) -> Result<Vec<Opened>> {
     files.iter().map(|path| Opened::open(path)).collect()
 }
 
-/// Reads the files of a command, as [`analyse_files`] does. `name`: of the command.
+/// Reads the files of a command, as [`analyse_files`] does. `name`: name of the command.
 pub fn analyse<A: Analysis + Clone>(
     options: &Options,
     name: &'static str,
@@ -97,8 +97,9 @@ pub fn analyse<A: Analysis + Clone>(
     analyse_files(open(&options.files)?, need, options.pagemap.as_deref(), new)
 }
 
-/// Reads open files, and passes on their parts with the numbers of their memories over all files.
-/// `need`: what must be known of accesses. `pagemap`: a map of pages.
+/// Reads open files, and passes on their parts. Each part has the number of its memory, counted
+/// over all files. `need`: what the command must know of accesses. `pagemap`: path of a map of
+/// pages.
 ///
 /// # Errors
 /// Nothing in a file can be used, or the map of pages does not fit.
@@ -155,8 +156,8 @@ pub fn read(
     Ok(Files { reads, resolution })
 }
 
-/// Reads files. Accesses of different files are of different memories. What could be read before an
-/// error is in the result. `pagemap`: a map of pages.
+/// Reads files into one analysis. Accesses of different files belong to different memories. The
+/// result includes everything that was read before an error. `pagemap`: path of a map of pages.
 pub fn analyse_files<A: Analysis + Clone>(
     sources: Vec<Opened>,
     need: Need,

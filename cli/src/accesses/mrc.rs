@@ -1,4 +1,5 @@
-//! `hmtt mrc`: the miss-ratio curve, exact or of a sample, and modelled caches beside it.
+//! `hmtt mrc`: computes the miss-ratio curve, exactly or from a sample, and the misses of modelled
+//! caches beside it.
 
 use std::io::{self, Write};
 
@@ -39,10 +40,10 @@ pub struct Arguments {
     cache: Vec<String>,
 }
 
-/// The curve, and modelled caches if they are wanted.
+/// The curve, and the counts of modelled caches if the user wants them.
 type Found = (Curve, Option<CacheCounts>);
 
-/// Runs the command. Returns whether something is missing.
+/// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, split, distances, cache, sizes } = arguments;
     let bytes = sizes.bytes();
@@ -80,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     write_split(options, files, forms, groups)
 }
 
-/// The caches of text and CSV: those of sizes that the user has chosen, or those of the whole
+/// The caches that text and CSV show: those of the sizes that the user has chosen, or the whole
 /// curve.
 fn shown(curve: &Curve, sizes: &[u64], chosen: bool) -> Vec<Point> {
     if chosen { cache_sizes::points(curve, sizes) } else { curve.points.clone() }
@@ -100,7 +101,7 @@ fn write_rows(points: &[Point], output: &mut dyn Write) -> io::Result<()> {
     })
 }
 
-/// Misses of caches of some sizes, and of the modelled ones.
+/// Misses of caches of some sizes, and of the modelled caches.
 fn cells((curve, caches): &Found, sizes: &[u64]) -> Vec<String> {
     let of_size = |bytes: &u64| {
         let lines = bytes / curve.unit_bytes.max(1);

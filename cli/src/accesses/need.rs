@@ -1,8 +1,8 @@
-//! What a command must know of accesses: it refuses files of which less is known, by name.
+//! States what a command must know of accesses, and refuses files that state less.
 //!
-//! A card in page mode records the pages of accesses, in frequency mode their time, and in analysis
-//! mode nothing of them. What a command can use of a file is counted in the verdict. Invariant: no
-//! verdict is complete over accesses that were left out.
+//! A card in page mode records the page of each access, in frequency mode only its time, and in
+//! analysis mode nothing of single accesses. The verdict counts only the accesses that a command
+//! can use. Invariant: no verdict is complete if accesses were left out.
 
 use anyhow::{Result, bail};
 use hmtt::analysis::source::{Ending, Part};
@@ -13,21 +13,22 @@ use super::figures::counted;
 /// What a command must know of accesses.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
-    /// The command with the option that matters.
+    /// Name of the command, with the option that makes the difference.
     pub analysis: &'static str,
-    /// What must be known.
+    /// The least that must be known of each access.
     pub detail: Detail,
-    /// Whether the command shows what a card in analysis mode has found itself.
+    /// Whether the command shows the results that a card in analysis mode has computed itself.
     pub shows_card_results: bool,
 }
 
 impl Need {
-    /// What an analysis needs.
+    /// The need of an analysis, which states the detail that it uses.
     pub fn of(analysis: &'static str, new: &impl Analysis) -> Need {
         Need { analysis, detail: new.needs(), shows_card_results: false }
     }
 
-    /// The need of a command that does something more, which this option asks for.
+    /// The need of a command with a further option that needs `detail`. Unchanged if `option` is
+    /// `None`.
     pub fn with(self, option: Option<&'static str>, detail: Detail) -> Need {
         match option {
             Some(analysis) if detail > self.detail => Need { analysis, detail, ..self },
@@ -35,7 +36,8 @@ impl Need {
         }
     }
 
-    /// The part, or what is left out if less is known of its accesses.
+    /// Returns the part, or a part that only counts left-out accesses if too little is known of
+    /// them.
     pub fn usable<'a>(&self, part: Part<'a>) -> Part<'a> {
         match part {
             Part::PageRun(run) if self.detail > Detail::Page => Part::LeftOut(run.as_gap()),
@@ -46,11 +48,11 @@ impl Need {
         }
     }
 
-    /// Counts in the ending of a file only what was used, and states the rest as missing.
+    /// Counts only the used accesses in the ending of a file, and states the others as missing.
     ///
     /// # Errors
-    /// The file has accesses, and none could be used. An error in the file is kept, and comes
-    /// first.
+    /// The file has accesses, and none could be used. An error that the file itself has comes first
+    /// and is kept.
     pub fn check(&self, name: &str, ending: &mut Ending) -> Result<()> {
         let coarse = ending.coarse;
         let unusable = coarse.unusable(self.detail);
@@ -82,7 +84,8 @@ impl Need {
         Ok(())
     }
 
-    /// Notes what is not known of accesses that were used.
+    /// Adds notes on the precision of the used accesses, such as bursts whose page is known and
+    /// line is not.
     fn note(&self, coarse: &CoarseAccesses, ending: &mut Ending) {
         let all = ending.accesses;
         if coarse.page_run_accesses > 0 && self.detail <= Detail::Page {
@@ -101,7 +104,7 @@ impl Need {
         }
     }
 
-    /// Which records cannot be used.
+    /// Names the kinds of records that cannot be used.
     fn unusable_records(&self, coarse: &CoarseAccesses) -> &'static str {
         match (
             coarse.page_run_accesses > 0 && self.detail > Detail::Page,
@@ -121,7 +124,7 @@ impl Need {
         }
     }
 
-    /// Why nothing in a file can be used, and what to use instead.
+    /// Explains why no access of a file can be used, and what to use instead.
     fn refusal(&self, coarse: &CoarseAccesses) -> String {
         let Need { analysis, .. } = self;
         let CoarseAccesses { page_run_accesses, frequency_accesses, unread_accesses } = *coarse;
@@ -154,7 +157,7 @@ impl Need {
     }
 }
 
-/// Accesses of tables that are not passed on.
+/// Kinds of rows in tables that no analysis reads.
 const UNREAD: &str = "rows of page runs or slices, which are not analysed: analyse the capture itself, or query the rows with \
     `hmtt sql`";
 const PAGES_KNOWN: &str = "of which only the pages are known";

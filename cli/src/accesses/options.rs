@@ -1,4 +1,4 @@
-//! Options that several commands have.
+//! Defines the options that several commands share.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ enum Format {
 }
 
 impl Options {
-    /// All that is read: the files, and the map of pages.
+    /// All paths that are read: the files, and the map of pages.
     pub fn inputs(&self) -> impl Iterator<Item = &Path> + Clone {
         self.files.iter().chain(&self.pagemap).map(PathBuf::as_path)
     }
@@ -68,12 +68,12 @@ pub struct Slicing {
 }
 
 impl Slicing {
-    /// Whether a length is given.
+    /// Whether the user has given a length.
     pub fn is_given(&self) -> bool {
         self.slice.is_some() || self.slice_accesses.is_some()
     }
 
-    /// The lengths, of which the default ones are 1 ms and 2^20 accesses.
+    /// The given lengths. The defaults are 1 ms and 2^20 accesses.
     pub fn length(&self) -> SliceLength {
         let usual = SliceLength::default();
         SliceLength {
@@ -83,22 +83,22 @@ impl Slicing {
     }
 }
 
-/// The longest slice of cards in frequency mode, whose accesses have no finer time.
+/// Finds the longest slice of cards in frequency mode. Their accesses have no finer time.
 #[derive(Clone, Debug, Default)]
 pub struct CardSlices {
-    /// Period of the clock of each memory.
+    /// Clock period of each memory, by the memory's number.
     tck_ps: BTreeMap<usize, u32>,
     longest_ns: u64,
 }
 
 impl CardSlices {
-    /// Takes a part of a source.
+    /// Reads the clock period or the slice length from a part of a source.
     pub fn part(&mut self, memory: usize, part: &Part<'_>) {
         match part {
             Part::Known(Known { tck_ps: Some(period), .. }) => {
                 self.tck_ps.insert(memory, *period);
             }
-            // Its length depends on when commands came.
+            // The length of a partial slice depends on when commands came.
             Part::FrequencySlice(slice) if !slice.is_partial => {
                 let clocks = slice.length_clocks.unwrap_or(0);
                 let period = self.tck_ps.get(&memory).copied().unwrap_or(0).into();
@@ -108,7 +108,8 @@ impl CardSlices {
         }
     }
 
-    /// Refuses slices that are shorter than the card's. A clock is the error of both lengths.
+    /// Refuses slices that are shorter than the card's slices. Both lengths may be wrong by one
+    /// clock.
     pub fn check(&self, analysis: &str, slicing: &Slicing) -> Result<()> {
         let clock_ns = self.tck_ps.values().copied().max().map_or(0, u64::from).div_ceil(1000);
         let wanted = slicing.length().ns.saturating_add(clock_ns);
@@ -152,7 +153,7 @@ fn parse_ns(text: &str) -> Result<u64> {
     Ok(length)
 }
 
-/// A part of all lines.
+/// Parses a sampling rate: the part of all lines that is used.
 pub fn parse_rate(text: &str) -> Result<f64> {
     let rate: f64 = text.parse().context("expected a number")?;
     ensure!((1e-6..=1.0).contains(&rate), "a rate is from 0.000001 to 1");

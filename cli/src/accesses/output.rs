@@ -1,4 +1,4 @@
-//! Prints results: the verdict and a table of text, or a JSON object, or CSV.
+//! Prints results: as text with the verdict and a table, as one JSON object, or as CSV.
 
 use std::io::{self, Write};
 
@@ -12,36 +12,36 @@ use super::input::{Files, Read};
 use super::options::Options;
 use crate::standard_io::print;
 
-/// Width of the names in front of values.
+/// Width of the column of names, in characters.
 const NAME_WIDTH: usize = 22;
 
-/// A result in the forms in which it can be printed.
+/// A result in all forms in which it can be printed.
 pub struct Forms<'a> {
-    /// Its name in the JSON object.
+    /// Name of the result in the JSON object.
     pub name: &'static str,
     pub json: Value,
-    /// The names of the columns, and writes the rows.
+    /// Column names of CSV; a function writes the rows.
     pub heading: &'a str,
     pub rows: &'a dyn Fn(&mut dyn Write) -> io::Result<()>,
     pub text: &'a dyn Fn(&mut dyn Write) -> io::Result<()>,
 }
 
-/// Groups that can be printed.
+/// Groups of accesses that can be printed.
 pub trait Printed {
-    /// An object. `name`: that of the command's result.
+    /// The groups as a JSON object. `name`: name of the command's result.
     fn json(&self, name: &str) -> Value;
-    /// The rows of all groups.
+    /// Writes the CSV rows of all groups.
     fn rows(&self, output: &mut dyn Write) -> io::Result<()>;
-    /// What the groups are, and what limits them.
+    /// Writes what divides the groups, and the limits of the division.
     fn notes(&self, output: &mut dyn Write) -> io::Result<()>;
-    /// The table.
+    /// Writes the groups as a table of text.
     fn text(&self, output: &mut dyn Write) -> io::Result<()>;
 }
 
-/// Columns before those of a command's results, in CSV.
+/// CSV columns before the columns of a command's results.
 const HEADING: &str = "group,object,";
 
-/// What is missing in a file.
+/// Texts on what is missing in a file.
 fn missing(read: &Read) -> impl Iterator<Item = &String> {
     read.ending.missing.iter().chain(&read.ending.only_summed)
 }
@@ -57,7 +57,7 @@ fn is_any_incomplete(files: &Files) -> bool {
     files.iter().any(is_incomplete) || of_map.is_some()
 }
 
-/// The verdict: whether all was there, and what was not.
+/// The verdict: whether all accesses could be used, or what is missing.
 fn verdict(files: &Files) -> String {
     let accesses = files.iter().map(|read| read.ending.accesses).fold(0, u64::saturating_add);
     let memories = files.iter().map(|read| read.ending.memories.len() as u64).sum();
@@ -75,7 +75,7 @@ fn verdict(files: &Files) -> String {
     }
 }
 
-/// What is known of each memory.
+/// What is known of each memory, with the file that has it.
 fn sources(files: &[Read]) -> impl Iterator<Item = (&Read, &Known)> {
     files.iter().flat_map(|read| read.ending.memories.iter().map(move |known| (read, known)))
 }
@@ -85,7 +85,7 @@ pub fn line(output: &mut dyn Write, name: &str, value: &str) -> io::Result<()> {
     writeln!(output, "{name:<NAME_WIDTH$} {value}")
 }
 
-/// A text on a file, with its name if there are several.
+/// A text about a file, which begins with the file's name if there are several files.
 fn with_name(files: &[Read], read: &Read, what: &str) -> String {
     match files {
         [_] => what.to_owned(),
@@ -124,7 +124,7 @@ fn write_verdict(files: &Files, output: &mut dyn Write) -> io::Result<()> {
     lines.try_for_each(|(name, value)| line(output, name, &value))
 }
 
-/// The verdict, what is known of each memory, and the result under its name.
+/// An object with the verdict, what is known of each memory, and the result under `name`.
 pub fn to_json(files: &Files, name: &str, result: Value) -> Value {
     let text = |(read, what): (&Read, &String)| with_name(files, read, what);
     let all_missing = files.iter().flat_map(|read| missing(read).map(move |what| (read, what)));
@@ -164,7 +164,7 @@ pub fn to_json(files: &Files, name: &str, result: Value) -> Value {
     object
 }
 
-/// Prints a result. Returns whether something is missing in the files.
+/// Prints a result. Returns whether a file or the map of pages is incomplete.
 ///
 /// # Errors
 /// Standard output cannot be written, or a file could not be read to its end.
@@ -172,7 +172,8 @@ pub fn write(options: &Options, files: Files, forms: Forms<'_>) -> Result<bool> 
     write_split(options, files, forms, None)
 }
 
-/// Prints a result as [`write`], and the results of groups; in CSV only those.
+/// Prints a result as [`write`] does, and the results of groups. CSV has only the groups if there
+/// are any.
 ///
 /// # Errors
 /// As [`write`].
@@ -223,7 +224,7 @@ pub fn write_split(
     }
 }
 
-/// A number that may not be known, in CSV.
+/// A number for CSV; empty if the number is not known.
 pub fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }

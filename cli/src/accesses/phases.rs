@@ -1,5 +1,5 @@
-//! `hmtt phases`: when the rate of accesses or the working set changes, and the working set over
-//! time.
+//! `hmtt phases`: finds when the rate of accesses or the working set changes, and prints the
+//! working set over time.
 
 use std::io::{self, Write};
 
@@ -43,10 +43,10 @@ const PHASES: &str = "source,first_slice,last_slice,accesses,slice_accesses,slic
      frequency_accesses";
 const SLICES: &str = "source,slice,accesses,pages,new_pages,frequency_accesses";
 
-/// The slices of each memory.
+/// The working set of each slice, for each memory.
 type Found = Vec<WorkingSets>;
 
-/// Runs the command. Returns whether something is missing.
+/// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, split, slicing, working_set } = arguments;
     let (found, files, groups) = analyse(options, split, slicing)?;
@@ -72,8 +72,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     write_split(options, files, forms, groups)
 }
 
-/// Finds the working sets of all accesses, and of the accesses of each group. If no length of a
-/// slice is given, the report's slices are used for all accesses.
+/// Finds the working sets of all accesses, and of each group. If the user gives no slice length,
+/// the slices of `hmtt report` are used for all accesses.
 fn analyse(
     options: &Options,
     split: &SplitOptions,

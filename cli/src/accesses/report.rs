@@ -1,5 +1,5 @@
-//! `hmtt report`: one HTML page with charts of all analyses, from one pass over the files; and its
-//! charts as files.
+//! `hmtt report`: writes one HTML page with charts of all analyses, from one pass over the files.
+//! It also writes the charts as files.
 //!
 //! ```text
 //! files -> found (results) -> over_time, all_memories, or compare -> parts -> page, or svg -> images
@@ -96,7 +96,7 @@ const SLICES: &str = "source,slice,reads,writes,access_bytes,unsized_accesses,pa
      gap_count,lost_accesses,page_run_accesses,frequency_accesses";
 
 impl Arguments {
-    /// Where the page is written to, if it is.
+    /// The path of the HTML page, if one is written.
     fn page(&self) -> Result<Option<PathBuf>> {
         let has_images = self.svg.is_some() || self.png.is_some();
         let is_usual = !self.options.is_json() && !self.options.is_csv() && !has_images;
@@ -112,7 +112,7 @@ impl Arguments {
         Ok(page)
     }
 
-    /// Writes the page and the files of charts. `data`: what `--json` prints.
+    /// Writes the page and the chart files. `data`: the JSON object that `--json` prints.
     fn write_files(
         &self,
         page: Option<&PathBuf>,
@@ -145,7 +145,7 @@ impl Arguments {
             .try_for_each(|(directory, images)| images::write(directory, images, self.force))
     }
 
-    /// The paths of what was written.
+    /// Prints the paths of the written files.
     fn write_paths(&self, page: Option<&PathBuf>, output: &mut dyn Write) -> io::Result<()> {
         let shown = |path: &Path| escape::message(&path.to_string_lossy()).to_string();
         let all =
@@ -154,7 +154,7 @@ impl Arguments {
         written.into_iter().try_for_each(|(name, path)| line(output, name, &shown(path)))
     }
 
-    /// What is found in the files.
+    /// Reads the files and returns the results of all analyses.
     fn found(&self) -> Result<(Found, Files, Option<OwnGroups>)> {
         #[cfg(feature = "dataset")]
         if let Some(scheduler) = &self.cluster {
@@ -168,7 +168,7 @@ impl Arguments {
         Found::read(sources, pagemap, self.sample, grouping)
     }
 
-    /// Reports files.
+    /// Reports all files together.
     fn report(&self, page: Option<&PathBuf>) -> Result<bool> {
         let (found, files, groups) = self.found()?;
         let found = found.with_sizes(self.sizes.bytes());
@@ -191,11 +191,11 @@ impl Arguments {
         write_split(&self.options, files, forms, groups)
     }
 
-    /// Compares two files.
+    /// Compares two files, and reports their differences.
     fn compare(&self, page: Option<&PathBuf>) -> Result<bool> {
         let count = self.options.files.len();
         ensure_usage(count == 2, || format!("--compare needs two files, not {count}"))?;
-        // Both are open before the first one, which may be long, is read.
+        // Both files are opened before the first one is read, which may take long.
         let sources = open(&self.options.files)?;
         let Ok([one, other]) = <[Opened; 2]>::try_from(sources) else {
             anyhow::bail!("--compare needs two files");
@@ -237,7 +237,7 @@ impl Arguments {
     }
 }
 
-/// Runs the command. Returns whether something is missing.
+/// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let page = arguments.page()?;
     match arguments.compare {

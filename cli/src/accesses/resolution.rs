@@ -1,9 +1,9 @@
-//! Resolves physical pages to processes, mappings and virtual addresses by a map of pages.
+//! Resolves physical pages to processes, mappings and virtual addresses, with a map of pages.
 //!
-//! Where the trace of a card has the marks of snapshots, an access is resolved by those around it.
-//! Otherwise a card's clock is not related to that of the map, so a page is resolved by all
-//! snapshots, and ambiguous if they differ. Pages themselves, which have accesses at many times,
-//! are described by all snapshots.
+//! The map has several snapshots. If the trace of a card has marks of the snapshots, an access is
+//! resolved by the snapshots before and after it. Otherwise the card's clock is not related to the
+//! clock of the map. Then a page is resolved by all snapshots together, and is ambiguous if they
+//! differ. A page in a list, which has accesses at many times, is also described by all snapshots.
 
 mod described;
 
@@ -23,23 +23,23 @@ use described::{mapping_name, process_name};
 use super::figures::{counted, share};
 use super::source::Opened;
 
-/// Columns of a page in text and CSV.
+/// Columns of a page's owner in text and CSV.
 pub const CSV_COLUMNS: &str = "owner,pid,comm,mapping,virtual_address";
 
-/// A map of pages.
+/// An open map, with an index of the owners.
 struct Map {
     name: String,
     map: PageMap,
     owners: Owners,
 }
 
-/// A map of pages, and the accesses so far.
+/// Attributes accesses to the owners of their pages, while files are read.
 pub struct Resolver {
     map: Map,
     attributor: Attributor,
 }
 
-/// A map of pages, and accesses by who owns their pages.
+/// The accesses of each owner, after all files were read.
 pub struct Resolution {
     map: Map,
     attribution: Attribution,
@@ -54,8 +54,8 @@ impl Resolver {
         Ok(Resolver { map: Map { name, map, owners }, attributor })
     }
 
-    /// Refuses a trace of a program before it is read. What a table has is known only from its
-    /// rows.
+    /// Refuses a trace of a program before it is read. Whether a table has virtual addresses is
+    /// known only from its rows.
     pub fn check(source: &Opened) -> Result<()> {
         if source.is_program() {
             let name = &source.name;
@@ -66,7 +66,7 @@ impl Resolver {
         Ok(())
     }
 
-    /// Refuses what was read of a file if it has virtual addresses.
+    /// Refuses a file whose accesses turned out to have virtual addresses.
     pub fn check_known(name: &str, known: &Known) -> Result<()> {
         if known.address_space == AddressSpace::Virtual {
             bail!(
@@ -76,12 +76,13 @@ impl Resolver {
         Ok(())
     }
 
-    /// Takes a part of a source.
+    /// Attributes the accesses in a part of a source.
     pub fn part(&mut self, memory: usize, part: &Part<'_>) {
         self.attributor.part(&self.map.map, &self.map.owners, memory, part);
     }
 
-    /// Attributes the accesses, to memories of which this is known.
+    /// Ends the attribution. `memories`: what is known of each memory, whose capacity must fit the
+    /// map.
     pub fn resolve<'a>(self, memories: impl Iterator<Item = &'a Known>) -> Result<Resolution> {
         let Resolver { map, attributor } = self;
         for capacity in memories.filter_map(|known| known.capacity_bytes) {
@@ -93,14 +94,14 @@ impl Resolver {
 }
 
 impl Resolution {
-    /// What is missing in the map.
+    /// Texts on what is missing in the map.
     pub fn missing(&self) -> impl Iterator<Item = String> {
         let name = &self.map.name;
         self.map.map.missing.iter().map(move |what| format!("{name}: {what}"))
     }
 
-    /// The map, what is missing in it, and the shares of accesses that are resolved and that are
-    /// not: names and values.
+    /// Lines of text, each with a name and a value: the missing parts of the map, its size, and the
+    /// parts of accesses that are resolved and not resolved.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let Map { name, map, .. } = &self.map;
         let missing = |what: String| ("missing", escape::message(&what).to_string());
@@ -120,12 +121,12 @@ impl Resolution {
         lines
     }
 
-    /// Accesses, resolved or not.
+    /// All accesses, resolved or not.
     fn accesses(&self) -> u64 {
         self.shares().into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Which snapshots decide, in words.
+    /// Names the snapshots that decide the owner of an access, in words.
     pub fn rule(&self) -> String {
         let Attribution { owner_rule, marked_snapshots, outside_accesses, .. } = self.attribution;
         let marked = || {
@@ -142,7 +143,7 @@ impl Resolution {
         }
     }
 
-    /// Resolved, shared, ambiguous and unresolved accesses.
+    /// Counts of resolved, shared, ambiguous and unresolved accesses.
     fn shares(&self) -> [u64; 4] {
         let of = &self.attribution;
         [of.resolved_accesses, of.shared_accesses, of.ambiguous_accesses, of.unresolved_accesses]
@@ -161,7 +162,7 @@ impl Resolution {
         object
     }
 
-    /// Who owns the page of a physical address.
+    /// Describes the owner of a page by all snapshots. `address`: a physical address in the page.
     pub fn describe(&self, address: u64) -> Described {
         let Map { map, owners, .. } = &self.map;
         let log2 = u32::from(map.machine.page_log2);
@@ -193,7 +194,7 @@ impl Resolution {
         }
     }
 
-    /// How many accesses of all there are, by what is known of the owners of their pages.
+    /// Counts of accesses, each with its `owner` value.
     pub fn by_owner(&self) -> [(&'static str, u64); 4] {
         let [resolved, shared, ambiguous, unresolved] = self.shares();
         [
@@ -204,25 +205,25 @@ impl Resolution {
         ]
     }
 
-    /// Accesses by process, most accesses first.
+    /// Accesses by process, in descending order.
     pub fn by_process(&self) -> impl ExactSizeIterator<Item = (String, u64)> {
         let name = |of: &ProcessAccesses| process_name(of.pid.map(|pid| (pid, &*of.comm)));
         self.attribution.processes.iter().map(move |of| (name(of), of.accesses))
     }
 
-    /// Accesses by mapping, most accesses first.
+    /// Accesses by mapping, in descending order.
     pub fn by_mapping(&self) -> impl ExactSizeIterator<Item = (String, u64)> {
         let all = self.attribution.mappings.iter();
         all.map(|of| (mapping_name(of.mapping.as_deref()), of.accesses))
     }
 
-    /// Prints accesses by process and by mapping, at most `most` of each.
+    /// Prints tables of accesses by process and by mapping, with at most `most` rows each.
     pub fn write_tables(&self, most: usize, output: &mut dyn Write) -> io::Result<()> {
         write_table("process", self.by_process(), most, self.accesses(), output)?;
         write_table("mapping", self.by_mapping(), most, self.accesses(), output)
     }
 
-    /// Prints accesses by process and by mapping, as rows of pages are printed.
+    /// Prints accesses by process and by mapping as CSV, with the columns of rows of pages.
     pub fn write_rows(&self, output: &mut dyn Write) -> io::Result<()> {
         for of in &self.attribution.processes {
             let pid = of.pid.map(|pid| pid.to_string()).unwrap_or_default();
@@ -236,7 +237,7 @@ impl Resolution {
     }
 }
 
-/// Prints the first accesses of a list by name.
+/// Prints a table of the first `most` rows of a list. `all`: number of all accesses.
 fn write_table(
     what: &str,
     list: impl ExactSizeIterator<Item = (String, u64)>,

@@ -1,4 +1,4 @@
-//! `hmtt reuse`: reuse distances, exact or of a sample.
+//! `hmtt reuse`: computes reuse distances, exactly or from a sample.
 
 use std::io::{self, Write};
 
@@ -32,7 +32,7 @@ pub struct Arguments {
     distances: Distances,
 }
 
-/// Runs the command. Returns whether something is missing.
+/// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, split, distances } = arguments;
     let log2 = distances.unit_log2();
@@ -82,13 +82,14 @@ fn write_rows(found: &Reuses, output: &mut dyn Write) -> io::Result<()> {
     })
 }
 
-/// Touches, and those of units that were not touched before.
+/// Number of touches, and number of first touches of a line or page.
 fn cells(found: &Reuses) -> Vec<String> {
     let first = found.first_touches.max(0.0).round();
     vec![found.touches.to_string(), format!("{first:.0}")]
 }
 
-/// What was sampled, and how far it is from what was expected.
+/// Writes the sampling method, and how far the number of sampled touches is from the expected
+/// number.
 pub fn write_sample(
     rate: f64,
     sampled: u64,

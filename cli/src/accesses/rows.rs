@@ -1,5 +1,5 @@
-//! `hmtt rows`: how banks are used, and whether accesses are to the row of their bank's last
-//! access.
+//! `hmtt rows`: counts the accesses of each bank, and whether an access is to the same row as the
+//! bank's previous access.
 
 use std::io::{self, Write};
 
@@ -23,7 +23,7 @@ pub struct Arguments {
     options: Options,
 }
 
-/// Runs the command. Returns whether something is missing.
+/// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let (found, files) = analyse(&arguments.options, "hmtt rows", Rows::default())?;
     let found = found.result();
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     )
 }
 
-/// The sums of a memory's rows.
+/// Writes the sums over all banks of a memory.
 pub fn write_sums(found: &MemoryRows, output: &mut dyn Write) -> io::Result<()> {
     let all = found.outcomes.accesses();
     let of_all = |part: u64| format!("{part} ({})", share(part as f64, all));

@@ -1,4 +1,4 @@
-//! Opens what a command reads: a file, or a data set.
+//! Opens the input of an analysis: a file, standard input, or a data set.
 
 use std::path::Path;
 
@@ -9,9 +9,9 @@ use hmtt_dataset::{Dataset, Plan};
 
 use crate::standard_io::{input, is_standard, name_of_input};
 
-/// An open source, which was not read yet.
+/// An open source that has not been read yet.
 pub struct Opened {
-    /// Its printable name.
+    /// Printable name of the source.
     pub name: String,
     content: Content,
 }
@@ -26,7 +26,7 @@ impl Opened {
     /// Opens a file or a data set.
     ///
     /// # Errors
-    /// It cannot be opened, or has no accesses.
+    /// The source cannot be opened, or has no accesses.
     pub fn open(path: &Path) -> Result<Opened> {
         let name = name_of_input(path);
         let content = if is_standard(path) {
@@ -40,7 +40,7 @@ impl Opened {
         Ok(Opened { name, content })
     }
 
-    /// What it is.
+    /// Kind of the source, such as "data set".
     pub fn kind(&self) -> &'static str {
         match &self.content {
             Content::File(source) => source.kind().name(),
@@ -49,12 +49,12 @@ impl Opened {
         }
     }
 
-    /// Whether it is a trace of a program.
+    /// Whether the source is a trace of a program.
     pub fn is_program(&self) -> bool {
         matches!(&self.content, Content::File(source) if source.kind() == Kind::Program)
     }
 
-    /// Refuses sources whose accesses cannot be divided into groups.
+    /// Refuses data sets, whose accesses cannot be divided into groups.
     pub fn check_groups(&self) -> Result<()> {
         match &self.content {
             Content::File(_) => Ok(()),
@@ -66,7 +66,8 @@ impl Opened {
         }
     }
 
-    /// Reads it to its end, and passes on its parts with the numbers of their memories.
+    /// Reads the source to its end, and passes on its parts. Each part has the number of its memory
+    /// in the source.
     pub fn read(self, with_functions: bool, add: &mut dyn FnMut(usize, Part<'_>)) -> Ending {
         match self.content {
             Content::File(source) if with_functions => source.with_functions().read(add),

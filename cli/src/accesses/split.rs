@@ -1,8 +1,8 @@
-//! Splits the results of a command by kernel, marks, function or thread: `--by`.
+//! Splits the results of a command into groups by kernel, marks, function or thread: option `--by`.
 //!
-//! [`analyse_split`] reads the files, [`options`] parses what is wanted, [`forms`] prints the
-//! groups as text, JSON and CSV, and [`profile`] writes the accesses of functions for programs that
-//! draw them.
+//! [`analyse_split`] reads the files. [`options`] parses the option. [`forms`] prints the groups as
+//! text, JSON and CSV. [`profile`] writes the accesses of functions for other programs, which draw
+//! them.
 
 pub mod forms;
 pub mod options;
@@ -21,31 +21,31 @@ use super::options::Options;
 use super::source::Opened;
 use options::SplitOptions;
 
-/// What was found in each group.
+/// Results of each group.
 pub struct Groups<R> {
-    /// What the groups are of.
+    /// The criterion of the groups, such as "function".
     pub by: &'static str,
     /// Whether an access may be in several groups.
     pub inclusive: bool,
-    /// The groups, that with most accesses first.
+    /// The groups, with most accesses first.
     pub groups: Vec<GroupResult<R>>,
-    /// What limits them, for people.
+    /// Notes for people on the limits of the division.
     pub notes: Vec<String>,
 }
 
-/// What was found in all accesses, and in those of each group, for which the analysis can be
-/// another one.
+/// The result of all accesses, and the results of the groups. The groups may have another analysis
+/// than all accesses.
 pub struct Analysed<A, G: Analysis = A> {
     pub found: A,
     pub files: Files,
     pub groups: Option<Groups<G::Result>>,
 }
 
-/// Takes parts of sources, with the numbers of their memories.
+/// A function that receives each part of the sources, with the number of its memory.
 pub type Observer<'o> = &'o mut dyn FnMut(usize, Part<'_>);
 
-/// Reads all files as [`analyse`](super::input::analyse) does, also into an analysis for each
-/// group, if that is wanted.
+/// Reads all files as [`analyse`](super::input::analyse) does. If the user wants groups, each group
+/// has an analysis of its own.
 pub fn analyse_split<A: Analysis + Clone>(
     options: &Options,
     split: &SplitOptions,
@@ -55,7 +55,7 @@ pub fn analyse_split<A: Analysis + Clone>(
     analyse_observed(options, split, need, new, &mut |_, _| {})
 }
 
-/// Reads all files as [`analyse_split`] does, and passes on their parts to an observer, too.
+/// Reads all files as [`analyse_split`] does, and also passes each part to an observer.
 pub fn analyse_observed<A: Analysis + Clone>(
     options: &Options,
     split: &SplitOptions,
@@ -69,7 +69,7 @@ pub fn analyse_observed<A: Analysis + Clone>(
     analyse_groups(sources, need, pagemap, new, groups, observe)
 }
 
-/// What divides accesses into groups, and the analysis of each group.
+/// The rule that divides accesses into groups, and the analysis of each group.
 pub struct Grouping<G> {
     name: &'static str,
     inclusive: bool,
@@ -78,7 +78,7 @@ pub struct Grouping<G> {
 }
 
 impl<G: Analysis + Clone> Grouping<G> {
-    /// Groups without accesses. `new`: the begin of each group's analysis.
+    /// Creates a grouping without accesses. `new`: initial state of each group's analysis.
     pub fn new(by: By, split: &SplitOptions, new: G) -> Self {
         let (name, inclusive) = (by.name(), by.is_inclusive());
         let with_functions = matches!(by, By::Function(_));
@@ -92,8 +92,8 @@ impl<G: Analysis + Clone> Grouping<G> {
     }
 }
 
-/// Reads open files into one analysis of all accesses and, if there is a grouping, another one of
-/// each group. `pagemap`: a map of pages. `observe` takes the parts, too.
+/// Reads open files into one analysis of all accesses. If there is a grouping, each group has an
+/// analysis too. `pagemap`: path of a map of pages. `observe`: receives each part.
 pub fn analyse_groups<A: Analysis + Clone, G: Analysis + Clone>(
     sources: Vec<Opened>,
     need: Need,
@@ -105,7 +105,7 @@ pub fn analyse_groups<A: Analysis + Clone, G: Analysis + Clone>(
     if groups.is_some() {
         sources.iter().try_for_each(Opened::check_groups)?;
     }
-    // A slice has accesses of any group.
+    // A slice of frequency mode may have accesses of several groups, so each access needs a page.
     let need = need.with(groups.as_ref().map(|_| "an analysis with --by"), Detail::Page);
     let mut fold = Fold::new(new);
     let with_functions = groups.as_ref().is_some_and(|groups| groups.with_functions);

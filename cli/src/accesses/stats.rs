@@ -1,4 +1,4 @@
-//! `hmtt stats`: sums, time, bandwidth, distinct pages and lines, and the busiest slices.
+//! `hmtt stats`: prints sums, time, bandwidth, distinct pages and lines, and the busiest slices.
 
 use std::io::{self, Write};
 
@@ -35,19 +35,19 @@ pub struct Arguments {
     profile: ProfileOptions,
 }
 
-/// Processes, and mappings, that are listed with a map of pages.
+/// Most processes, and most mappings, that are listed with a map of pages.
 const LISTED: usize = 10;
 
-/// The sums, and the slices if they are wanted.
+/// The sums, and the slices if the user wants them.
 type Found = (Sums, Option<Vec<Rates>>);
 
-/// The columns of sums in CSV.
+/// CSV columns of sums. The next line has the columns of slices.
 pub const SUMS: &str = "accesses,reads,writes,access_bytes,pages,lines,thread_count,duration_clocks,\
      duration_seconds,accesses_per_second,bytes_per_second,gap_count,lost_accesses,\
      page_run_accesses,frequency_accesses";
 const SLICES: &str = "source,slice,reads,writes";
 
-/// Runs the command. Returns whether something is missing.
+/// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, slicing, split, profile } = arguments;
     profile.check(options, split)?;
@@ -108,10 +108,10 @@ fn write_rows((sums, rates): &Found, output: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// Writes sums as a row of CSV.
+/// Writes sums as a CSV row.
 pub fn write_row(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
     let Sums { accesses, reads, writes, pages, lines, .. } = sums;
-    // Nothing, where no size is known.
+    // The field is empty if no size is known.
     let has_bytes = sums.unsized_accesses < sums.accesses || sums.accesses == 0;
     let access_bytes = optional(has_bytes.then_some(sums.access_bytes));
     let of_time = [
@@ -136,7 +136,7 @@ fn write_slices(of: &Rates, output: &mut dyn Write) -> io::Result<()> {
     })
 }
 
-/// The sums, each with its unit.
+/// Writes the sums as text, each with its unit.
 pub fn write_sums(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
     let all = sums.accesses;
     let of_all = |part: u64| format!("{part} ({})", share(part as f64, all));
@@ -177,7 +177,8 @@ pub fn write_sums(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A number of distinct pages or lines. `unknown`: accesses of which they are not known, of all.
+/// The number of distinct pages or lines in words. `unknown`: number of accesses whose page or line
+/// is not known, of all `accesses`.
 pub fn distinct(count: u64, log2: u32, accesses: u64, unknown: u64) -> String {
     match unknown {
         0 => with_bytes(count, log2),
@@ -189,7 +190,7 @@ pub fn distinct(count: u64, log2: u32, accesses: u64, unknown: u64) -> String {
     }
 }
 
-/// The length of slices, for people.
+/// The length of slices in words.
 pub fn slice_length(unit: SliceUnit, length: u64, in_seconds: Option<f64>) -> String {
     match (unit, in_seconds) {
         (SliceUnit::Accesses, _) => counted(length, "access"),
@@ -198,13 +199,13 @@ pub fn slice_length(unit: SliceUnit, length: u64, in_seconds: Option<f64>) -> St
     }
 }
 
-/// The slices of a memory in short: their number, and the one with most accesses.
+/// Writes a summary of a memory's slices: their number, and the slice with most accesses.
 fn write_rates(of: &Rates, output: &mut dyn Write) -> io::Result<()> {
     let length = slice_length(of.slice_unit, of.slice_length, of.slice_seconds);
     line(output, "slices", &format!("source {}, of {length}", of.source))?;
     line(output, "  with accesses", &of.slices.len().to_string())?;
     let accesses = |rate: &&Rate| rate.reads.saturating_add(rate.writes);
-    // The first one of those with most.
+    // The first slice of those with the maximum, because `max_by_key` returns the last one.
     let most = of.slices.iter().rev().max_by_key(accesses);
     if let Some(most) = most {
         let count = accesses(&most);

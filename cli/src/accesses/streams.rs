@@ -1,4 +1,5 @@
-//! `hmtt streams`: which part of accesses goes on with the same stride, and with which one.
+//! `hmtt streams`: states which part of accesses continues with the same stride, and lists the
+//! strides.
 
 use std::io::{self, Write};
 
@@ -31,7 +32,7 @@ pub struct Arguments {
     top: usize,
 }
 
-/// Runs the command. Returns whether something is missing.
+/// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, split, top } = arguments;
     let new = Streams::new(*top);
@@ -61,7 +62,7 @@ fn write_rows(found: &Found, output: &mut dyn Write) -> io::Result<()> {
     })
 }
 
-/// The part of accesses in streams, and the stride with most of them.
+/// The part of accesses in streams, and the most frequent stride.
 fn cells(found: &Found) -> Vec<String> {
     let hottest = found.strides.first().map(|stride| stride.stride_bytes.to_string());
     let part = share(found.stream_accesses as f64, found.accesses);

@@ -1,4 +1,4 @@
-//! Charts and tables of all memories together, and which parts a report has.
+//! Makes the charts and tables of all memories together, and decides which parts a report has.
 
 use hmtt::analysis::Detail;
 use hmtt::analysis::distribution::{AddressBlock, HotShare};
@@ -15,57 +15,57 @@ use super::owners;
 use crate::accesses::input::{Files, Read};
 use crate::accesses::resolution::Resolution;
 
-/// Titles of charts.
+/// Titles of charts and tables. Comparisons use them, too.
 pub const BY_RANK: &str = "Distribution of touches over pages";
 pub const RUN_LENGTHS: &str = "Run lengths on a page";
 pub const REUSE_DISTANCES: &str = "Reuse distances";
 pub const MISS_RATIOS: &str = "Miss-ratio curve";
 const MISSES: &str = "Misses of caches";
 pub const BY_NUMBER: &str = "Distribution of touches by page number";
-/// Most memories whose charts over time are on the page.
+/// Most memories that get charts over time on the page.
 pub const MOST_MEMORIES: usize = 6;
 
-/// The axis of reuse distances.
+/// Name of the axis of reuse distances.
 pub const DISTANCES: &str = "distance in lines, from; set apart: first touches, which have none";
-/// The label of first touches, what they are, and where they are in a chart.
+/// Label of first touches, which have no reuse distance. The lines below name them in words.
 pub const FIRST: &str = "first";
 pub const FIRST_TOUCHES: &str = "first touches";
 pub const ABOUT_FIRST: &str =
     "The bar at the right is that of first touches, which have no distance.";
 
-/// The limits of a range.
+/// The limits of a range of values, in words.
 fn range(from: u64, to: u64) -> String {
     let [from, to] = [from, to].map(|limit| exact(limit as f64));
     if from == to { from } else { format!("{from} to {to}") }
 }
 
-/// The extent of curves: from their first to their last x, and from 0 to 1 if they have no points.
+/// The extent of curves on the x axis: from the first to the last x, or from 0 to 1 without points.
 pub fn extent_of(curves: &[Curve]) -> (f64, f64) {
     let all = || curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0));
     let Some(first) = all().reduce(f64::min) else { return (0.0, 1.0) };
     (first, all().fold(first + 1.0, f64::max))
 }
 
-/// What is estimated, if something is.
+/// A sentence on sampling, if the results are estimated from a sample.
 pub fn sampled(found: &Found) -> String {
     let rate = found.reuse.sampling_rate;
     let rate = (rate < 1.0).then(|| text(Unit::Share, rate));
     rate.map_or_else(String::new, |rate| format!(" Estimated from {rate} of all lines."))
 }
 
-/// Part of all touches that the hottest pages have.
+/// The curve of the distribution: part of all touches over the number of hottest pages.
 pub fn distribution_curve(found: &Found, name: &str) -> Curve {
     let point = |one: &HotShare| ((one.pages.max(1) as f64).log2(), one.touch_share);
     Curve { name: name.to_owned(), points: found.distribution.iter().map(point).collect() }
 }
 
-/// Part of touches that a cache of each size misses.
+/// The miss-ratio curve: part of touches that miss over the size of the cache.
 pub fn miss_curve(found: &Found, name: &str) -> Curve {
     let point = |one: &mrc::Point| ((one.cache_bytes.max(1) as f64).log2(), one.miss_ratio);
     Curve { name: name.to_owned(), points: found.mrc.points.iter().map(point).collect() }
 }
 
-/// The chart of distributions.
+/// The chart of distribution curves.
 pub fn distribution_chart(curves: Vec<Curve>) -> Chart {
     let words = [BY_RANK, "Part of all touches that the hottest pages have."];
     let [x, y] =
@@ -73,7 +73,7 @@ pub fn distribution_chart(curves: Vec<Curve>) -> Chart {
     Chart::new(words, extent_of(&curves), x, y, Content::Curves { curves })
 }
 
-/// Touches of pages by their number.
+/// The chart of touches by page number.
 fn address_chart(found: &Found) -> Chart {
     let of = &found.address_distribution;
     let has_sources = of.blocks.last().is_some_and(|last| last.source > 1);
@@ -99,7 +99,7 @@ fn address_chart(found: &Found) -> Chart {
     Chart::new([BY_NUMBER, &about], extent, x, y, content)
 }
 
-/// The chart of miss ratios; a sentence if there is nothing to draw.
+/// The chart of miss-ratio curves, or a sentence if there is nothing to draw.
 pub fn miss_part(curves: Vec<Curve>, sampled: &str) -> Part {
     let title = MISS_RATIOS;
     if curves.iter().all(|curve| curve.points.is_empty()) {
@@ -113,7 +113,7 @@ pub fn miss_part(curves: Vec<Curve>, sampled: &str) -> Part {
     Part::Chart(Chart::new([title, &about], extent_of(&curves), x, y, Content::Curves { curves }))
 }
 
-/// Misses of caches of the chosen sizes.
+/// The table of misses of caches of the chosen sizes.
 fn miss_table(found: &Found, limits: &str) -> Part {
     let row = |one: &mrc::Point| {
         let bytes = text(Unit::Bytes, one.cache_bytes as f64);
@@ -167,7 +167,7 @@ fn reuse_chart(found: &Found, limits: &str) -> Chart {
     Chart::new([REUSE_DISTANCES, &about], extent, x, y, content)
 }
 
-/// Pages or lines with most touches, and who owns them.
+/// A table of the pages or lines with most touches, with their owners if there is a map of pages.
 fn hottest(title: &str, list: &[Hot], touches: u64, owners: Option<&Resolution>) -> Part {
     let row = |one: &Hot| {
         let part = share(one.touches as f64, touches as f64);
@@ -185,7 +185,7 @@ fn hottest(title: &str, list: &[Hot], touches: u64, owners: Option<&Resolution>)
     Part::Table(Table { wide: owners.is_some(), ..table })
 }
 
-/// The sums.
+/// The table of sums.
 fn sums(found: &Found) -> Part {
     let of = &found.stats;
     let all = of.accesses as f64;
@@ -230,7 +230,7 @@ fn sums(found: &Found) -> Part {
     Part::Table(Table::new("Sums", "", &["", "all memories"], rows))
 }
 
-/// Charts that need the pages of accesses.
+/// Charts that need the page of each access.
 fn of_pages(found: &Found, modes: &Modes) -> Vec<Part> {
     if let Some(reason) = modes.absent(Detail::Page) {
         let titles = [BY_RANK, BY_NUMBER, RUN_LENGTHS, "Hottest pages"];
@@ -243,7 +243,7 @@ fn of_pages(found: &Found, modes: &Modes) -> Vec<Part> {
     ]
 }
 
-/// Charts that need the addresses of accesses.
+/// Charts that need the address of each access.
 fn of_lines(found: &Found, modes: &Modes) -> Vec<Part> {
     if let Some(reason) = modes.absent(Detail::Address) {
         let titles = [REUSE_DISTANCES, MISS_RATIOS, MISSES, "Hottest lines"];
@@ -277,8 +277,8 @@ fn together(found: &Found, owners: Option<&Resolution>) -> Vec<Part> {
     parts
 }
 
-/// What is shown of files. They have the names of the memories, what is known of them, and who owns
-/// their pages. `split`: the groups of accesses.
+/// All parts of a report. `files`: names of the memories, what is known of them, and the owners of
+/// their pages. `split`: groups of accesses, if the user wants them.
 pub fn parts(found: &Found, files: &Files, split: Option<&OwnGroups>) -> Parts {
     let memories = |of: &Read| {
         of.ending.memories.iter().map(|known| (of.name.clone(), *known)).collect::<Vec<_>>()

@@ -1,5 +1,5 @@
-//! The row outcomes that cards have counted themselves, beside those that are derived from the
-//! accesses.
+//! Shows the row outcomes that cards have counted themselves, beside the outcomes that are derived
+//! from the accesses.
 
 use hmtt::analysis::card_rows::{CardBank, CardOutcomes, CardRows};
 use hmtt::analysis::source::Part as SourcePart;
@@ -13,7 +13,7 @@ use super::numbers::{counted, exact, share};
 pub struct Cards(Vec<CardRows>);
 
 impl Cards {
-    /// Takes a part of a source.
+    /// Takes a part of a source, and keeps its counts if it comes from a card in analysis mode.
     pub fn part(&mut self, memory: usize, part: SourcePart<'_>) {
         if matches!(part, SourcePart::Item(Item::Event(_))) && self.0.len() <= memory {
             self.0.resize_with(memory + 1, CardRows::default);
@@ -25,7 +25,7 @@ impl Cards {
         }
     }
 
-    /// What the cards have counted, if they were in analysis mode.
+    /// The counts of all cards in analysis mode.
     pub fn result(self) -> Vec<CardOutcomes> {
         (1..).zip(self.0).filter_map(|(source, card)| card.result(source)).collect()
     }
@@ -38,7 +38,7 @@ fn row(name: String, [hits, misses, conflicts]: [u64; 3]) -> Vec<String> {
     vec![name, exact(all), cell(hits), cell(misses), cell(conflicts)]
 }
 
-/// The table of a card.
+/// The table of one card.
 pub fn part(of: &CardOutcomes) -> Part {
     let outcomes = |bank: &CardBank| [bank.row_hits, bank.row_misses, bank.row_conflicts];
     let add = |sum: [u64; 3], bank: &CardBank| {

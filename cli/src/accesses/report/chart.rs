@@ -1,28 +1,28 @@
-//! What is shown of results: charts, tables, and sentences in place of what is not known.
+//! Defines the parts of a report: charts, tables, and sentences in place of unknown results.
 //!
-//! These parts are made once. The page's script draws them with zoom and values under the pointer,
-//! and [`svg`](super::svg) draws the same charts without a browser. So no chart exists in one of
-//! the two only, and both have the same words.
+//! Each part is made once. The page's script draws it with zoom and with values under the pointer.
+//! [`svg`](super::svg) draws the same charts without a browser. So the page and the SVG files have
+//! the same charts with the same words.
 
 use serde::Serialize;
 
-/// What numbers of an axis are.
+/// The unit of the numbers on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// A number of things.
+    /// A count.
     Count,
     /// Bytes, in powers of 1024.
     Bytes,
-    /// Bytes in a second, in powers of 1000.
+    /// Bytes per second, in powers of 1000.
     BytesPerSecond,
     /// Seconds.
     Seconds,
-    /// A part of a whole, from 0 to 1.
+    /// A fraction from 0 to 1.
     Share,
 }
 
-/// An axis: what it measures, with the unit in words if it has one.
+/// An axis: the measured quantity, with its unit in words if it has one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Axis {
     pub name: String,
@@ -30,59 +30,59 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis.
+    /// Creates an axis.
     pub fn new(name: impl Into<String>, unit: Unit) -> Self {
         Axis { name: name.into(), unit }
     }
 }
 
-/// Slices of time with values. Slices without accesses are not in it.
+/// Slices of time that values belong to. Slices without accesses are left out.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Slices {
-    /// Where each slice begins, ascending.
+    /// Begin of each slice, ascending.
     pub begins: Vec<f64>,
-    /// The length of a slice.
+    /// Length of each slice.
     pub width: f64,
 }
 
-/// How values over time are drawn.
+/// Style in which values over time are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Style {
-    /// Areas above each other, whose sum is shown.
+    /// Areas stacked on each other; the upper edge is the sum.
     Stacked,
-    /// Areas before each other.
+    /// Areas from zero, each drawn in front of the one before.
     Layered,
     /// Lines.
     Steps,
 }
 
-/// Values over time. Its colour is that of its place.
+/// One series of values over time.
 #[derive(Clone, Debug, Serialize)]
 pub struct TimeSeries {
     pub name: String,
-    /// Number of the colour.
+    /// Index into the list of colours.
     pub colour: usize,
-    /// Which of the chart's slices its values are of.
+    /// Index into the chart's `slices`.
     pub slices: usize,
     pub values: Vec<f64>,
 }
 
-/// A place that is marked, as accesses are missing there.
+/// A marked point of time at which accesses are missing.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mark {
     pub at: f64,
     pub text: String,
 }
 
-/// A horizontal line at a value.
+/// A horizontal line at a value, such as the limit of the bus.
 #[derive(Clone, Debug, Serialize)]
 pub struct Limit {
     pub value: f64,
     pub name: String,
 }
 
-/// A curve: its points, of which x is a binary logarithm, ascending.
+/// A curve. Its x values are binary logarithms, ascending.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
     pub name: String,
@@ -92,18 +92,18 @@ pub struct Curve {
 /// A row of a heat map.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Its short name at the axis.
+    /// Short name at the axis.
     pub label: String,
-    /// Its name in words.
+    /// Name in words.
     pub name: String,
-    /// Values of the slices from the first one on.
+    /// Counts of the slices, from the first slice on.
     pub counts: Vec<u64>,
 }
 
-/// Width of the gap before bars that are set apart.
+/// Width of the gap before a bar that is set apart.
 const APART: f64 = 0.5;
 
-/// What is drawn in a chart.
+/// Data that a chart draws.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Content {
@@ -117,39 +117,39 @@ pub enum Content {
         borders: Vec<f64>,
         limit: Option<Limit>,
     },
-    /// Curves over a logarithmic axis.
+    /// Curves over a logarithmic x axis.
     Curves { curves: Vec<Curve> },
-    /// Groups of bars, one for each range, each in a range of x of length 1.
+    /// Groups of bars, one group for each range of values. Each group is 1 wide on the x axis.
     Bars {
-        /// Where the range of x of each group begins, ascending.
+        /// Left end of each group on the x axis, ascending.
         begins: Vec<f64>,
-        /// What the last group is, if it is no range as the others are. It has a label at any
-        /// width, and, where there are no groups, a colour of its own.
+        /// Name of the last group, if that group is not a range like the others. It is set apart
+        /// and always has a label. If each group has only one bar, the last one has its own colour.
         apart: Option<String>,
         labels: Vec<String>,
-        /// The values of each range in words.
+        /// For each range, its values in words.
         texts: Vec<String>,
         names: Vec<String>,
-        /// For each name the values of all ranges.
+        /// For each name, the values of all ranges.
         values: Vec<Vec<f64>>,
     },
-    /// Bars beside each other, one for each row, from the top on. Each consists of parts.
+    /// Horizontal bars, one for each row, from the top down. Each bar consists of parts.
     Rows {
         labels: Vec<String>,
-        /// The values of each row in words.
+        /// For each row, its values in words.
         texts: Vec<String>,
-        /// The names of the parts.
+        /// Names of the parts.
         names: Vec<String>,
-        /// For each part the values of all rows.
+        /// For each part, the values of all rows.
         values: Vec<Vec<f64>>,
     },
-    /// Counts by row and time, in colours on a logarithmic scale. The first row is at the bottom.
+    /// Counts by row and time as colours on a logarithmic scale. The first row is at the bottom.
     Heat { first: f64, width: f64, rows: Vec<Row> },
 }
 
 impl Content {
-    /// Bars of ranges. `words`: label and values of each range. `apart`: what the last one is, if
-    /// it is none.
+    /// Makes bars of ranges. `words`: label and values of each range. `apart`: name of the last
+    /// group, if that group is not a range.
     pub fn bars(
         words: Vec<(String, String)>,
         apart: Option<&str>,
@@ -164,7 +164,7 @@ impl Content {
         Content::Bars { begins, apart: apart.map(str::to_owned), labels, texts, names, values }
     }
 
-    /// First and last x of bars.
+    /// First and last x of bars; 0 and 1 for other contents.
     pub fn bars_extent(&self) -> (f64, f64) {
         match self {
             Content::Bars { begins, .. } => (0.0, begins.last().map_or(1.0, |last| last + 1.0)),
@@ -177,13 +177,13 @@ impl Content {
 #[derive(Clone, Debug, Serialize)]
 pub struct Chart {
     pub title: String,
-    /// One or two sentences on what is shown.
+    /// One or two sentences that explain the chart.
     pub about: String,
-    /// Whether it takes the whole width of the page.
+    /// Whether the chart is as wide as the page.
     pub wide: bool,
     /// First and last x.
     pub extent: (f64, f64),
-    /// Whether it is zoomed together with the other charts of the same time.
+    /// Whether the chart is zoomed together with the other charts over the same time.
     pub is_time: bool,
     pub x: Axis,
     pub y: Axis,
@@ -192,8 +192,8 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// A chart with a title and what it shows. Charts over time are as wide as the page, and zoomed
-    /// together.
+    /// Creates a chart with a title and an explanation. Charts over time are as wide as the page,
+    /// and zoomed together.
     pub fn new(
         [title, about]: [&str; 2],
         extent: (f64, f64),
@@ -207,20 +207,20 @@ impl Chart {
     }
 }
 
-/// A table of texts.
+/// A table whose cells are texts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
     pub title: String,
     pub about: String,
     pub heads: Vec<String>,
     pub rows: Vec<Vec<String>>,
-    /// The rows that differ, in comparisons.
+    /// Indices of the rows that differ, in comparisons.
     pub marked: Vec<usize>,
     pub wide: bool,
 }
 
 impl Table {
-    /// A table without marks.
+    /// Creates a table without marked rows.
     pub fn new(title: &str, about: &str, heads: &[&str], rows: Vec<Vec<String>>) -> Self {
         let heads = heads.iter().map(|&head| head.to_owned()).collect();
         let (title, about) = (title.to_owned(), about.to_owned());
@@ -234,7 +234,7 @@ impl Table {
 pub enum Part {
     Chart(Chart),
     Table(Table),
-    /// Why there is no chart.
+    /// The reason why a chart is absent.
     Absent {
         title: String,
         reason: String,
@@ -243,26 +243,26 @@ pub enum Part {
 }
 
 impl Part {
-    /// A sentence in place of a chart.
+    /// Makes a sentence that replaces a chart.
     pub fn absent(title: &str, reason: impl Into<String>, wide: bool) -> Part {
         Part::Absent { title: title.to_owned(), reason: reason.into(), wide }
     }
 }
 
-/// The parts of a page, in their order.
+/// All parts of a page, in their order.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Parts {
-    /// What is first: the sums.
+    /// Parts at the top of the page: the sums.
     pub first: Vec<Part>,
-    /// The name of each memory, and its parts. The screen shows one of them at a time, and paper
-    /// all.
+    /// For each memory, its name and its parts. The screen shows one memory at a time; a printed
+    /// page shows all memories.
     pub memories: Vec<(String, Vec<Part>)>,
-    /// What is of all memories.
+    /// Parts on all memories together.
     pub last: Vec<Part>,
 }
 
 impl Parts {
-    /// All charts, with the number of the memory that each is of if there are several, from 1.
+    /// All charts. Each has the number of its memory, from 1, if there are several memories.
     pub fn charts(&self) -> impl Iterator<Item = (Option<usize>, &Chart)> {
         let several = self.memories.len() > 1;
         let of_memories = self.memories.iter().zip(1..).flat_map(move |((_, parts), number)| {

@@ -1,6 +1,7 @@
-//! Has data sets analysed by a cluster, and joins what its executors have found.
+//! Analyses data sets on a cluster, and joins the states that the cluster returns.
 //!
-//! `hmtt-report-cluster` writes the pieces of a data set, and the states of their analyses in rows.
+//! The program `hmtt-report-cluster` does the work on the cluster. Its output has the plan, which
+//! lists the pieces of a data set, and then the state of each piece's analyses in one or more rows.
 
 use std::io::{self, BufReader, ErrorKind, IsTerminal, Read as _};
 use std::path::{Path, PathBuf, absolute};
@@ -19,24 +20,24 @@ use crate::scale_program::{self, Printed, Program};
 use crate::standard_io::name_of_input;
 
 const PROGRAM: Program = Program { name: "hmtt-report-cluster", package: "hmtt-cluster" };
-/// Most bytes of a row.
+/// Most bytes in a row of the program's output.
 const MOST_ROW_BYTES: u64 = 1 << 26;
 const SPINNER: &str = "{spinner} {msg}";
 const TICK: Duration = Duration::from_millis(200);
 
-/// A cluster.
+/// A cluster to be used.
 #[derive(Clone, Copy, Debug)]
 pub struct Cluster<'a> {
-    /// Address of its scheduler.
+    /// Address of the cluster's scheduler.
     pub scheduler: &'a str,
-    /// File with its secret.
+    /// File with the cluster's secret.
     pub secret_file: Option<&'a Path>,
 }
 
-/// Reports data sets.
+/// Analyses data sets on a cluster, and returns the joined results.
 ///
 /// # Errors
-/// One is no data set, or the cluster has no result.
+/// A source is no data set, or the cluster has returned no result.
 pub fn read(
     cluster: Cluster<'_>,
     sources: &[PathBuf],
@@ -67,7 +68,7 @@ fn is_url(source: &Path) -> bool {
     source.to_str().is_some_and(|text| text.contains("://"))
 }
 
-/// Has a data set analysed. `first`: number of its first memory.
+/// Analyses one data set on the cluster. `first`: number of the data set's first memory.
 fn analyse(
     cluster: Cluster<'_>,
     source: &Path,
@@ -83,7 +84,7 @@ fn analyse(
     if let Some(rate) = sample {
         command.args(["--sample", &rate.to_string()]);
     }
-    // Executors have other working directories.
+    // Executors have other working directories, so that they need an absolute path.
     command.arg("--").arg(if is_url(source) { source.into() } else { absolute(source)? });
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let child = command.spawn().map_err(|error| scale_program::failed(PROGRAM, error))?;
@@ -92,7 +93,7 @@ fn analyse(
     let output = running.child.stdout.take().context("no pipe from the program")?;
     let read = join(BufReader::new(output), sample, first, fold, &progress);
     progress.finish_and_clear();
-    // A program that has failed says why itself, and its output ends early.
+    // A failed program prints its own error, and its output ends early.
     let status = match &read {
         Err(_) if running.child.try_wait()?.is_none() => running.end()?,
         _ => running.child.wait()?,
@@ -108,7 +109,8 @@ fn analyse(
     read?.with_context(|| format!("{} has not returned all states", PROGRAM.name))
 }
 
-/// Reads a plan and joins the states of its pieces; `None` if the output ends early.
+/// Reads a plan, and joins the states of its pieces into `fold`. Returns `None` if the output ends
+/// early.
 fn join(
     mut output: impl io::Read,
     sample: Option<f64>,
@@ -142,7 +144,7 @@ fn join(
     Ok(Some((plan, rows)))
 }
 
-/// A program that does not outlive its use.
+/// A running program. It is killed when this value is dropped.
 struct Running {
     child: Child,
 }
@@ -172,7 +174,7 @@ fn progress(scheduler: &str) -> ProgressBar {
     progress
 }
 
-/// Reads numbers; `None` if the output has ended.
+/// Reads little-endian numbers. Returns `None` if the output has ended before the first one.
 fn numbers<const COUNT: usize>(output: &mut impl io::Read) -> Result<Option<[u64; COUNT]>> {
     let mut all = [0; COUNT];
     for (at, number) in all.iter_mut().enumerate() {
@@ -186,8 +188,8 @@ fn numbers<const COUNT: usize>(output: &mut impl io::Read) -> Result<Option<[u64
     Ok(Some(all))
 }
 
-/// Reads the rows of the next state, which must be that of a piece; `None` if the output ends
-/// early.
+/// Reads the rows of the next state, which must belong to `piece`. Returns `None` if the output
+/// ends early.
 fn state(output: &mut impl io::Read, piece: u64) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     loop {

@@ -1,4 +1,5 @@
-//! Compares two files: their numbers with differences, and their charts in the same axes.
+//! Compares two files: prints their numbers with the differences, and draws their charts in the
+//! same axes.
 
 mod by_number;
 pub mod differences;
@@ -15,17 +16,17 @@ use super::found::Found;
 use super::over_time::Memory;
 use super::time::Time;
 
-/// Names of the files in charts and tables.
+/// Short names of the two files in charts and tables.
 const SIDES: [&str; 2] = ["A", "B"];
 
-/// A file, and what was found in it.
+/// One of the two files, with its results.
 pub struct Side {
     pub name: String,
     pub found: Found,
     pub known: Option<Known>,
 }
 
-/// The banks of both files.
+/// The table of the banks of both files.
 fn bank_table(memories: &[Memory<'_>; 2]) -> Option<Part> {
     let [one, other] = [memories[0].rows?, memories[1].rows?];
     let mut places: Vec<(u16, u16)> =
@@ -57,7 +58,7 @@ fn bank_table(memories: &[Memory<'_>; 2]) -> Option<Part> {
     Some(Part::Table(Table { marked, wide: true, ..Table::new("Banks", about, &heads, rows) }))
 }
 
-/// What is shown of two files.
+/// All parts of a comparison.
 pub fn parts(sides: &[Side; 2], all: &[Difference]) -> Parts {
     let [one, other] = [0, 1].map(|at| sides[at].found.memory(0, sides[at].known.as_ref()));
     let mut first = vec![table(sides, all)];
@@ -87,7 +88,8 @@ pub fn parts(sides: &[Side; 2], all: &[Difference]) -> Parts {
     Parts { first, memories: Vec::new(), last: together(sides) }
 }
 
-/// A chart of one file beside that of the other. It is not zoomed with the other one.
+/// The chart of one file, which stands beside the chart of the other file. The two charts are not
+/// zoomed together.
 fn apart(part: Part, side: &str) -> Option<Part> {
     match part {
         Part::Chart(chart) => {

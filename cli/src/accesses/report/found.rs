@@ -1,4 +1,4 @@
-//! What all analyses have found in one pass over files, as JSON and as text.
+//! Runs all analyses in one pass over the files, and prints their results as JSON and as text.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -31,15 +31,16 @@ use crate::accesses::source::Opened;
 use crate::accesses::split::{Analysed, Grouping, analyse_groups};
 use crate::accesses::stats::{slice_length, write_sums};
 
-/// The distribution has a point for each further hundredth of its pages.
+/// The distribution has a point for each further hundredth of the pages.
 const STEPS: u64 = 100;
 /// Most blocks of addresses in the distribution by page number.
 pub const MOST_BLOCKS: usize = 128;
-/// Parts of the page that need more state that they are absent.
+/// A report can use every access with a known time. Parts of the page that need more state that
+/// they are absent.
 pub const NEED: Need =
     Need { analysis: "hmtt report", detail: Detail::Time, shows_card_results: true };
 
-/// What all analyses have found.
+/// Results of all analyses.
 pub struct Found {
     pub stats: Sums,
     pub hot: HotPages,
@@ -47,18 +48,18 @@ pub struct Found {
     pub address_distribution: AddressDistribution,
     pub reuse: Reuses,
     pub mrc: Curve,
-    /// Bytes of the caches whose misses are stated.
+    /// Sizes in bytes of the caches whose misses are stated.
     pub cache_sizes: Vec<u64>,
     pub timeline: Vec<MemoryTime>,
     pub heat_map: Vec<MemoryHeat>,
     pub rows: Vec<MemoryRows>,
-    /// Of cards in analysis mode.
+    /// Row outcomes that cards in analysis mode have counted.
     pub card_rows: Vec<CardOutcomes>,
     pub phases: Vec<MemoryPhases>,
 }
 
 impl Found {
-    /// Reads open files.
+    /// Reads open files into all analyses.
     ///
     /// # Errors
     /// The map of pages cannot be read, or does not fit the files.
@@ -82,7 +83,7 @@ impl Found {
         Ok((Found::new(found, cards.result()), files, groups))
     }
 
-    /// What the analyses have found, and the results of the cards themselves.
+    /// Takes the results out of the analyses. `card_rows`: results of the cards themselves.
     pub fn new(
         ((summary, pages), (mrc, (timeline, (heat, rows)))): Combined,
         card_rows: Vec<CardOutcomes>,
@@ -105,18 +106,18 @@ impl Found {
         }
     }
 
-    /// The same, with the misses of caches of other sizes.
+    /// Replaces the sizes of caches whose misses are stated.
     #[must_use]
     pub fn with_sizes(self, cache_sizes: Vec<u64>) -> Found {
         Found { cache_sizes, ..self }
     }
 
-    /// Misses of the caches that are stated.
+    /// Misses of the caches in `cache_sizes`.
     pub fn misses(&self) -> Vec<Point> {
         cache_sizes::points(&self.mrc, &self.cache_sizes)
     }
 
-    /// The results as JSON.
+    /// All results as JSON.
     pub fn json(&self) -> Value {
         json!({
             "stats": self.stats,
@@ -133,7 +134,7 @@ impl Found {
         })
     }
 
-    /// Results of a memory.
+    /// The results of one memory.
     pub fn memory<'a>(&'a self, number: usize, known: Option<&'a Known>) -> Option<Memory<'a>> {
         Some(Memory {
             time: self.timeline.get(number)?,
@@ -145,7 +146,7 @@ impl Found {
         })
     }
 
-    /// The sums as text.
+    /// Writes the sums as text.
     pub fn write_text(&self, output: &mut dyn Write) -> io::Result<()> {
         write_sums(&self.stats, output)?;
         for one in self.hot.concentration.iter().take(2).filter(|_| self.hot.touches > 0) {

@@ -1,4 +1,4 @@
-//! Groups of accesses, by kernel, mark, function or thread: a chart and a table, and the same as
+//! Shows groups of accesses, by kernel, mark, function or thread: as a chart and a table, and as
 //! JSON and CSV.
 
 use hmtt::analysis::split::GroupResult;
@@ -11,21 +11,21 @@ use crate::accesses::split::Groups;
 use crate::accesses::split::forms::{View, name};
 use crate::accesses::stats::write_row;
 
-/// Most groups in the chart, and in the table.
+/// Most groups in the chart and in the table.
 const DRAWN: usize = 20;
 const LISTED: usize = 200;
 
-/// The groups of a report. Each has its sums, and no other results.
+/// The groups of a report. Each group has only its sums.
 pub type OwnGroups = Groups<Option<Sums>>;
 type Group = GroupResult<Option<Sums>>;
 
-/// Accesses of all groups; 0 if some accesses are in several ones.
+/// Accesses of all groups together; 0 if an access may be in several groups.
 fn all_accesses(of: &OwnGroups) -> f64 {
     let sum: u64 = of.groups.iter().map(|group| group.sums.accesses).sum();
     if of.inclusive { 0.0 } else { sum as f64 }
 }
 
-/// What a bar stands for, in words.
+/// A bar's accesses, reads and writes in words.
 fn words(group: &str, [reads, writes]: [u64; 2], all: f64) -> String {
     let accesses = reads as f64 + writes as f64;
     let part = match all > 0.0 {
@@ -43,7 +43,7 @@ fn chart(of: &OwnGroups) -> Part {
     let sums = |group: &Group| [group.sums.reads, group.sums.writes];
     let mut rows: Vec<(String, [u64; 2])> =
         drawn.iter().map(|group| (name(group), sums(group))).collect();
-    // Inclusive accesses cannot be added: one may be in several groups.
+    // Inclusive accesses cannot be added, because one access may be in several groups.
     if !rest.is_empty() && !of.inclusive {
         let sum =
             rest.iter().map(sums).fold([0; 2], |[reads, writes], [more_reads, more_writes]| {
@@ -100,7 +100,7 @@ fn table(of: &OwnGroups) -> Part {
     Part::Table(Table { wide: true, ..Table::new(&title, &about.join("; "), &heads, rows) })
 }
 
-/// The chart and the table.
+/// The chart and the table of the groups.
 pub fn parts(of: &OwnGroups) -> Vec<Part> {
     match of.groups.is_empty() {
         true => vec![Part::absent(&title(of), "There are no accesses.", false)],
@@ -108,7 +108,7 @@ pub fn parts(of: &OwnGroups) -> Vec<Part> {
     }
 }
 
-/// How groups are printed: with their sums, and no other results.
+/// The printed form of groups, which have only their sums.
 pub fn view<'v>() -> View<'v, Option<Sums>> {
     View {
         columns: &[],

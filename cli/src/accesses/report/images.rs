@@ -1,8 +1,9 @@
-//! Writes charts as files into a directory: as SVG, or as PNG.
+//! Writes charts as SVG or PNG files into a directory.
 //!
-//! All files are made beforehand under other names, so that an error leaves none of them, and none
-//! is replaced unless asked for. PNG is drawn from the SVG. Its texts need a font of the system;
-//! without one it is refused, because charts without numbers are of no use.
+//! All charts are drawn before the first file is written, so that an error in drawing leaves no
+//! file. Each file is written under another name, and renamed when it is complete. An existing file
+//! is replaced only if the user asks for that. PNG is drawn from the SVG. The texts of a PNG need a
+//! font of the system. Without a font PNG is refused, because charts without numbers are of no use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,20 +16,21 @@ use super::chart::{Chart, Parts};
 use super::svg;
 use crate::accesses::file;
 
-/// Pixels of a PNG for one of CSS: 288 in an inch.
+/// Pixels of a PNG for each CSS pixel: 288 pixels in an inch.
 const SCALE: f32 = 3.0;
-/// Permissions of created directories, less those that the umask takes away.
+/// Permissions of created directories, before the umask is applied.
 const FOLDER_MODE: u32 = 0o777;
-/// Fonts that are preferred, because they have all letters of charts and are usual.
+/// Preferred fonts. They are common, and have all letters that charts use.
 const FONTS: [&str; 5] = ["DejaVu Sans", "Liberation Sans", "Noto Sans", "Arial", "Helvetica"];
 
-/// A file to be written.
+/// A drawn file that is not yet written.
 pub struct Image {
     path: PathBuf,
     bytes: Vec<u8>,
 }
 
-/// The name of a chart's file: its words with hyphens.
+/// The name of a chart's file: the words of its title with hyphens. Example:
+/// `source-2-reuse-distances.svg`.
 fn file_name(memory: Option<usize>, title: &str, extension: &str) -> String {
     let letters = title.chars().map(|letter| match letter.is_ascii_alphanumeric() {
         true => letter.to_ascii_lowercase(),
@@ -40,17 +42,17 @@ fn file_name(memory: Option<usize>, title: &str, extension: &str) -> String {
     format!("{source}{}.{extension}", words.join("-"))
 }
 
-/// Refuses a directory that cannot be one, before files are read.
+/// Refuses a path that exists and is no directory. Called before the files are read.
 pub fn check(directory: &Path) -> Result<()> {
     let is_other = directory.symlink_metadata().is_ok() && !directory.is_dir();
     ensure!(!is_other, "{} is no directory", directory.display());
     Ok(())
 }
 
-/// The fonts of the system, one of which is that of charts.
+/// Loads the fonts of the system, and sets the font of charts.
 ///
 /// # Errors
-/// There is none.
+/// The system has no font.
 pub fn fonts() -> Result<Arc<fontdb::Database>> {
     let mut fonts = fontdb::Database::new();
     fonts.load_system_fonts();
@@ -70,7 +72,7 @@ pub fn fonts() -> Result<Arc<fontdb::Database>> {
 fn png(svg: &str, fontdb: &Arc<fontdb::Database>) -> Result<Vec<u8>> {
     let options = Options {
         fontdb: Arc::clone(fontdb),
-        // What a chart refers to is not looked for.
+        // Charts refer to no other files, so none are looked for.
         resources_dir: None,
         ..Options::default()
     };
@@ -81,10 +83,10 @@ fn png(svg: &str, fontdb: &Arc<fontdb::Database>) -> Result<Vec<u8>> {
     pixels.encode_png().context("a chart cannot be written as PNG")
 }
 
-/// Draws all charts for a directory; with fonts as PNG, otherwise as SVG.
+/// Draws all charts for a directory: as PNG if there are fonts, otherwise as SVG.
 ///
 /// # Errors
-/// A chart cannot be drawn, or a file exists, unless it is to be overwritten.
+/// A chart cannot be drawn, or a file exists and `force` is not set.
 pub fn draw(
     directory: &Path,
     parts: &Parts,
@@ -105,10 +107,10 @@ pub fn draw(
     parts.charts().map(image).collect()
 }
 
-/// Writes drawn charts. Directories are created.
+/// Writes drawn charts. Missing directories are created.
 ///
 /// # Errors
-/// A file could not be written. Those before it are there, and whole.
+/// A file could not be written. The files before it are complete.
 pub fn write(directory: &Path, images: &[Image], force: bool) -> Result<()> {
     hmtt_paths::Folder::create_to_change(directory, FOLDER_MODE)
         .with_context(|| format!("cannot create {}", directory.display()))?;

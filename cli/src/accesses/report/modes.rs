@@ -1,4 +1,5 @@
-//! What is not known of accesses because of the mode of a card, in words.
+//! Explains which results are missing because a card in page mode or frequency mode has recorded no
+//! addresses.
 
 use hmtt::analysis::Detail;
 use hmtt::analysis::summary::Sums;
@@ -6,7 +7,7 @@ use hmtt::analysis::timeline::TimeSlice;
 
 use super::numbers::counted;
 
-/// Numbers of accesses of which less is known than their addresses.
+/// Counts of accesses whose address is not known, by the mode that has recorded them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Modes {
     accesses: u64,
@@ -15,13 +16,13 @@ pub struct Modes {
 }
 
 impl Modes {
-    /// Of all memories.
+    /// The counts of all memories together.
     pub fn of_sums(sums: &Sums) -> Modes {
         let Sums { accesses, page_run_accesses, frequency_accesses, .. } = *sums;
         Modes { accesses, page_run_accesses, frequency_accesses }
     }
 
-    /// Of the memory that has these slices.
+    /// The counts of the memory that has these slices.
     pub fn of_slices(slices: &[TimeSlice]) -> Modes {
         slices.iter().fold(Modes::default(), |sum, slice| Modes {
             accesses: sum.accesses.saturating_add(slice.reads).saturating_add(slice.writes),
@@ -30,7 +31,7 @@ impl Modes {
         })
     }
 
-    /// Accesses of which less is known than is needed.
+    /// Number of accesses that are known less precisely than `needed`.
     fn without(&self, needed: Detail) -> u64 {
         match needed {
             Detail::Time => 0,
@@ -39,7 +40,8 @@ impl Modes {
         }
     }
 
-    /// Why there is no result that needs this of accesses: all of them are known less well.
+    /// The reason why a result that needs this detail is absent: all accesses are known less
+    /// precisely. `None` if some accesses have the detail.
     pub fn absent(&self, needed: Detail) -> Option<String> {
         let without = self.without(needed);
         let mode = match (self.page_run_accesses, self.frequency_accesses) {
@@ -51,7 +53,8 @@ impl Modes {
             .then(|| format!("Not known: the capture is in {mode}."))
     }
 
-    /// How many accesses a result does not have, as a sentence behind others; empty if it has all.
+    /// A sentence with the number of accesses that a result leaves out; empty if it leaves out
+    /// none. It begins with a space, because it follows other sentences.
     pub fn left_out(&self, needed: Detail) -> String {
         let what = if needed == Detail::Page { "page" } else { "address" };
         match self.without(needed) {

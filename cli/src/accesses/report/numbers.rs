@@ -1,12 +1,13 @@
-//! Numbers with their units, and the ticks of axes, as `numbers.js` has them.
+//! Formats numbers with their units and computes the ticks of axes, exactly as `numbers.js` does.
 
 use super::chart::Unit;
 
-/// Significant digits of values, and of times, which may begin far from 0.
+/// Significant digits of values. Times have more, because they may begin far from 0.
 const DIGITS: usize = 4;
 const TIME_DIGITS: usize = 9;
 
-/// A number without zeros at its end, with so many significant digits.
+/// A number with at most `digits` significant digits, without trailing zeros. Example: 2.50 is
+/// `2.5`.
 fn plain(value: f64, digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -31,7 +32,7 @@ fn scaled(value: f64, units: &[(f64, &str)], digits: usize) -> String {
     plain(value / size, digits) + name
 }
 
-/// A number with its unit.
+/// A number with its unit. Example: 2560 bytes are `2.5 KiB`.
 pub fn text(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Count => {
@@ -58,7 +59,7 @@ pub fn text(unit: Unit, value: f64) -> String {
     }
 }
 
-/// A whole number with commas.
+/// A whole number with commas. Example: `1,234,567`.
 pub fn exact(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -71,12 +72,12 @@ pub fn exact(value: f64) -> String {
     if value < -0.5 { format!("-{text}") } else { text }
 }
 
-/// A part of a whole; nothing of nothing.
+/// `part` / `whole` as a percentage; `-` if `whole` is 0.
 pub fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 { text(Unit::Share, part / whole) } else { "-".to_owned() }
 }
 
-/// A number of so many things: with an s or es unless it is one.
+/// A count with its noun, in the plural unless the count is 1. Example: `2 touches`.
 pub fn counted(value: f64, noun: &str) -> String {
     let ending = match value == 1.0 {
         true => "",
@@ -86,7 +87,8 @@ pub fn counted(value: f64, noun: &str) -> String {
     format!("{} {noun}{ending}", exact(value))
 }
 
-/// Round numbers from one to another, at most so many and two.
+/// Round numbers from `from` to `to`, at most `most` + 2. Example: from 0 to 10 with `most` 5 they
+/// are 0, 2, 4, 6, 8, 10.
 pub fn ticks(from: f64, to: f64, most: usize) -> Vec<f64> {
     let span = to - from;
     if !span.is_finite() || span <= 0.0 {
@@ -103,7 +105,8 @@ pub fn ticks(from: f64, to: f64, most: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Whole powers of two between two logarithms, at most so many and one.
+/// Whole binary logarithms from `from` to `to`, at most `most` + 1. Example: from 0.5 to 8 with
+/// `most` 4 they are 2, 4, 6, 8.
 pub fn powers(from: f64, to: f64, most: usize) -> Vec<f64> {
     let step = ((to - from) / most.max(1) as f64).ceil().max(1.0);
     let first = (from / step).ceil() * step;

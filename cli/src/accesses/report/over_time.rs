@@ -1,4 +1,4 @@
-//! Charts over time, and tables, of one memory.
+//! Draws the charts over time of one memory, and its tables.
 
 use hmtt::analysis::card_rows::CardOutcomes;
 use hmtt::analysis::heat_map::MemoryHeat;
@@ -15,7 +15,7 @@ use super::modes::Modes;
 use super::numbers::{counted, exact, text};
 use super::time::{Time, time_of};
 
-/// The bus limit is drawn if it is at most so many times the highest value.
+/// The limit of the bus is drawn if it is at most this many times the highest value.
 const LIMIT_SHOWN: f64 = 20.0;
 const WORKING_SET: &str = "Working set over time";
 
@@ -31,7 +31,7 @@ pub struct Memory<'a> {
 }
 
 impl Memory<'_> {
-    /// Where the slices begin and end.
+    /// Begin of the first slice and end of the last slice.
     pub fn extent(&self) -> (f64, f64) {
         let scale = Time::new(self.time).scale;
         let first = self.time.slices.first().map_or(0, |one| one.slice) as f64 * scale;
@@ -46,7 +46,7 @@ impl Memory<'_> {
         Slices { begins, width }
     }
 
-    /// What is known of the accesses.
+    /// Counts of accesses that have no known address.
     pub fn modes(&self) -> Modes {
         Modes::of_slices(&self.time.slices)
     }
@@ -80,7 +80,7 @@ impl Memory<'_> {
         Chart::new(words, self.extent(), Time::new(self.time).axis(), y, content)
     }
 
-    /// Charts and tables of the memory; none without accesses.
+    /// Charts and tables of the memory; empty if the memory has no accesses.
     pub fn parts(&self) -> Vec<Part> {
         if self.time.slices.is_empty() {
             return Vec::new();
@@ -115,7 +115,7 @@ impl Memory<'_> {
         self.chart(["Accesses over time", &about], y, Style::Stacked, series)
     }
 
-    /// Why there is no bandwidth.
+    /// The reason why the bandwidth is not known; `None` if it is known.
     pub fn no_bandwidth(&self) -> Option<&'static str> {
         match self.time.slice_seconds {
             None => Some("Not known: accesses have no clock whose period is known."),
@@ -236,7 +236,7 @@ impl Memory<'_> {
     }
 }
 
-/// The limit of the bus in words.
+/// The limit of the bus in words. `most`: the highest value of the chart.
 fn bus_limit(most: f64, limit: Option<f64>) -> String {
     let Some(limit) = limit else {
         return "The limit of the bus is not known: the source has no description of its memory."
@@ -250,18 +250,18 @@ fn bus_limit(most: f64, limit: Option<f64>) -> String {
     format!("{words} (dashed line).{}", if most > limit { short } else { "" })
 }
 
-/// Why the rows and banks of a memory are not known.
+/// The reason why the rows and banks of a memory are not known; `None` if they are known.
 pub fn no_rows(rows: &MemoryRows) -> Option<&'static str> {
     (rows.outcomes.accesses() == 0)
         .then_some("Not known: the source has no description of its memory, which maps addresses to banks and rows.")
 }
 
-/// Accesses by address and time.
+/// The heat map of accesses by address and time.
 pub fn heat_chart(heat: &MemoryHeat, extent: (f64, f64), title: &str) -> Chart {
     let time = time_of(heat.slice_unit, heat.slice_length, heat.slice_seconds);
     let block = text(Unit::Bytes, heat.block_bytes as f64);
     let row = |one: &hmtt::analysis::heat_map::HeatRow| {
-        // All digits, so that labels of different blocks differ.
+        // The label has all digits, so that labels of different blocks differ.
         let label = format!("{:#x}", one.address);
         Row { name: format!("{block} from {label} on"), label, counts: one.counts.clone() }
     };
@@ -274,7 +274,7 @@ pub fn heat_chart(heat: &MemoryHeat, extent: (f64, f64), title: &str) -> Chart {
     Chart::new([title, &about], extent, time.axis(), Axis::new("address", Unit::Count), content)
 }
 
-/// Accesses by bank and time.
+/// The heat map of accesses by bank and time.
 pub fn bank_chart(rows: &MemoryRows, extent: (f64, f64), title: &str) -> Chart {
     let time = time_of(rows.slice_unit, rows.slice_length, rows.slice_seconds);
     let has_ranks = rows.banks.iter().any(|one| one.rank > 0);

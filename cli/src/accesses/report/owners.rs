@@ -1,14 +1,14 @@
-//! Who owns the physical pages that were accessed, as tables: the shares that are resolved and that
-//! are not, and accesses by process and by mapping.
+//! Makes tables of the owners of the accessed physical pages: the parts of accesses that are
+//! resolved and unresolved, and accesses by process and by mapping.
 
 use super::chart::{Part, Table};
 use super::numbers::{exact, share};
 use crate::accesses::resolution::Resolution;
 
-/// Most processes, and mappings, that are listed.
+/// Most processes, and most mappings, in a table.
 const LISTED: usize = 100;
 
-/// What is known of the owners, in words.
+/// The meaning of an `owner` value, in words.
 fn meaning(owner: &str) -> &'static str {
     match owner {
         "resolved" => "one page of one process",
@@ -18,7 +18,7 @@ fn meaning(owner: &str) -> &'static str {
     }
 }
 
-/// Accesses by what is known of the owners of their pages.
+/// The table of accesses by `owner` value: resolved, shared, ambiguous or unresolved.
 pub fn shares(of: &Resolution) -> Part {
     let all = of.by_owner();
     let sum = all.iter().map(|(_, accesses)| *accesses as f64).sum();
@@ -31,7 +31,7 @@ pub fn shares(of: &Resolution) -> Part {
     Part::Table(Table::new("Owners of pages", &about, &heads, all.into_iter().map(row).collect()))
 }
 
-/// Accesses by process, and by mapping.
+/// The tables of accesses by process and by mapping.
 pub fn lists(of: &Resolution) -> Vec<Part> {
     let all = of.by_owner().iter().map(|(_, accesses)| *accesses as f64).sum();
     vec![

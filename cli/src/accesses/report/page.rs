@@ -1,9 +1,10 @@
-//! Makes the HTML page: the verdict and the parts as HTML, the charts as JSON, and the script that
-//! draws them.
+//! Makes the HTML page from the verdict, the parts in HTML, the charts as JSON, and the script that
+//! draws the charts.
 //!
-//! Names of files and messages come from outside. In the text they are escaped, and in the data `<`
-//! is, so that neither can end its element. The page's policy forbids all requests, and every
-//! script and style but those of HMTT, which it names by their hashes.
+//! Names of files and messages come from outside. The text of the page escapes them, and the JSON
+//! data escapes `<`. So neither can end the HTML element that contains it. The content security
+//! policy of the page forbids all requests. It allows only the script and the style of HMTT, which
+//! it names by their hashes.
 
 mod parts;
 
@@ -25,12 +26,12 @@ const SCRIPT: [&str; 8] = [
     include_str!("page.js"),
 ];
 
-/// Hashes of the script and the style with the line ends around them, as a content security policy
-/// states them: base64 of SHA-256. A test computes them.
+/// Hashes of the script and the style for the content security policy: base64 of SHA-256. The
+/// hashed texts include the line ends around script and style. A test computes the hashes.
 const SCRIPT_HASH: &str = "sha256-5Fbtzc5k+m/MbmRNLsJi70BXmLx+fqZW85gf6a0i1Xw=";
 const STYLE_HASH: &str = "sha256-ClNth5qBD0Wf1XIJ6j98UcKOzGJmh/v2oVPLQFuXBSw=";
 
-/// Text in which nothing has a meaning in HTML, or controls a terminal.
+/// Escapes a text, so that nothing in it has a meaning in HTML or controls a terminal.
 fn text(raw: &str) -> String {
     let mut escaped = String::new();
     for letter in escape::message(raw).to_string().chars() {
@@ -45,7 +46,7 @@ fn text(raw: &str) -> String {
     escaped
 }
 
-/// The texts of a list in JSON.
+/// The texts of a list in a JSON object. `name`: key of the list.
 fn texts<'a>(data: &'a Value, name: &str) -> impl Iterator<Item = &'a str> {
     data[name].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
@@ -73,7 +74,7 @@ fn verdict(data: &Value) -> String {
     format!("<div class=\"{class}\"><strong>{words}</strong>\n<ul>\n{items}</ul></div>")
 }
 
-/// Says that the charts over time of some memories are left out.
+/// Adds a note that the charts over time of some memories are left out.
 fn note_left_out(data: &mut Value, left_out: usize) {
     if let Some(notes) = data["notes"].as_array_mut().filter(|_| left_out > 0) {
         let note = format!("charts over time of {left_out} further memories are left out");
@@ -81,8 +82,8 @@ fn note_left_out(data: &mut Value, left_out: usize) {
     }
 }
 
-/// The page. `left_out`: how many memories have no charts over time. `names`: those of the files.
-/// `data`: what `--json` prints.
+/// Makes the page. `left_out`: number of memories without charts over time. `names`: names of the
+/// files. `data`: the JSON object that `--json` prints.
 pub fn html(left_out: usize, names: &str, mut data: Value, parts: &Parts) -> String {
     note_left_out(&mut data, left_out);
     let title = text(&format!("Memory accesses of {names}"));
@@ -90,7 +91,8 @@ pub fn html(left_out: usize, names: &str, mut data: Value, parts: &Parts) -> Str
     let static_parts = parts::html(parts);
     let json = hmtt_format::json::to_string(parts).unwrap_or_default().replace('<', "\\u003c");
     let script = SCRIPT.concat();
-    // In one pass: what is put in is not searched again.
+    // All placeholders are replaced in one pass, so that inserted text is not searched for
+    // placeholders.
     let mut page = String::with_capacity(
         PAGE.len() + json.len() + static_parts.len() + script.len() + STYLE.len(),
     );

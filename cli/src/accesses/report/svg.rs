@@ -1,11 +1,11 @@
-//! Draws a chart as a standalone SVG file, for papers: with title, axes, units and legend, in light
-//! colours.
+//! Draws a chart as a standalone SVG file, for papers. The file has a title, axes, units and a
+//! legend, in light colours.
 //!
 //! It draws the charts of [`chart`](super::chart), which the page's script draws, too. The script
-//! needs a browser, because its charts follow the size of the window, and are zoomed; an engine
-//! that runs it would be by far the largest dependency of the command. So the five kinds of charts
-//! are drawn in two places, but what is drawn is made once. Names come from outside and are
-//! escaped; the file refers to no other one.
+//! needs a browser, because its charts follow the size of the window and can be zoomed. A browser
+//! engine that runs it would be by far the largest dependency of the command. So the five kinds of
+//! charts are drawn in two places, but from the same data. Names come from outside and are escaped.
+//! The file refers to no other file.
 
 mod content;
 mod labels;
@@ -20,20 +20,20 @@ use self::labels::{LETTER, Label, spaced};
 use super::chart::{Chart, Content, Style};
 use super::numbers::{powers, text, ticks};
 
-/// Size of a chart in pixels of CSS, which are 1/96 inch: 7.5 inches wide, as a page without its
-/// margins.
+/// Width of a chart in CSS pixels, which are 1/96 inch. 720 pixels are 7.5 inches, the width of a
+/// page without its margins.
 pub const WIDTH: f64 = 720.0;
 const PLOT_HEIGHT: f64 = 220.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 700.0;
-/// Space that the name of the y axis and gaps beside it take.
+/// Width of the y axis's name and the gaps beside it.
 const NAME_RIGHT: f64 = 28.0;
 const TOP: f64 = 64.0;
-/// Height of what is below the plot: ticks, and the name of the axis.
+/// Height of the space below the plot, for ticks and the name of the axis.
 const BELOW: f64 = 46.0;
-/// Most rows of a heat map that are as high as a text.
+/// Height of a row in a heat map, unless the plot would become too low or too high.
 const ROW_HEIGHT: f64 = 15.0;
-/// Colours of series, and of marks and limits.
+/// Colours of series. The next lines have the colour of marks and limits, and the dashes of lines.
 const COLOURS: [&str; 3] = ["#1f66c7", "#c2590a", "#1c7c54"];
 const ALARM: &str = "#b42318";
 const DASHES: [&str; 3] = ["none", "7 3", "2 2"];
@@ -44,18 +44,18 @@ const STYLE: &str = "text{font:11px sans-serif;fill:#1b1f24}.title{font-size:14p
      .border{stroke:#1c7c54;stroke-dasharray:4 3}.line{fill:none;stroke-width:1.5}\
      .heat{shape-rendering:crispEdges}";
 
-/// Text in which nothing has a meaning in SVG, or controls a terminal.
+/// Escapes a text, so that nothing in it has a meaning in SVG or controls a terminal.
 fn escaped(raw: &str) -> String {
     let safe = escape::message(raw).to_string();
     safe.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Where the plot is, and what its axes show.
+/// Position of the plot, and the ranges of its axes.
 struct Frame {
     left: f64,
     bottom: f64,
     extent: (f64, f64),
-    /// The highest y.
+    /// Largest y value.
     top: f64,
 }
 
@@ -69,7 +69,8 @@ impl Frame {
             _ => PLOT_HEIGHT,
         };
         let top = content::highest(&chart.content);
-        // Labels of rows, such as addresses, are whole, and take the width that they need.
+        // Labels of rows, such as addresses, are written whole, and the space for them is as wide
+        // as they need.
         let letters = match &chart.content {
             Content::Heat { rows, .. } => rows.iter().map(|row| row.label.chars().count()).max(),
             _ => None,
@@ -93,12 +94,12 @@ impl Frame {
     }
 }
 
-/// A text at a place.
+/// Writes a text at a position.
 fn words(svg: &mut String, attributes: &str, x: f64, y: f64, text: &str) {
     let _ = write!(svg, "<text {attributes} x=\"{x:.1}\" y=\"{y:.1}\">{}</text>", escaped(text));
 }
 
-/// The texts below the plot, of which some may have no space.
+/// Texts below the plot with their x values. Some of them may find no space.
 fn x_ticks(chart: &Chart) -> Vec<(f64, String)> {
     let (from, to) = chart.extent;
     match &chart.content {
@@ -134,7 +135,7 @@ fn axes(svg: &mut String, chart: &Chart, frame: &Frame) {
     words(svg, &turned, 14.0, y, &chart.y.name);
 }
 
-/// Names of what is drawn, and their colours.
+/// Colours and names of the legend.
 fn legend(chart: &Chart) -> Vec<(String, String)> {
     let series = |index: usize, name: &String| (paint::colour(index).to_owned(), name.clone());
     match &chart.content {
@@ -160,7 +161,7 @@ fn legend(chart: &Chart) -> Vec<(String, String)> {
     }
 }
 
-/// Draws a chart. `files`: what it is of.
+/// Draws a chart. `files`: names of the files that the chart shows.
 pub fn svg(chart: &Chart, files: &str) -> String {
     let frame = Frame::new(chart);
     let height = frame.bottom + BELOW;

@@ -1,4 +1,4 @@
-//! The axis of time: seconds, or clocks or accesses where seconds are not known.
+//! Defines the time axis: in seconds, or in clocks or accesses if seconds are not known.
 
 use hmtt::analysis::slices::SliceUnit;
 use hmtt::analysis::timeline::MemoryTime;
@@ -6,15 +6,15 @@ use hmtt::analysis::timeline::MemoryTime;
 use super::chart::{Axis, Unit};
 use super::numbers::{counted, text};
 
-/// Time as it is drawn: seconds, clocks or accesses.
+/// The unit of time in charts: seconds, clocks or accesses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Time {
     unit: Option<SliceUnit>,
-    /// The length of a slice.
+    /// Length of a slice in this unit.
     pub scale: f64,
 }
 
-/// The length of slices in what is drawn.
+/// The unit of time for slices: seconds if the length in seconds is known, otherwise `unit`.
 pub fn time_of(unit: SliceUnit, length: u64, seconds: Option<f64>) -> Time {
     let unit = seconds.is_none().then_some(unit);
     Time { unit, scale: seconds.unwrap_or(length as f64) }
@@ -26,7 +26,7 @@ impl Time {
         time_of(of.slice_unit, of.slice_length, of.slice_seconds)
     }
 
-    /// Whether two times can have one axis.
+    /// Whether two times have the same unit, so that they can share an axis.
     pub fn is_like(&self, other: &Time) -> bool {
         self.unit == other.unit
     }
@@ -36,7 +36,7 @@ impl Time {
         self.unit.is_none()
     }
 
-    /// The axis of time.
+    /// The axis of the unit.
     pub fn axis(&self) -> Axis {
         match self.unit {
             None => Axis::new("time", Unit::Seconds),
@@ -45,12 +45,12 @@ impl Time {
         }
     }
 
-    /// A time in words.
+    /// A time in words, in the unit of the axis.
     pub fn text(&self, at: f64) -> String {
         text(self.axis().unit, at)
     }
 
-    /// How long slices are, and in what the axis is.
+    /// A sentence with the length of slices, and the unit of the axis if that is not seconds.
     pub fn slicing(&self) -> String {
         let scale = self.scale;
         match self.unit {

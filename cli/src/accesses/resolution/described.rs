@@ -1,28 +1,28 @@
-//! Who owns a page, as text, as fields of CSV, and as JSON.
+//! Prints the owner of a page: as text, as fields of CSV, and as JSON.
 
 use hmtt_format::escape;
 use serde_json::{Value, json};
 
-/// Widths of a process and a mapping in text.
+/// Widths of the columns for a process and a mapping, in characters.
 const PROCESS_WIDTH: usize = 18;
 const MAPPING_WIDTH: usize = 30;
 
-/// Who owns a page.
+/// The owner of a physical page.
 pub struct Described {
     /// `resolved`, `shared`, `ambiguous` or `unresolved`.
     pub owner: &'static str,
-    /// Number and name of the process.
+    /// Number and name of the process, if there is one process.
     pub process: Option<(u32, String)>,
-    /// What the page belongs to.
+    /// Name of the mapping, if there is one, such as a file or `[heap]`.
     pub mapping: Option<String>,
-    /// The virtual address.
+    /// Virtual address, if there is one owner.
     pub virtual_address: Option<u64>,
-    /// Pages that have the frame.
+    /// Number of virtual pages that are mapped to the physical page.
     pub owner_count: u64,
 }
 
 impl Described {
-    /// As fields of a row.
+    /// The fields of a CSV row, with the columns of [`super::CSV_COLUMNS`].
     pub fn to_csv(&self) -> String {
         let (pid, comm) = match &self.process {
             Some((pid, comm)) => (pid.to_string(), quoted(comm)),
@@ -33,7 +33,7 @@ impl Described {
         format!("{},{pid},{comm},{mapping},{address}", self.owner)
     }
 
-    /// Adds names and values to an object.
+    /// Adds the fields to a JSON object.
     pub fn add_to(&self, object: &mut Value) {
         let Value::Object(object) = object else { return };
         let (pid, comm) = self.process.clone().unzip();
@@ -55,7 +55,7 @@ impl Described {
         format!("{:>14}  {:<PROCESS_WIDTH$}  mapping", "virtual", "process")
     }
 
-    /// As columns of a table.
+    /// The columns of a text table.
     pub fn to_text(&self) -> String {
         let [process, mapping, address] = self.names();
         if self.owner_count == 0 {
@@ -66,8 +66,8 @@ impl Described {
         format!("{address:>14}  {process:<PROCESS_WIDTH$}  {mapping}")
     }
 
-    /// Process, mapping and virtual address in words. A page without known owners has the reason in
-    /// place of the process.
+    /// Process, mapping and virtual address in words. If the page has no known owner, the first
+    /// text is the value of `owner`.
     pub fn names(&self) -> [String; 3] {
         let none = || "-".to_owned();
         let address = self.virtual_address.map_or_else(none, |at| format!("{at:#x}"));
@@ -79,19 +79,19 @@ impl Described {
     }
 }
 
-/// A process, or that there are several.
+/// Name of a process, or "several processes".
 pub fn process_name(of: Option<(u32, &str)>) -> String {
     of.map_or("several processes".to_owned(), |(pid, comm)| {
         format!("{pid} {}", escape::message(comm)).trim_end().to_owned()
     })
 }
 
-/// What a page belongs to, or that it belongs to several things.
+/// Name of a mapping, or "several mappings".
 pub fn mapping_name(of: Option<&str>) -> String {
     of.map_or("several mappings".to_owned(), |name| escape::message(name).to_string())
 }
 
-/// The end of a text that is too long.
+/// The last `most` characters of a text, with dots before them, if it is longer than that.
 fn shortened(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
@@ -101,7 +101,7 @@ fn shortened(text: &str, most: usize) -> String {
     format!("...{end}")
 }
 
-/// A field of CSV, escaped and with quotation marks where it needs them.
+/// A CSV field: escaped, and in quotation marks if it contains a comma or a quotation mark.
 pub fn quoted(text: &str) -> String {
     let text = escape::name(text).to_string();
     match text.contains(['"', ',']) {

@@ -1,5 +1,5 @@
-//! Prints groups: as a table of text, as an object of JSON, and as rows of CSV with the group's
-//! name before each.
+//! Prints groups: as a table of text, as a JSON object, and as CSV rows that begin with the group's
+//! name.
 
 use std::io::{self, Write};
 
@@ -11,28 +11,28 @@ use super::super::figures::share;
 use super::super::output::{Printed, line};
 use super::Groups;
 
-/// Writes the rows of a group.
+/// Writes the CSV rows of a group.
 type WriteRows<'v, R> = dyn Fn(&GroupResult<R>, &mut dyn Write) -> io::Result<()> + 'v;
 
-/// How the results of a command are printed for each group.
+/// The form in which a command's results are printed for each group.
 pub struct View<'v, R> {
-    /// Columns of the table, besides those that all commands have.
+    /// Columns of the table that only this command has.
     pub columns: &'v [&'v str],
     /// The values in these columns.
     pub cells: &'v dyn Fn(&R) -> Vec<String>,
     /// The result as JSON; null if a group has only its sums.
     pub json: &'v dyn Fn(&R) -> Value,
-    /// Writes a group's rows of CSV.
+    /// Writes a group's CSV rows.
     pub rows: &'v WriteRows<'v, R>,
 }
 
-/// Groups, and how they are printed.
+/// Groups together with the form in which they are printed.
 pub struct Forms<'v, R> {
     pub groups: &'v Groups<R>,
     pub view: View<'v, R>,
 }
 
-/// Writes a text before each line.
+/// A writer that puts a text before each line.
 struct Prefixed<'o> {
     output: &'o mut dyn Write,
     prefix: String,
@@ -56,7 +56,7 @@ impl Write for Prefixed<'_> {
     }
 }
 
-/// A text as a field of CSV.
+/// A text as a CSV field, in quotation marks if it needs them.
 fn field(text: &str) -> String {
     let text = escape::message(text).to_string();
     match text.contains([',', '"', '\n']) {
@@ -65,7 +65,7 @@ fn field(text: &str) -> String {
     }
 }
 
-/// The name of a group, with its file.
+/// The name of a group, with its file if it has one. Example: `main [libfoo.so]`.
 pub fn name<R>(group: &GroupResult<R>) -> String {
     let file = group.object.rsplit('/').next().unwrap_or_default();
     match file {
@@ -116,7 +116,7 @@ impl<R> Printed for Forms<'_, R> {
         self.view.columns.iter().try_for_each(|column| write!(output, "  {column:>14}"))?;
         writeln!(output, "  group")?;
         let all = match inclusive {
-            // The sum has accesses more than once.
+            // Some accesses are in several groups, so that there is no sum to compare with.
             true => 0,
             false => groups.iter().map(|group| group.sums.accesses).sum(),
         };

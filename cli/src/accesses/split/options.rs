@@ -1,4 +1,4 @@
-//! Options of commands whose results can be split.
+//! Defines the options of commands whose results can be split into groups.
 
 use std::path::Path;
 #[cfg(feature = "tag")]
@@ -31,7 +31,7 @@ pub struct SplitOptions {
     groups: usize,
 }
 
-/// What decides the group of an access.
+/// Values of `--by`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Kernel(Pair),
@@ -41,7 +41,7 @@ enum Choice {
 }
 
 impl SplitOptions {
-    /// What decides the group of an access, if results are to be split.
+    /// The rule that divides accesses into groups; `None` without `--by`.
     ///
     /// # Errors
     /// Options do not fit together, or the map cannot be read.
@@ -69,7 +69,7 @@ impl SplitOptions {
         })
     }
 
-    /// The map of tags.
+    /// The path of the map of tags.
     pub fn map(&self) -> Option<&Path> {
         #[cfg(feature = "tag")]
         return self.map.as_deref();
@@ -77,12 +77,12 @@ impl SplitOptions {
         None
     }
 
-    /// Whether an access belongs to all open functions.
+    /// Whether an access counts for all functions on the call stack.
     pub fn is_inclusive(&self) -> bool {
         self.inclusive
     }
 
-    /// Most groups.
+    /// Most groups that are kept.
     pub fn most(&self) -> usize {
         self.groups
     }
@@ -93,7 +93,8 @@ impl SplitOptions {
     }
 }
 
-/// A mark for free use by its number, or a tag by its offset in the card's window.
+/// Parses a place: the number of a free mark, or `tag:` with the offset of a tag in the card's
+/// window. Examples: `7`, `tag:0x40`.
 fn place(text: &str) -> Result<Place> {
     let text = text.trim();
     if let Some(offset) = text.strip_prefix("tag:") {

@@ -1,5 +1,5 @@
 //! Writes the accesses of functions as a flame graph, as folded stacks, or as a profile in
-//! callgrind's format, and those of any groups over time for ui.perfetto.dev.
+//! callgrind's format. Also writes the accesses of any groups over time for ui.perfetto.dev.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub struct ProfileOptions {
 }
 
 impl ProfileOptions {
-    /// The paths of files that have functions.
+    /// Paths of the outputs that need `--by function`.
     fn paths_of_functions(&self) -> Vec<&Path> {
         let paths = [self.folded.as_deref(), self.callgrind.as_deref()];
         #[cfg(feature = "tag")]
@@ -50,7 +50,7 @@ impl ProfileOptions {
         paths.into_iter().flatten().collect()
     }
 
-    /// What collects accesses over time, if they are to be written.
+    /// The collector of accesses over time; `None` if the user does not want them.
     ///
     /// # Errors
     /// As [`SplitOptions::by`].
@@ -59,18 +59,18 @@ impl ProfileOptions {
         Ok(by.map(|by| Tracks::new(by, split.most())))
     }
 
-    /// Checks all that can be checked before files are read. Nothing is created.
+    /// Checks everything that can be checked before files are read. Creates no file.
     ///
     /// # Errors
-    /// A file exists, is an input, or is named twice; or accesses are not split by function, or are
-    /// inclusive.
+    /// A file exists, is an input, or is named twice. Or an output needs functions, and accesses
+    /// are not split by function, or are inclusive.
     pub fn check(&self, options: &Options, split: &SplitOptions) -> Result<()> {
         let mut paths = self.paths_of_functions();
         for path in &paths {
             let name = path.display();
             ensure_usage(split.is_by_function(), || format!("{name}: is for --by function"))?;
-            // Inclusive accesses are in several groups, of which none is known to be the caller of
-            // another one.
+            // Inclusive accesses are counted in several groups, and the groups do not record which
+            // function is the caller.
             ensure_usage(!split.is_inclusive(), || {
                 format!(
                     "{name}: has accesses of the functions themselves, which --inclusive does not count"
@@ -83,18 +83,20 @@ impl ProfileOptions {
     }
 }
 
-/// A name that a line can have, without what separates the frames of folded stacks.
+/// A name that fits into one line, without the semicolon that separates the frames of folded
+/// stacks.
 fn name(text: &str) -> String {
     escape::message(text).to_string().replace(';', ":")
 }
 
-/// The file of a group.
+/// The file name of a group's function.
 fn object<R>(group: &GroupResult<R>) -> String {
     let file = group.object.rsplit('/').next().filter(|file| !file.is_empty());
     name(file.unwrap_or("(no file)"))
 }
 
-/// Folded stacks: each function with its accesses, in its file.
+/// Folded stacks: one line for each function, with its file and its accesses. Example:
+/// `libfoo.so;main 42`.
 fn fold<R>(groups: &Groups<R>) -> String {
     let line = |group: &GroupResult<R>| {
         format!("{};{} {}\n", object(group), name(&group.name), group.sums.accesses)
@@ -102,7 +104,7 @@ fn fold<R>(groups: &Groups<R>) -> String {
     groups.groups.iter().map(line).collect()
 }
 
-/// A profile whose costs are reads and writes.
+/// Writes a callgrind profile whose costs are reads and writes.
 fn write_callgrind<R>(groups: &Groups<R>, output: &mut dyn Write) -> io::Result<()> {
     let version = env!("CARGO_PKG_VERSION");
     writeln!(output, "# callgrind format\nversion: 1\ncreator: hmtt {version}")?;
@@ -135,10 +137,10 @@ fn draw(folded: &str) -> Result<Vec<u8>> {
     Ok(drawn)
 }
 
-/// Writes the files. All are made before the first one is written.
+/// Writes the files. The contents of all files are made before the first file is written.
 ///
 /// # Errors
-/// A file cannot be written, or there is nothing to draw. Files before it are there, and whole.
+/// A file cannot be written, or there is nothing to draw. The files before it are complete.
 pub fn write<R>(
     options: &ProfileOptions,
     groups: &Groups<R>,

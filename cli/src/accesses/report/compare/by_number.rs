@@ -1,4 +1,4 @@
-//! Touches by page number of two files, in blocks of the same length.
+//! Compares the touches of two files by page number, in blocks of the same length.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ use super::SIDES;
 use crate::accesses::report::chart::{Content, Unit};
 use crate::accesses::report::numbers::text;
 
-/// Touches of both files in blocks, by memory and address of a block.
+/// Touches of both files, by the memory and the address of a block.
 type Blocks = BTreeMap<(u64, u64), [u64; 2]>;
 
-/// Touches in blocks of a length, which is at least that of both files' own blocks.
+/// Adds up the touches of both files in blocks of `block_bytes`. The blocks of the files themselves
+/// may not be longer.
 fn in_blocks(files: [&AddressDistribution; 2], block_bytes: u64) -> Blocks {
     let mut blocks = Blocks::new();
     for (side, file) in files.into_iter().enumerate() {
@@ -24,9 +25,10 @@ fn in_blocks(files: [&AddressDistribution; 2], block_bytes: u64) -> Blocks {
     blocks
 }
 
-/// The smallest blocks that both files have and of which at most `most` are touched, with their
-/// length. Example: if one file has blocks of 4 KiB and the other one of 16 KiB, blocks have at
-/// least 16 KiB. Where there are more memories than `most`, each has one block.
+/// Doubles the length of blocks until at most `most` blocks are touched. Returns the length and the
+/// blocks. Example: if one file has blocks of 4 KiB and the other has blocks of 16 KiB, the
+/// returned blocks have at least 16 KiB. If there are more memories than `most`, the blocks get the
+/// greatest length, 2^63 bytes.
 fn blocks(files: [&AddressDistribution; 2], most: usize) -> (u64, Blocks) {
     let mut block_bytes = files[0].block_bytes.max(files[1].block_bytes).max(1);
     loop {
@@ -38,8 +40,8 @@ fn blocks(files: [&AddressDistribution; 2], most: usize) -> (u64, Blocks) {
     }
 }
 
-/// The bars of both files: parts of the touches of each. Returns also the length of a block, in
-/// words.
+/// The bars of both files: for each block, the part of each file's touches. Also returns the length
+/// of a block in words.
 pub fn bars(files: [&AddressDistribution; 2], touches: [u64; 2], most: usize) -> (Content, String) {
     let (block_bytes, blocks) = blocks(files, most);
     let has_sources = blocks.keys().any(|(source, _)| *source > 1);

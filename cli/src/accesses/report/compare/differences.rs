@@ -1,4 +1,4 @@
-//! Numbers of two files, and how they differ: as text, as CSV, and as a table.
+//! Compares the numbers of two files, and prints the differences as text, as CSV, and as a table.
 
 use std::io::{self, Write};
 
@@ -14,10 +14,10 @@ use crate::accesses::report::found::Found;
 use crate::accesses::report::modes::Modes;
 use crate::accesses::report::numbers::{exact, text};
 
-/// Numbers are marked if the larger one is at least so many times the smaller one.
+/// Numbers are marked if the larger one is at least this many times the smaller one.
 const MARKED: f64 = 1.05;
 
-/// How a number is shown.
+/// The notation of a number.
 #[derive(Clone, Copy)]
 pub enum Shown {
     Exact,
@@ -33,20 +33,21 @@ impl Shown {
     }
 }
 
-/// A number of both files.
+/// A number of both files, and its difference.
 #[derive(Serialize)]
 pub struct Difference {
-    /// What the number is: a name of the result of one file, or a cache size.
+    /// Name of the number: a result's name in the JSON of one file, or a cache size.
     name: String,
-    /// That of the first file, if it is known.
+    /// Value in the first file, if it is known.
     value_a: Option<f64>,
-    /// That of the second file, if it is known.
+    /// Value in the second file, if it is known.
     value_b: Option<f64>,
-    /// The second one less the first one.
+    /// `value_b` - `value_a`.
     difference: Option<f64>,
-    /// The second one in terms of the first one; unknown if that is 0.
+    /// `value_b` / `value_a`; unknown if `value_a` is 0.
     ratio: Option<f64>,
-    /// Whether it is marked.
+    /// Whether the number is marked: the values differ by the factor `MARKED`, or only one of them
+    /// is known.
     pub differs: bool,
     #[serde(skip)]
     words: String,
@@ -65,7 +66,7 @@ impl Difference {
         let both = value_a.zip(value_b);
         let ratio = both.filter(|(one, _)| *one != 0.0).map(|(one, other)| other / one);
         let differs = match both {
-            // In terms of the smaller one, so that the order of the files does not matter.
+            // The ratio to the smaller value does not depend on the order of the files.
             Some((one, other)) => one != other && one.max(other) / one.min(other) >= MARKED,
             None => value_a.is_some() != value_b.is_some(),
         };
@@ -74,7 +75,7 @@ impl Difference {
         Difference { name, value_a, value_b, difference, ratio, differs, words, shown }
     }
 
-    /// Name, values, difference and ratio.
+    /// The cells of a table: name, both values, difference and ratio.
     pub fn cells(&self) -> [String; 5] {
         let known = |value: Option<f64>| {
             value.map_or("not known".to_owned(), |value| self.shown.text(value))
@@ -93,10 +94,10 @@ impl Difference {
     }
 }
 
-/// The columns of differences as CSV.
+/// CSV columns of differences.
 pub const HEADING: &str = "name,value_a,value_b,difference,ratio,differs";
 
-/// The numbers as CSV.
+/// Writes the numbers as CSV.
 pub fn write_rows(all: &[Difference], output: &mut dyn Write) -> io::Result<()> {
     all.iter().try_for_each(|one| {
         let Difference { name, value_a, value_b, difference, ratio, differs, .. } = one;
@@ -106,22 +107,22 @@ pub fn write_rows(all: &[Difference], output: &mut dyn Write) -> io::Result<()> 
     })
 }
 
-/// A number of a file, if it is known.
+/// Takes a number out of the results of a file. Returns `None` if the number is not known.
 type Number = fn(&Found) -> Option<f64>;
 
-/// The part of mapped accesses with an outcome.
+/// The part of accesses with known banks and rows that has an outcome.
 fn row_share(found: &Found, of: impl Fn(&Outcomes) -> u64) -> Option<f64> {
     let all: u64 = found.rows.iter().map(|one| one.outcomes.accesses()).sum();
     let part: u64 = found.rows.iter().map(|one| of(&one.outcomes)).sum();
     (all > 0).then(|| part as f64 / all as f64)
 }
 
-/// A number that needs this of accesses, unless all are known less well.
+/// `value`, unless all accesses of the file are known less precisely than `needed`.
 fn known(found: &Found, needed: Detail, value: f64) -> Option<f64> {
     Modes::of_sums(&found.stats).absent(needed).is_none().then_some(value)
 }
 
-/// The bytes of all accesses, if their sizes are known.
+/// Bytes of all accesses, if all sizes are known.
 fn access_bytes(found: &Found) -> Option<f64> {
     (found.stats.unsized_accesses == 0).then_some(found.stats.access_bytes as f64)
 }
@@ -144,7 +145,7 @@ const NUMBERS: [(&str, &str, Shown, Number); 14] = [
     ("lost_accesses", "accesses known to be lost", Shown::Exact, |of| Some(of.stats.lost_accesses as f64)),
 ];
 
-/// The numbers of two files.
+/// Compares all numbers of two files.
 pub fn differences(sides: &[Side; 2]) -> Vec<Difference> {
     let both = |of: &dyn Fn(&Found) -> Option<f64>| [of(&sides[0].found), of(&sides[1].found)];
     let numbers = NUMBERS.into_iter();
@@ -160,7 +161,7 @@ pub fn differences(sides: &[Side; 2]) -> Vec<Difference> {
     all
 }
 
-/// The numbers as text, those that differ with a star.
+/// Writes the numbers as text. Numbers that differ have a star.
 pub fn write_text(sides: &[Side; 2], all: &[Difference], output: &mut dyn Write) -> io::Result<()> {
     for (letter, side) in SIDES.into_iter().zip(sides) {
         writeln!(output, "{letter}: {}", hmtt_format::escape::message(&side.name))?;

@@ -1,4 +1,4 @@
-//! Charts over time of two files, in the same axes.
+//! Draws the charts over time of two files in the same axes.
 
 use hmtt::analysis::Detail;
 use hmtt::analysis::rows::RowSlice;
@@ -9,7 +9,7 @@ use crate::accesses::report::chart::{Axis, Chart, Content, Part, Slices, Style, 
 use crate::accesses::report::over_time::{Memory, bank_chart, heat_chart, no_rows};
 use crate::accesses::report::time::Time;
 
-/// Results of the first memory of each file, beginning at time 0.
+/// Results of the first memory of each file. Both are drawn from time 0 on.
 pub struct Pair<'a> {
     pub memories: [Memory<'a>; 2],
     time: Time,
@@ -23,7 +23,7 @@ impl<'a> Pair<'a> {
         Pair { time: Time::new(memories[0].time), memories, extent }
     }
 
-    /// Values over time of the files that have them, as lines.
+    /// Draws values over time as one line for each file. A file without the values has no line.
     fn lines(
         &self,
         words: [&str; 2],
@@ -54,12 +54,12 @@ impl<'a> Pair<'a> {
         Part::Chart(Chart::new(words, self.extent, self.time.axis(), y, content))
     }
 
-    /// A value of each slice.
+    /// A value of each slice, with the slice's number.
     fn of_slices(memory: &Memory<'_>, value: impl Fn(&TimeSlice) -> f64) -> Vec<(u64, f64)> {
         memory.time.slices.iter().map(|one| (one.slice, value(one))).collect()
     }
 
-    /// The charts whose lines are those of both files.
+    /// The charts over time that have one line for each file.
     pub fn over_time(&self) -> Vec<Part> {
         let scales = self.memories.map(|of| Time::new(of.time).scale);
         let lengths = format!(
@@ -123,13 +123,13 @@ impl<'a> Pair<'a> {
         vec![accesses, bandwidth, working, rows]
     }
 
-    /// Which file does not know something, in words.
+    /// Names the files in which something is not known, in words.
     fn unknown(&self, is_unknown: impl Fn(&Memory<'_>) -> bool) -> String {
         let absent = SIDES.into_iter().zip(&self.memories).filter(|(_, of)| is_unknown(of));
         absent.map(|(side, _)| format!(" Not known of {side}.")).collect()
     }
 
-    /// The heat maps of both files, side by side and with the same length of time.
+    /// The heat maps of both files, side by side and with the same length of the time axis.
     pub fn heat_maps(&self) -> Vec<Part> {
         let mut parts = Vec::new();
         for (side, memory) in SIDES.into_iter().zip(&self.memories) {
@@ -158,7 +158,7 @@ impl<'a> Pair<'a> {
         parts
     }
 
-    /// A heat map that begins at time 0.
+    /// Moves a heat map so that it begins at time 0.
     fn moved(&self, chart: Chart, memory: &Memory<'_>) -> Chart {
         let mut chart = Chart { extent: self.extent, wide: false, ..chart };
         if let Content::Heat { first, .. } = &mut chart.content {

@@ -1,4 +1,4 @@
-//! Curves and bars of all memories of two files.
+//! Draws curves and bars of all memories of two files.
 
 use hmtt::analysis::Detail;
 
@@ -12,8 +12,9 @@ use crate::accesses::report::found::{Found, MOST_BLOCKS};
 use crate::accesses::report::modes::Modes;
 use crate::accesses::report::numbers::text;
 
-/// Ranges of both files, of which those of either are there: label, words and the part of all.
-/// First touches, whose range begins with `u64::MAX`, are set apart.
+/// Makes bars of the ranges that either file has. `of` returns the begin of each range, and the
+/// range's part of all values. First touches, whose range begins with `u64::MAX`, are set apart.
+/// Example: file A has ranges from 1 and 2, file B from 2 and 4; there are bars for 1, 2 and 4.
 fn ranges(sides: &[Side; 2], of: impl Fn(&Found) -> Vec<(u64, f64)>, noun: &str) -> Content {
     let both = [&sides[0], &sides[1]].map(|side| of(&side.found));
     let mut starts: Vec<u64> = both.iter().flatten().map(|(start, _)| *start).collect();
@@ -44,7 +45,7 @@ fn ranges(sides: &[Side; 2], of: impl Fn(&Found) -> Vec<(u64, f64)>, noun: &str)
     Content::bars(words, apart, SIDES.map(str::to_owned).to_vec(), values)
 }
 
-/// Touches by page number.
+/// The chart of touches by page number.
 fn touches_by_number(sides: &[Side; 2]) -> Part {
     let [one, other] = sides.each_ref().map(|side| &side.found);
     let files = [&one.address_distribution, &other.address_distribution];
@@ -90,7 +91,7 @@ pub fn together(sides: &[Side; 2]) -> Vec<Part> {
     );
     let reuse = ranges(sides, distances, "distances");
     let runs = ranges(sides, runs, "touches in a row");
-    // A file of which less is known has no share in a comparison.
+    // A chart is left out if one of the files does not know the needed detail of any access.
     let absent = |needed: Detail, title: &str| {
         let of_side = |side: &Side| Modes::of_sums(&side.found.stats).absent(needed);
         let found = sides.iter().zip(SIDES).find_map(|(side, name)| Some((of_side(side)?, name)));

@@ -1,5 +1,5 @@
-//! The parts of a page in HTML, which need no script: tables, sentences, and places of charts with
-//! their titles.
+//! Makes the HTML of a page's parts: tables, sentences, and empty places for charts with their
+//! titles. None of these needs a script.
 //!
 //! The script draws the charts into the elements of class `chart`, in the order of the page's data.
 
@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::text;
 use crate::accesses::report::chart::{Part, Parts, Table};
 
-/// A section with a heading. `inside`: HTML.
+/// A section with a heading. `inside`: the section's HTML.
 fn section(class: &str, is_wide: bool, [title, about]: [&str; 2], inside: &str) -> String {
     let wide = if is_wide { " wide" } else { "" };
     let about = match about {
@@ -19,13 +19,13 @@ fn section(class: &str, is_wide: bool, [title, about]: [&str; 2], inside: &str) 
     format!("<section class=\"{class}{wide}\"><h2>{title}</h2>\n{about}{inside}</section>\n")
 }
 
-/// A row of a table, in elements of one name.
+/// A row of a table. `element`: name of the HTML element of each cell.
 fn row(class: &str, element: &str, cells: &[String]) -> String {
     let cell = |cell: &String| format!("<{element}>{}</{element}>", text(cell));
     format!("<tr{class}>{}</tr>\n", cells.iter().map(cell).collect::<String>())
 }
 
-/// A table. Rows that differ are marked.
+/// A table in a section. Rows that differ are marked with a star.
 fn table(of: &Table) -> String {
     let line = |(at, cells): (usize, &Vec<String>)| {
         if !of.marked.contains(&at) {
@@ -58,8 +58,8 @@ fn part(of: &Part) -> String {
     }
 }
 
-/// All parts. Those of each memory are in an element of their own; if there are several, its name
-/// is above them.
+/// The HTML of all parts. Each memory has an element with its parts; if there are several memories,
+/// the element begins with the memory's name.
 pub fn html(parts: &Parts) -> String {
     let mut html: String = parts.first.iter().map(part).collect();
     let has_names = parts.memories.len() > 1;

@@ -1,8 +1,10 @@
-//! SHA-256 (FIPS 180-4), to check the hashes in the page's policy.
+//! Computes SHA-256 (FIPS 180-4), to check the hashes in the page's policy.
 
-/// Bits of the fractional part of a root of a prime number, by Newton's method on integers.
+/// The first 32 bits of the fractional part of a prime's square or cube root, which FIPS 180-4 uses
+/// as constants.
 fn fraction(prime: u128, is_cube: bool) -> u32 {
-    // The root times 2^32, rounded down: the largest number whose power is not larger.
+    // The root times 2^32, rounded down: the largest number whose power is not too large. It is
+    // found bit by bit, from the highest bit down.
     let power = |root: u128| if is_cube { root * root * root } else { root * root };
     let scaled = prime << if is_cube { 96 } else { 64 };
     let root = (0..40).rev().fold(0u128, |root, bit| {
@@ -66,7 +68,7 @@ fn base64(bytes: &[u8]) -> String {
     letters.collect()
 }
 
-/// The hash of a text as a content security policy states it.
+/// The hash of a text in the form of a content security policy: `sha256-` and base64.
 pub fn policy_hash(text: &str) -> String {
     format!("sha256-{}", base64(&digest(text.as_bytes())))
 }

@@ -1,4 +1,4 @@
-//! Draws what is in the plot of a chart.
+//! Draws the content of a chart's plot.
 
 use std::fmt::Write;
 
@@ -7,16 +7,17 @@ use super::{Content, DASHES, Frame, RIGHT, Style, TOP, rows, words};
 use crate::accesses::report::chart::{Curve, Row, Slices, TimeSeries};
 use crate::accesses::report::numbers::counted;
 
-/// Colours of a heat map: steps from the one of few accesses to that of most.
+/// Number of colours in a heat map. The next lines have the colours of few accesses and of most
+/// accesses.
 const STEPS: usize = 24;
 const FEW: [f64; 3] = [110.0, 160.0, 230.0];
 const MOST: [f64; 3] = [120.0, 20.0, 60.0];
-/// Curves with fewer points have a dot at each.
+/// A curve with fewer points has a dot at each point.
 const DOTS: usize = 64;
-/// Part of a range that its bars take.
+/// Part of a range's width that its bars take.
 const BARS: f64 = 0.84;
 
-/// The highest y of a chart, with some space above.
+/// The highest y of a chart, with some space above it.
 pub fn highest(content: &Content) -> f64 {
     let most = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0, f64::max);
     match content {
@@ -67,7 +68,8 @@ fn steps(of: &Slices, one: &TimeSeries, frame: &Frame) -> String {
     data
 }
 
-/// Attributes of a line: its colour and its dashes, so that lines differ in print, too.
+/// Attributes of a line: its colour and its dashes. The dashes distinguish lines in black and white
+/// print.
 fn line(index: usize) -> String {
     let dashes = DASHES[index % DASHES.len()];
     format!("class=\"line\" stroke=\"{}\" stroke-dasharray=\"{dashes}\"", colour(index))
@@ -143,14 +145,14 @@ fn bars(svg: &mut String, content: &Content, frame: &Frame) {
     }
 }
 
-/// A step of the colours: `part` is from 0 to 1.
+/// The colour of a step, from 0 to [`STEPS`] - 1.
 fn heat_colour(step: usize) -> String {
     let part = step as f64 / (STEPS - 1) as f64;
     let mix = |at: usize| (FEW[at] + (MOST[at] - FEW[at]) * part).round() as u8;
     format!("#{:02x}{:02x}{:02x}", mix(0), mix(1), mix(2))
 }
 
-/// The colours of one access and of most.
+/// The legend of a heat map: the colours of one access and of the most accesses.
 pub fn scale(rows: &[Row]) -> Vec<(String, String)> {
     let most = rows.iter().flat_map(|row| &row.counts).copied().max().unwrap_or(0);
     let all = [(step_of(1, most), 1.0), (STEPS - 1, most as f64)];
@@ -158,13 +160,14 @@ pub fn scale(rows: &[Row]) -> Vec<(String, String)> {
     shown.map(|(step, count)| (heat_colour(step), counted(count, "access"))).collect()
 }
 
-/// The step of a count, on a logarithmic scale.
+/// The colour step of a count, on a logarithmic scale.
 fn step_of(count: u64, most: u64) -> usize {
     let part = (count as f64).ln_1p() / (most as f64).ln_1p().max(f64::MIN_POSITIVE);
     ((part * (STEPS - 1) as f64).round() as usize).min(STEPS - 1)
 }
 
-/// Boxes of one colour are one path, and neighbours in a row one box.
+/// Draws a heat map. Boxes of one colour are one SVG path, and equal neighbours in a row are one
+/// box.
 fn heat(svg: &mut String, first: f64, width: f64, rows: &[Row], frame: &Frame) {
     let most = rows.iter().flat_map(|row| &row.counts).copied().max().unwrap_or(0);
     let step_of = |count: u64| (count > 0).then(|| step_of(count, most));
@@ -187,7 +190,7 @@ fn heat(svg: &mut String, first: f64, width: f64, rows: &[Row], frame: &Frame) {
     for (step, data) in paths.iter().enumerate() {
         path(svg, &format!("class=\"heat\" fill=\"{}\"", heat_colour(step)), data);
     }
-    // Names are beside the plot, which clips what is in it.
+    // Labels are drawn outside of the group that clips to the plot.
     svg.push_str("</g><g>");
     for (at, row) in rows.iter().enumerate().step_by(every) {
         let y = frame.bottom - (at as f64 + 0.5) * height + 4.0;

@@ -1,13 +1,13 @@
-//! Chooses labels of the lower axis that do not overlap, as `labels.js` does.
+//! Chooses labels of the x axis that do not overlap, as `labels.js` does.
 
 use super::{Frame, WIDTH};
 
-/// About the width of a letter, in pixels. Digits of DejaVu Sans, which is wide, have it.
+/// Approximate width of a letter in pixels. Digits of the wide font DejaVu Sans have this width.
 pub const LETTER: f64 = 7.0;
-/// Least distance of two labels.
+/// Least distance between two labels, in pixels.
 const SPACE: f64 = 6.0;
 
-/// A label in the middle of its place, or as near to it as the picture allows.
+/// A label. Its middle is at its value, or as near to it as the picture's edges allow.
 #[derive(Clone, Debug)]
 pub struct Label {
     pub middle: f64,
@@ -22,14 +22,15 @@ impl Label {
         Label { middle, text, half }
     }
 
-    /// Whether a label further to the right does not touch this one.
+    /// Whether `right`, a label further to the right, does not overlap this label.
     fn is_clear_of(&self, right: &Label) -> bool {
         self.middle + self.half + SPACE <= right.middle - right.half
     }
 }
 
-/// Every nth label, with the smallest n at which none overlap. `keeps_last`: the last one is always
-/// among them, and its neighbours make way.
+/// Every nth label, with the smallest n at which no labels overlap. `keeps_last`: the last label is
+/// always chosen, and labels that would overlap it are left out. Example: of labels at 0, 10, 20
+/// and 30 that are 8 pixels wide, it returns those at 0 and 20.
 pub fn spaced(labels: &[Label], keeps_last: bool) -> Vec<Label> {
     let (regular, last) = match labels.split_last() {
         Some((last, regular)) if keeps_last => (regular, Some(last)),

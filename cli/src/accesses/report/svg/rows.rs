@@ -1,20 +1,20 @@
-//! Draws rows of bars: a name above each bar, whose parts are beside each other.
+//! Draws horizontal bars: each row has a name above its bar, whose parts stand side by side.
 
 use std::fmt::Write;
 
 use super::paint::{colour, path};
 use super::{Frame, TOP, words};
 
-/// Height of a row: a text and a bar.
+/// Height of a row, with its text and its bar.
 pub const HEIGHT: f64 = 30.0;
-/// Most letters of a name, which fit beside each other.
+/// Most letters of a name that fit into a row.
 const LETTERS: usize = 90;
-/// Where the text stands, below which are the descenders of letters, and the bar begins and ends,
-/// as parts of a row.
+/// Vertical positions in a row, as fractions of its height: the baseline of the text, and the top
+/// and bottom of the bar. Descenders of letters are below the baseline.
 const TEXT: f64 = 0.36;
 const BAR: [f64; 2] = [0.53, 0.9];
 
-/// A name that fits: the end of a long one is left out.
+/// Cuts a name that does not fit: the end is replaced by an ellipsis.
 fn shortened(name: &str) -> String {
     match name.char_indices().nth(LETTERS) {
         None => name.to_owned(),
@@ -22,7 +22,7 @@ fn shortened(name: &str) -> String {
     }
 }
 
-/// Draws rows. `values`: for each part the values of all rows.
+/// Draws rows. `values`: for each part, the values of all rows.
 pub fn draw(svg: &mut String, labels: &[String], values: &[Vec<f64>], frame: &Frame) {
     let height = (frame.bottom - TOP) / labels.len().max(1) as f64;
     let mut base = vec![0.0; labels.len()];
