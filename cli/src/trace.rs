@@ -1,11 +1,11 @@
 //! `hmtt trace`: runs a program from a code cache that records its accesses to memory.
 //!
 //! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes the file, and [`caches`]
-//! simulates caches. [`sampled`] records from time to time, as [`budget`] decides if a slowdown is
-//! given, and [`region`] records some instructions only. [`file`] opens a file, for `hmtt info`
-//! ([`info`]) and for `hmtt decode` and `hmtt convert` ([`convert`]), which write [`text`], tables,
-//! or what simulators read ([`export`]), also of the intervals that SimPoint chooses
-//! ([`simpoints`]). [`evaluate`] states what selective traces would record.
+//! simulates caches. [`sampled`] records the program only part of the time; [`budget`] decides
+//! when, if the user limits the slowdown. [`region`] records only some instructions. [`file`] opens
+//! a trace for `hmtt info` ([`info`]) and for `hmtt decode` and `hmtt convert` ([`convert`]). These
+//! write [`text`], tables, or files for simulators ([`export`]), also of the intervals that
+//! SimPoint chooses ([`simpoints`]). [`evaluate`] states what selective traces would record.
 
 mod attach;
 mod budget;
@@ -44,7 +44,7 @@ enum Command {
     Evaluate(evaluate::Evaluate),
 }
 
-/// Runs the command. Returns whether something was lost.
+/// Runs the command. Returns whether accesses are missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Run(arguments) => run::run(arguments),

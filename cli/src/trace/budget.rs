@@ -1,27 +1,30 @@
-//! Keeps the slowdown of a recorded program below what is asked (`--budget`).
+//! Keeps the slowdown of a recorded program below the limit that the user gives (`--budget`).
 //!
-//! While a program is recorded, this estimates how far it would have come natively in the same
-//! time. Where that is too little
+//! While a program is recorded, this module estimates the time that a native run would have taken
+//! for the same work. If the slowdown is too large, two things follow:
 //!
-//! 1. less is recorded of functions, first of those with the fewest known accesses for what they
-//!    cost ([`levels`]), as long as at least `LEAST_KNOWN` of all accesses remain known;
-//! 2. if that does not suffice, the program runs natively from time to time, for as long as brings
-//!    it back below the slowdown that is asked, and all is recorded in between.
+//! 1. Less is recorded of some functions, first of the functions with the fewest known accesses
+//!    for their cost ([`levels`]). At least `LEAST_KNOWN` of all accesses must remain known.
+//! 2. If that does not suffice, the program runs natively from time to time, long enough to bring
+//!    the slowdown below the limit. Then everything is recorded between the native times.
 //!
 //! # The estimate
 //!
-//! While the program is recorded for `on` seconds, its threads use `cpu` seconds of processors, and
-//! this process `own` seconds. Then it is taken to have come as far as natively in
+//! A window is a time in which the program is recorded. Let it be `on` seconds long, let the
+//! program's threads use `cpu` seconds of processor time, and let this process use `own` seconds.
+//! Then the estimated time of a native run is
 //!
 //! ```text
 //! busy = min(on, cpu)     idle = min(on - busy - own, on * waits)
 //! native = idle + busy / RECORDED
 //! ```
 //!
-//! `waits` is the share of the time in which it used no processor when it ran natively, 0 before
-//! that. `RECORDED` is how many times its native processor time a program uses while all of its
-//! accesses are recorded; the rest of the slowdown is waiting for this process. A program for which
-//! that is more exceeds the budget. Times in which it runs natively count as they are.
+//! `waits` is the fraction of native time in which the program used no processor; it is 0 before
+//! the first native time. `RECORDED` is the factor by which the program's processor time grows
+//! while all of its accesses are recorded. The rest of the slowdown is waiting for this process. If
+//! a program's factor is larger than `RECORDED`, it exceeds the budget. Native times count as they
+//! are. Example: with `on` 1 s, `cpu` 1 s, `own` 0.5 s and `waits` 0, the window has done the work
+//! of 0.4 s.
 
 mod costs;
 mod levels;
@@ -41,31 +44,33 @@ use costs::Costs;
 pub use costs::{Counter, CountingSink};
 use levels::{Level, choose};
 
-/// Processor time of a program while all accesses are recorded, as a multiple of that of a native
-/// run: 2.1 to 2.4 for LuaJIT, bzip2 and fib.
+/// Processor time of a program while all accesses are recorded, divided by the processor time of a
+/// native run. Measured: 2.1 to 2.4 for LuaJIT, bzip2 and fib.
 const RECORDED: f64 = 2.5;
-/// The part of the budget that is used: the rest is for what cannot be made up for, at the end and
-/// by estimates.
+/// The fraction of the budget that is planned for. The rest covers errors of the estimate, and the
+/// last window, which no native time follows.
 const USED: f64 = 0.8;
-/// Least share of accesses that are known if the program is recorded all the time.
+/// Least fraction of accesses that must be known if the program is recorded all the time.
 const LEAST_KNOWN: f64 = 0.1;
-/// Shares of the accesses of a function with different addresses that may be recorded, in percent.
+/// Percentages of a function's accesses with different addresses that may be recorded.
 const SHARES: [u32; 5] = [10, 25, 50, 75, 100];
-/// How long the program is recorded at first, and later: this share of the time before, and not
-/// longer than that.
+/// Length of the first window. The next lines limit later windows: to one part in `SHARE_OF_TIME`
+/// of the time since the start, and to a longest length.
 const FIRST: Duration = Duration::from_millis(100);
 const SHARE_OF_TIME: u32 = 20;
 const LONGEST: Duration = Duration::from_secs(1);
 const LONGEST_WITHOUT_PAUSE: Duration = Duration::from_secs(10);
-/// Shortest time in which a program runs natively: it is stopped before and after that.
+/// Shortest native time. The program is stopped before and after it, so shorter times would not
+/// pay.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
-/// By how much a program may be slowed down: the additional time, as a share of the native time.
+/// The permitted slowdown: the additional time, as a fraction of the native time. Example: 0.5
+/// allows 1.5 times the native time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget(f64);
 
 impl Budget {
-    /// The part of it that is used.
+    /// The fraction of the budget that is planned for.
     fn used(self) -> Budget {
         Budget(USED * self.0)
     }
@@ -83,30 +88,31 @@ impl std::str::FromStr for Budget {
     }
 }
 
-/// Times of a window in which the program was recorded, in seconds.
+/// Durations of a window, in seconds. In a window the program is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Window {
-    /// From its start to its end.
+    /// Length of the window.
     on: f64,
-    /// Processor time of the program, and of this process.
+    /// Processor time of the program; the next field is the processor time of this process.
     cpu: f64,
     own: f64,
-    /// Units that were written.
+    /// Number of units (8 bytes each) that the program's threads wrote.
     units: f64,
-    /// The share of native times in which the program used no processor.
+    /// Fraction of native time in which the program used no processor.
     waits: f64,
 }
 
 impl Window {
-    /// How long the program waited, and how long its own work would have taken natively.
+    /// Estimates the time in which the program waited, and the native time of its own work. The sum
+    /// is the estimated native time of the window.
     fn idle_and_work(&self) -> (f64, f64) {
         let busy = self.on.min(self.cpu);
         let idle = (self.on - busy - self.own).min(self.on * self.waits).max(0.0);
         (idle, busy / RECORDED)
     }
 
-    /// How many units may be written in a window in which the program does the same, without native
-    /// times.
+    /// Number of units that the program may write in a window with the same work, so that the
+    /// budget is kept without native times.
     fn most_units(&self, Budget(budget): Budget) -> f64 {
         let (idle, work) = self.idle_and_work();
         let without = idle + RECORDED * work;
@@ -115,42 +121,44 @@ impl Window {
     }
 }
 
-/// Time since the slowdown was at most what is asked.
+/// Sums of durations since the slowdown was last within the budget, or since the start.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
-    /// Time that has passed, and the estimated time of a native run, in seconds.
+    /// Time that has passed, in seconds; the next field is the estimated time of a native run.
     passed: f64,
     native: f64,
 }
 
 impl Times {
-    /// For how long the program is to run natively.
+    /// Seconds for which the program must run natively until the slowdown is within the budget. 0
+    /// if it is within the budget now.
     fn pause(&self, Budget(budget): Budget) -> f64 {
         ((self.passed - (1.0 + budget) * self.native) / budget).max(0.0)
     }
 }
 
-/// Decides when a program is recorded, and how much of it.
+/// Decides when a program is recorded, and how much of each function.
 pub struct Regulator {
     budget: Budget,
-    /// How much can be recorded of a function, the least first; the last one is all that is chosen.
+    /// The levels of recording a function: from nothing to everything that the user has chosen.
     levels: Vec<Extent>,
     counter: Arc<Mutex<Counter>>,
-    /// How much is recorded of each function.
+    /// The current level of each function, which the recorder reads.
     pub extents: Arc<Extents>,
     chosen: HashMap<FunctionKey, Extent>,
     started: Instant,
-    /// When recording has begun, and the processor times of the program and of this process then.
+    /// Begin of the current window, and the processor times of the program and of this process at
+    /// that time.
     begin: (Instant, Duration, Duration),
-    /// Since when the program runs natively.
+    /// Begin of the current native time; `None` while the program is recorded.
     left: Option<Left>,
-    /// How long it ran natively, and the processor time that it used then, in seconds.
+    /// Sum of the native times in seconds, and the processor time that the program used in them.
     natively: (f64, f64),
-    /// How long the program is recorded next.
+    /// Length of the next window.
     on: Duration,
     since: Times,
     all: Times,
-    /// How often it was recorded, and for how long.
+    /// Number of windows so far; the next field is their total length in seconds.
     windows: u64,
     recorded: f64,
 }
@@ -160,8 +168,8 @@ fn own_time() -> Duration {
 }
 
 impl Regulator {
-    /// Nothing was recorded. `choice`: what is recorded of all blocks if that does not cost too
-    /// much.
+    /// Creates a regulator before the first window. `choice`: the accesses that are recorded of a
+    /// block at the highest level.
     pub fn new(budget: Budget, choice: Choice, chunk: Chunk) -> Self {
         let most = match choice.selector {
             Selector::Every => Omega::ALL,
@@ -191,17 +199,17 @@ impl Regulator {
         }
     }
 
-    /// What counts the costs.
+    /// The counter of costs, which observes everything that is recorded.
     pub fn counter(&self) -> Arc<Mutex<Counter>> {
         self.counter.clone()
     }
 
-    /// How long the program is recorded next.
+    /// Length of the next window.
     pub fn on(&self) -> Duration {
         self.on
     }
 
-    /// Recording begins, behind a time in which the process has run natively.
+    /// Starts a window. Before the first window the process has not run natively.
     pub fn begin(&mut self, pid: Pid) {
         let (now, cpu) = (Instant::now(), processor_time(pid));
         if let Some(Left { at, used }) = self.left.take() {
@@ -213,7 +221,7 @@ impl Regulator {
         self.begin = (now, cpu, own_time());
     }
 
-    /// Time has passed.
+    /// Adds a time that has passed, and the estimated native time of the same work.
     fn add(&mut self, passed: f64, native: f64) {
         for times in [&mut self.since, &mut self.all] {
             times.passed += passed;
@@ -221,13 +229,14 @@ impl Regulator {
         }
     }
 
-    /// The share of native times in which the program used no processor.
+    /// Fraction of native time in which the program used no processor.
     fn waits(&self) -> f64 {
         let (time, cpu) = self.natively;
         if time > 0.0 { (1.0 - cpu / time).max(0.0) } else { 0.0 }
     }
 
-    /// Recording has ended. Returns for how long the program is to run natively.
+    /// Ends a window. Returns how long the program must run natively now; 0 if it can be recorded
+    /// on.
     pub fn pause(&mut self, left: Left) -> Duration {
         let Left { at, used } = left;
         let (begin, cpu, own) = self.begin;
@@ -258,7 +267,7 @@ impl Regulator {
         Duration::from_secs_f64(pause).max(SHORTEST_PAUSE)
     }
 
-    /// Decides how much is recorded of each function from now on. Returns whether that has changed.
+    /// Plans the levels of all functions for the next window. Returns whether a level has changed.
     fn plan(&mut self, window: &Window, costs: &Costs) -> bool {
         let chosen = self.extents_for(window, costs);
         let has_changed = chosen != self.chosen;
@@ -269,7 +278,8 @@ impl Regulator {
         has_changed
     }
 
-    /// How much may be recorded of each function. Without entries, all that is chosen.
+    /// Chooses a level for each function. A function without an entry has the highest level; an
+    /// empty map means that all functions have it.
     fn extents_for(&self, window: &Window, costs: &Costs) -> HashMap<FunctionKey, Extent> {
         let most = window.most_units(self.budget.used());
         let last = self.levels.len() - 1;
@@ -278,7 +288,7 @@ impl Regulator {
         let now = |key: &FunctionKey| {
             index(self.chosen.get(key).copied().unwrap_or_default()).unwrap_or(last)
         };
-        // Blocks of a path share slots, so fewer are written than each block for itself has.
+        // Blocks of a path share slots, so fewer units are written than the blocks need one by one.
         let planned: f64 = known.iter().map(|(key, levels)| levels[now(key)].units).sum();
         let written = costs.seen_units.saturating_sub(costs.seen_numbers) as f64;
         let shared = if planned > 0.0 { written / planned } else { 1.0 };
@@ -302,8 +312,8 @@ impl Regulator {
         extents.collect()
     }
 
-    /// What was recorded until now, in a sentence. The slowdown is that until recording has ended
-    /// the last time.
+    /// A sentence on what was recorded until now. The slowdown in it ends with the last complete
+    /// window.
     pub fn summary(&self) -> String {
         let (mut windows, mut recorded) = (self.windows, self.recorded);
         if self.left.is_none() {

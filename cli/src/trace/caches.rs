@@ -1,7 +1,8 @@
-//! Simulates data caches for the accesses of a program while it runs.
+//! Simulates data caches with the accesses of a program while the program runs.
 //!
-//! The model runs on the monitor's thread, on what the threads of the program write: all threads
-//! share the caches, in the order in which the monitor reads their rings. Addresses are virtual.
+//! The model runs on the monitor's thread, with the units that the threads of the program write.
+//! All threads share the caches, in the order in which the monitor reads their rings. Addresses are
+//! virtual.
 
 mod code;
 mod model;
@@ -32,7 +33,7 @@ use crate::tag::warnings::{chain, shown, warn_of_leak_detector};
 use code::Code;
 use model::Model;
 
-/// Text of the option for the default caches.
+/// Value of the option `--cache` that selects the default caches.
 pub const DESKTOP: &str = "desktop";
 
 #[derive(clap::Args)]
@@ -65,7 +66,7 @@ impl std::str::FromStr for CacheArgument {
     }
 }
 
-/// The levels of the caches; `None` if none are simulated.
+/// Parses the values of `--cache` into levels of caches; `None` without values.
 pub fn levels(arguments: &[CacheArgument]) -> Result<Option<Vec<CacheConfiguration>>> {
     let one = |argument: &CacheArgument| match argument {
         CacheArgument::Desktop => None,
@@ -85,17 +86,17 @@ pub fn levels(arguments: &[CacheArgument]) -> Result<Option<Vec<CacheConfigurati
 }
 
 impl CacheOptions {
-    /// Whether caches are simulated.
+    /// Whether the user wants caches to be simulated.
     pub fn are_wanted(&self) -> bool {
         !self.cache.is_empty()
     }
 
-    /// The file for the counts as JSON.
+    /// The path of the JSON file for the counts.
     pub fn json_file(&self) -> Option<&Path> {
         self.cache_json.as_deref()
     }
 
-    /// Creates the caches and their output; `None` if none are simulated.
+    /// Creates the caches and their output; `None` if no caches are simulated.
     pub fn prepare(&self, overwrite: bool) -> Result<Option<Caches>> {
         let Some(levels) = levels(&self.cache)? else { return Ok(None) };
         let model = Model::new(&levels)?;
@@ -111,12 +112,12 @@ impl CacheOptions {
     }
 }
 
-/// What the caches have counted.
+/// The simulated caches, with the code whose accesses they count.
 struct State {
     model: Model,
-    /// Where its instructions are.
+    /// Functions of the instructions that have accesses.
     code: Code,
-    /// Whether accesses are missing.
+    /// Whether accesses are missing in the counts.
     is_lost: bool,
 }
 
@@ -124,16 +125,17 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Simulated caches.
+/// Simulated caches, and the output for their counts.
 pub struct Caches {
     state: Arc<Mutex<State>>,
-    /// Where their counts are written.
+    /// JSON file for the counts.
     file: Option<Created>,
     new_file: Option<NewFiles>,
 }
 
 impl Caches {
-    /// Prints and writes the counts. Returns how this went.
+    /// Prints the counts and writes the JSON file. Returns whether that has failed, and whether
+    /// accesses are missing.
     fn finish(&self) -> Finished {
         let state = lock(&self.state);
         report!("{}", report::text(&state.model, &state.code));
@@ -150,30 +152,30 @@ impl Caches {
     }
 }
 
-/// Writes a trace, simulates caches, or both.
+/// The outputs of `hmtt trace`: a file, simulated caches, or both.
 pub struct TraceOutputs {
     pub file: Option<Outputs>,
     pub caches: Option<Caches>,
-    /// Counts what recording costs, if that is limited.
+    /// Counter of the costs of recording, if the slowdown is limited.
     pub counter: Option<Arc<Mutex<Counter>>>,
-    /// The region that is recorded; `None` if everything is.
+    /// The region that is recorded; `None` if everything is recorded.
     pub region: Option<Region>,
-    /// Child processes, which are not recorded.
+    /// Number of child processes that were not recorded.
     pub children: Arc<AtomicU64>,
 }
 
 impl TraceOutputs {
-    /// Sets since when the program runs natively, as was asked for.
+    /// Sets the begin of a native time that was planned; `None` if the program is recorded.
     pub fn set_native_since(&mut self, since: Option<Instant>) {
         self.file.iter_mut().for_each(|file| file.set_native_since(since));
     }
 
-    /// The program runs natively from here on, which was not asked for.
+    /// Notes that the program runs natively from now on although that was not planned.
     pub fn set_lost(&mut self) {
         self.file.iter_mut().for_each(Outputs::set_lost);
     }
 
-    /// Completes the outputs. Returns how that went.
+    /// Completes the outputs. Returns whether that has failed, and whether accesses are missing.
     pub fn finish(&mut self) -> Finished {
         let mut finished = self.file.as_mut().map(Outputs::finish).unwrap_or_default();
         if let Some(of_caches) = self.caches.as_ref().map(Caches::finish) {
@@ -241,7 +243,7 @@ impl Observer for TraceOutputs {
     }
 }
 
-/// Makes the accesses of a program in the caches, and passes them on to its file.
+/// A sink that makes a program's accesses in the caches, and passes them on to the file.
 struct CacheSink {
     state: Arc<Mutex<State>>,
     of_file: Option<Box<dyn AccessSink>>,

@@ -1,4 +1,4 @@
-//! Converts traces of accesses to tables, and to the formats of simulators.
+//! Converts traces of programs to tables and to the formats of simulators.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -28,21 +28,21 @@ use crate::format::{BUFFER_BYTES, EncodingOption, Format};
 use crate::output::{cause, is_same_file, open};
 use crate::simulator::{ClockUnit, SimulatorFile};
 
-/// Why caches are refused.
+/// Message that refuses `--cache` for formats that are no requests.
 pub const CACHE_IS_FOR_REQUESTS: &str =
     "--cache is for requests (ramulator, dramsim3, dramsys, libcachesim)";
 
-/// A trace that is converted.
+/// A conversion of a program's trace.
 pub struct Conversion<'c> {
-    /// The trace, and its path.
+    /// The open trace, and its path.
     pub trace: (File, &'c Path),
-    /// Where it is written; `None` for standard output.
+    /// Path of the output; `None` for standard output.
     pub output: Option<&'c Path>,
     /// Whether an existing file is overwritten.
     pub force: bool,
-    /// The format in which it is written.
+    /// Format of the output.
     pub to: Format,
-    /// The only thread that is written; `None` for all.
+    /// The only thread that is written; `None` for all threads.
     pub thread: Option<u32>,
     /// Whether each line of text states how many accesses it represents.
     pub weighted: bool,
@@ -51,22 +51,22 @@ pub struct Conversion<'c> {
     /// Levels of the caches whose misses and write-backs are written in place of accesses; `None`
     /// without caches.
     pub caches: Option<Vec<CacheConfiguration>>,
-    /// What is cut out of the trace; `None` for all.
+    /// The regions to be cut out of the trace; `None` for the whole trace.
     pub regions: Option<Vec<Region>>,
     /// Encodings of Parquet.
     pub encoding: EncodingOption,
 }
 
-/// Instructions that are cut out of a trace.
+/// A region of instructions that is cut out of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Their numbers.
+    /// Numbers of the region's instructions, counted in their thread from 0.
     pub instructions: Range<u64>,
-    /// Where they are written; `None` for the output of the conversion.
+    /// Path of the region's file; `None` for the output of the conversion.
     pub output: Option<PathBuf>,
 }
 
-/// Passes accesses on to a table.
+/// A visitor that writes each access to a table.
 struct Rows {
     writer: Box<dyn AccessWriter>,
     written: Result<(), TableError>,
@@ -80,7 +80,7 @@ impl Visitor for Rows {
     }
 }
 
-/// Prints a warning if something was left out. `name`: of the output.
+/// Prints a warning if something was left out. `name`: name of the output.
 fn warn(name: &str, left_out: LeftOut) {
     let left_out = hmtt::table::LeftOut(left_out);
     if !left_out.is_nothing() {
@@ -88,7 +88,7 @@ fn warn(name: &str, left_out: LeftOut) {
     }
 }
 
-/// Prints what is missing in a trace. Returns whether something is.
+/// Prints warnings on what is missing in a trace. Returns whether accesses are missing.
 fn warn_of(path: &Path, ending: &Ending) -> bool {
     if ending.is_chosen {
         report!("hmtt: warning: {}: {CHOSEN}", path.display());
@@ -103,10 +103,11 @@ fn warn_of(path: &Path, ending: &Ending) -> bool {
 }
 
 impl Conversion<'_> {
-    /// Converts the trace. Returns whether something is missing in it.
+    /// Converts the trace. Returns whether accesses are missing in it.
     ///
     /// # Errors
-    /// It is damaged, or the output cannot be written or does not hold accesses of programs.
+    /// The trace is damaged. Or the output cannot be written, or its format does not hold accesses
+    /// of programs.
     pub fn run(self) -> Result<bool> {
         let path = self.trace.1;
         if self.output.is_some_and(|output| is_same_file(path, output)) {
@@ -134,7 +135,7 @@ impl Conversion<'_> {
         Ok(warn_of(path, &output.end(read)?))
     }
 
-    /// Writes what simulators read. Returns whether something is missing.
+    /// Writes a format that simulators read. Returns whether accesses are missing.
     fn export(self) -> Result<bool> {
         let path = self.trace.1;
         let (ending, is_short) = match self.regions.as_deref() {
@@ -167,7 +168,7 @@ impl Conversion<'_> {
                 warn(&name, left_out.into_iter().chain(cut.left_out()).collect());
                 let (is_short, sums) = (cut.is_short(), cut.sums_of_regions().to_vec());
                 drop(cut);
-                // All files have what precedes an error, which is stated once.
+                // Every file has the accesses before an error. The error itself is reported once.
                 let ended = outputs.into_iter().map(|output| match &read {
                     Ok(_) => output.end(Ok(())),
                     Err(error) => output.end(Err(anyhow!("{error:#}"))),
@@ -198,14 +199,14 @@ impl Conversion<'_> {
         })
     }
 
-    /// Prints what was written, and how to run what reads it.
+    /// Describes the written file, and how to run the simulator that reads it.
     fn state(&self, output: Option<&Path>, sums: RequestSums) {
         let (format, has_caches) = (self.to, self.caches.is_some());
         let clock = ClockUnit::Instructions;
         SimulatorFile { format, path: output, sums, clock, has_caches }.report();
     }
 
-    /// Writes a table. Returns how reading went.
+    /// Writes a table. Returns the result of reading the trace.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -224,12 +225,14 @@ impl Conversion<'_> {
         };
         let mut rows = Rows { writer, written: Ok(()) };
         let read = read_to_end(self.trace.0, self.trace.1, self.thread, &mut rows);
-        // What precedes damage is written.
+        // The table is completed even if reading failed, so that it has everything before the
+        // damage.
         rows.written.and_then(|()| rows.writer.finish()).map_err(cause)?;
         Ok(read)
     }
 
-    /// Passes all instructions on. Returns how reading went, and what was left out.
+    /// Passes all instructions on to an exporter. Returns the result of reading the trace, and
+    /// counts of what was left out.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -237,7 +240,7 @@ impl Conversion<'_> {
         let mut steps = Steps::new(exporter);
         let file = self.trace.0.try_clone()?;
         let read = read_to_end(file, self.trace.1, self.thread, &mut steps);
-        // Behind a recorded region it is known what follows.
+        // A trace of a region states the address of the instruction after the region.
         let next = read.as_ref().ok().and_then(|ending| ending.region?.next);
         let finished = steps.finish(next).with_context(|| format!("cannot write to {name}"));
         let NotWritten { unknown, elements, undecoded, strays } = finished?;

@@ -1,11 +1,14 @@
-//! `hmtt trace evaluate`: states what selective traces of a program would record, from a full one.
+//! `hmtt trace evaluate`: states what selective traces of a program would record, from a full
+//! trace.
 //!
-//! [`settings`] are what is compared. [`plan`] finds for each block what each of them records, by
-//! the code that chooses accesses when a program is traced. [`evaluation`] reads the file once and
-//! weights the plans by executions; [`caches`] makes the accesses of each setting in caches of its
-//! own. [`report`] prints the results.
+//! [`settings`] has the compared settings of selective tracing. For each block, [`plan`] finds what
+//! each setting records, with the same code that chooses accesses when a program is traced.
+//! [`evaluation`] reads the file once and multiplies the plans by the executions of the blocks.
+//! [`caches`] gives each setting caches of its own, and makes the accesses that the setting
+//! records. [`report`] prints the results.
 //!
-//! Memory depends on the number of blocks and settings, not on the length of the trace.
+//! The use of memory depends on the number of blocks and settings, and not on the length of the
+//! trace.
 
 mod caches;
 mod evaluation;
@@ -68,7 +71,7 @@ pub struct Evaluate {
     json: bool,
 }
 
-/// Evaluates a trace. Returns whether something is missing in it.
+/// Evaluates a trace. Returns whether accesses are missing in it.
 pub fn run(arguments: &Evaluate) -> Result<bool> {
     let Evaluate { file: path, omega, chunk, equality, cache, json } = arguments;
     let settings = Settings::new(omega, chunk, (*equality).into());
@@ -94,7 +97,7 @@ pub fn run(arguments: &Evaluate) -> Result<bool> {
     Ok(!missing.is_empty())
 }
 
-/// Opens a trace with all accesses.
+/// Opens a trace, and refuses it if it has only some of the accesses.
 fn full(path: &Path) -> Result<std::fs::File> {
     let name = path.display();
     let file = file::open(path);

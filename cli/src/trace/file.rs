@@ -1,4 +1,4 @@
-//! Opens traces of accesses, and names what is in them and what is missing.
+//! Opens traces of programs, and describes their functions, gaps and missing parts in words.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
@@ -9,10 +9,10 @@ use hmtt::access_trace::{Ending, Executed, Gap, ThreadAccess, Visitor, visit};
 use hmtt_format::access_trace::{Function, MAGIC};
 use hmtt_format::escape;
 
-/// Bytes that are read at a time.
+/// Bytes that are read at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// The file at a path, if it is a trace of accesses.
+/// Opens a file if it is a regular file and a trace of accesses; otherwise returns `None`.
 pub fn open(path: &Path) -> Option<File> {
     let mut file =
         File::open(path).ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))?;
@@ -22,7 +22,7 @@ pub fn open(path: &Path) -> Option<File> {
     (begin == MAGIC).then_some(file)
 }
 
-/// Passes on what one thread has done, or all.
+/// A visitor that passes on the blocks and accesses of one thread, or of all threads.
 struct Chosen<V> {
     thread: Option<u32>,
     is_found: bool,
@@ -63,11 +63,11 @@ impl<V: Visitor> Visitor for Chosen<V> {
     }
 }
 
-/// Reads a trace to its end. `path`: that of the file, for messages. `thread`: the only one that is
-/// wanted.
+/// Reads a trace to its end. `path`: path of the file, for messages. `thread`: the only thread that
+/// is visited; `None` for all threads.
 ///
 /// # Errors
-/// The trace is damaged or cannot be read, or has nothing of the thread.
+/// The trace is damaged or cannot be read, or has nothing of `thread`.
 pub fn read_to_end(
     file: File,
     path: &Path,
@@ -85,8 +85,8 @@ pub fn read_to_end(
     }
 }
 
-/// The name of a function for people: that of its file in brackets if it has none, and nothing if
-/// that is not known either.
+/// The printable name of a function. A function without a name has the name of its file in
+/// brackets. Returns `None` if the file is not known either.
 pub fn shown(function: Option<&Function>) -> Option<String> {
     let function = function?;
     if !function.name.is_empty() {
@@ -96,7 +96,7 @@ pub fn shown(function: Option<&Function>) -> Option<String> {
     (!function.path.is_empty()).then(|| format!("[{file}]"))
 }
 
-/// Describes a gap.
+/// Describes a gap in words.
 pub fn gap_text(gap: Gap) -> String {
     match gap {
         Gap::Dropped { thread, words } => {
@@ -111,10 +111,10 @@ pub fn gap_text(gap: Gap) -> String {
     }
 }
 
-/// What a trace says that has only some of the accesses.
+/// Text on a trace that has only some of the accesses on purpose.
 pub const CHOSEN: &str = "only some of the accesses were to be recorded";
 
-/// What is missing in a trace.
+/// Sentences on what is missing in a trace.
 pub fn what_is_missing(ending: &Ending) -> Vec<String> {
     let Ending { dropped, cut_threads, invalid_chunks, is_cut, .. } = *ending;
     let all = [

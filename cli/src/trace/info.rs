@@ -1,4 +1,4 @@
-//! Describes traces of accesses, for `hmtt info`.
+//! Describes traces of programs, for `hmtt info`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 use super::file::{CHOSEN, read_to_end, shown, what_is_missing};
 use crate::standard_io::print;
 
-/// Functions that are listed.
+/// Most functions that are listed.
 const LISTED: usize = 10;
 /// Width of the names in front of values.
 const NAME_WIDTH: usize = 22;
 
-/// What a trace contains.
+/// Content and sums of a trace.
 struct Info {
     summary: Summary,
     ending: Ending,
     file_bytes: u64,
 }
 
-/// Prints a description of a trace. Returns whether something is missing in it.
+/// Prints a description of a trace. Returns whether accesses are missing in it.
 pub fn run(file: File, path: &Path, as_json: bool) -> Result<bool> {
     let file_bytes = file.metadata().map_or(0, |file| file.len());
     let mut summary = Summary::default();
@@ -52,7 +52,7 @@ fn sums(Sums { blocks, reads, writes, bytes }: Sums) -> Value {
     })
 }
 
-/// Adds members to an object.
+/// Adds the members of `more` to the object `object`.
 pub fn with(mut object: Value, more: Value) -> Value {
     if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
         object.extend(more);
@@ -60,7 +60,7 @@ pub fn with(mut object: Value, more: Value) -> Value {
     object
 }
 
-/// What was to be recorded, and what was, as an object.
+/// A recorded region as an object: its requested and its recorded instructions.
 fn region(region: RecordedRegion) -> Value {
     let RecordedRegion { thread, skip, count, skipped, recorded, next: _ } = region;
     json!({
@@ -72,7 +72,7 @@ fn region(region: RecordedRegion) -> Value {
     })
 }
 
-/// What accesses account for, as members of an object.
+/// Counts of what the recorded accesses represent, as members of an object.
 pub fn chosen(accuracy: Accuracy) -> Value {
     let count = |count: u128| u64::try_from(count).unwrap_or(u64::MAX);
     json!({
@@ -100,7 +100,7 @@ fn function(function: Option<&Function>, of: Sums, accuracy: Accuracy) -> Value 
 }
 
 impl Info {
-    /// Bytes of the file for each access; `None` if there is none.
+    /// Bytes of the file divided by accesses; `None` if there are no accesses.
     fn bytes_per_access(&self) -> Option<f64> {
         let accesses = self.ending.accesses;
         (accesses > 0).then(|| self.file_bytes as f64 / accesses as f64)

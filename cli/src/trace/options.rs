@@ -1,4 +1,4 @@
-//! Options of `hmtt trace run` and `attach`: which accesses are recorded, and how.
+//! Defines options of `hmtt trace run` and `attach`: which accesses are recorded, and how.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -125,31 +125,32 @@ impl From<ScopeName> for Scope {
     }
 }
 
-/// Parses a share.
+/// Parses the share of representatives that are recorded, such as `25%`.
 pub fn omega(text: &str) -> Result<Omega> {
     let number = text.strip_suffix('%').unwrap_or(text);
     let percent = number.parse().with_context(|| format!("{text} is no share, such as 25%"))?;
     Ok(Omega::from_percent(percent)?)
 }
 
-/// Parses a size.
+/// Parses the size of a chunk in bytes.
 pub fn chunk(text: &str) -> Result<Chunk> {
     let bytes = text.parse().with_context(|| format!("{text} is no number of bytes"))?;
     Chunk::new(bytes).context("a piece of memory has at least one byte")
 }
 
-/// What is made before a program is followed.
+/// Settings and outputs that are prepared before a program is followed.
 pub struct Prepared {
-    /// How it is followed.
+    /// Options of the recorder.
     pub options: Options,
-    /// Where results are written.
+    /// Open outputs.
     pub outputs: TraceOutputs,
-    /// When it is recorded; `None` if always.
+    /// Decides when the program is recorded; `None` if it is always recorded.
     pub schedule: Option<Schedule>,
 }
 
 impl TraceOptions {
-    /// Which accesses are recorded. `has_rules`: only those of some functions.
+    /// The accesses that are recorded. `has_rules`: only some functions are recorded. `has_region`:
+    /// only a region is recorded.
     fn choice(&self, has_rules: bool, has_region: bool) -> Choice {
         let selector = match self.omega {
             Some(omega) => Selector::Representatives { omega, chunk: self.chunk },
@@ -162,16 +163,16 @@ impl TraceOptions {
             _ => None,
         };
         let is_whole = selector == Selector::Every && direction.is_none() && !has_rules;
-        // All blocks are needed to count instructions.
+        // Instructions can be counted only if all blocks are recorded.
         let counts = self.all_blocks || self.budget.is_some() || has_region;
         let is_loud = is_whole || counts || self.no_superblocks;
         let silence = if is_loud { Silence::Never } else { Silence::Superblocks };
         Choice { selector, scope: self.scope.into(), equality, direction, silence }
     }
 
-    /// Blocks signals and creates the output file, before any other thread starts. `prints`:
-    /// whether the program may print on this process's standard output. `region`: what is recorded;
-    /// `None` for everything.
+    /// Blocks signals and creates the output file. This must happen before a second thread starts.
+    /// `prints`: whether the program may print on the standard output of this process. `region`:
+    /// the region that is recorded; `None` for everything.
     pub fn prepare(&self, prints: bool, region: Option<Region>) -> Result<Prepared> {
         if region.is_some() && self.full == Full::Drop {
             bail!(

@@ -1,4 +1,4 @@
-//! Writes the trace of a program while it runs.
+//! Writes the trace of a program to a file while the program runs.
 
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use crate::monitor::Finished;
 use crate::tag::files::{Created, NewFiles};
 use crate::tag::warnings::chain;
 
-/// Most threads that encode.
+/// Most threads that encode chunks.
 const MOST_ENCODERS: usize = 8;
 
-/// Where the trace of a program is written.
+/// The file for the trace of a program.
 pub struct Outputs {
     path: PathBuf,
     is_chosen: bool,
@@ -30,16 +30,16 @@ pub struct Outputs {
     state: Arc<Mutex<State>>,
 }
 
-/// The file, and how writing went.
+/// The open file, and the result of writing so far.
 struct State {
-    /// `None` before the program is followed, and after an error: then nothing more is written, and
-    /// the program goes on.
+    /// Writer of the file. `None` before the program is followed, and after an error. After an
+    /// error nothing more is written, and the program continues.
     writer: Option<Writer<BufWriter<CountedFile>>>,
-    /// What threads have lost.
+    /// Losses of the program's threads.
     losses: Losses,
-    /// What has run natively although that was not asked for.
+    /// Code that ran natively although that was not planned.
     unrecorded: Unrecorded,
-    /// Since when the program runs natively, as was asked for.
+    /// Begin of a native time that was planned; `None` while the program is recorded.
     native_since: Option<Instant>,
     /// The region that is recorded; `None` if everything is.
     region: Option<Region>,
@@ -61,11 +61,11 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Outputs {
-    /// Creates the file. `is_chosen`: whether only some accesses are recorded. `region`: what is
-    /// recorded; `None` for everything. `progress`: shows how much was written.
+    /// Creates the file. `is_chosen`: whether only some accesses are recorded. `region`: the region
+    /// that is recorded; `None` for everything. `progress`: display of the written bytes.
     ///
     /// # Errors
-    /// [`TagError::Output`] if it cannot be created.
+    /// [`TagError::Output`] if the file cannot be created.
     pub fn new(
         path: &Path,
         overwrite: bool,
@@ -89,19 +89,20 @@ impl Outputs {
         Ok(Outputs { path: path.into(), is_chosen, created, state })
     }
 
-    /// Sets since when the program runs natively, as was asked for.
+    /// Sets the begin of a native time that was planned; `None` if the program is recorded.
     pub fn set_native_since(&mut self, since: Option<Instant>) {
         lock(&self.state).native_since = since;
     }
 
-    /// The program runs natively from here on, which was not asked for.
+    /// Notes that the program runs natively from now on although that was not planned.
     pub fn set_lost(&mut self) {
         let mut state = lock(&self.state);
         state.unrecorded.continuation = Continuation::Natively;
         state.finished.is_lost = true;
     }
 
-    /// Ends the file, and prints what could not be written or is missing. Returns how writing went.
+    /// Completes the file, and prints what could not be written and what is missing. Returns
+    /// whether that has failed, and whether accesses are missing.
     pub fn finish(&mut self) -> Finished {
         let mut state = lock(&self.state);
         state.progress.clear();
@@ -144,7 +145,8 @@ impl Outputs {
 }
 
 impl Outputs {
-    /// As [`Observer::begin`](hmtt_translator::control::Observer::begin).
+    /// Begins or continues the trace, as
+    /// [`Observer::begin`](hmtt_translator::control::Observer::begin).
     pub fn begin(&mut self) -> Result<Output, TagError> {
         let mut state = lock(&self.state);
         if let Some((created, new_file)) = self.created.take() {
@@ -155,7 +157,8 @@ impl Outputs {
                 Ok(writer) => state.writer = Some(writer),
                 Err(error) => state.error = Some(error),
             }
-            // Who reads a file without its end knows what it is, too.
+            // The region is also written at the begin, so that readers of an incomplete file know
+            // it.
             if let Some(region) = state.region.clone() {
                 state.write(|writer| writer.region(region.result()));
             }
@@ -172,13 +175,13 @@ impl Outputs {
         Ok(Box::new(move |outcome| finish(&outcome, &mut lock(&state))))
     }
 
-    /// Where records of accesses go.
+    /// A sink that writes to this file.
     pub fn accesses(&self) -> Box<dyn AccessSink> {
         Box::new(FileSink { state: self.state.clone() })
     }
 }
 
-/// Warns of what is not in the trace of a program that has ended.
+/// Warns of what is missing in the trace of a program that has ended.
 fn finish(outcome: &Outcome, state: &mut State) {
     let (missing, unrecorded) = match &state.region {
         Some(region) => (region.missing(outcome), region.unrecorded(outcome)),
@@ -190,13 +193,13 @@ fn finish(outcome: &Outcome, state: &mut State) {
     state.unrecorded.add(unrecorded);
 }
 
-/// How many threads encode what is written: the program does not use all CPUs while it waits for
-/// them.
+/// Number of threads that encode chunks. They may use all CPUs, because the program waits for them
+/// and uses fewer.
 fn encoders() -> usize {
     std::thread::available_parallelism().map_or(1, |cpus| cpus.get().min(MOST_ENCODERS))
 }
 
-/// Writes to the file.
+/// A sink that writes to the file.
 struct FileSink {
     state: Arc<Mutex<State>>,
 }

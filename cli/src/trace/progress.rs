@@ -1,8 +1,8 @@
-//! Shows on standard error how much of a trace was written.
+//! Shows on standard error how many bytes of a trace were written.
 //!
-//! On a terminal one line is rewritten, and removed at the end; otherwise there is a line each
-//! second. The thread that writes the trace shows it, because the program is started while this
-//! process has one thread.
+//! On a terminal one line is rewritten, and removed at the end. Otherwise a line is printed every
+//! second. The thread that writes the trace also shows the progress. An extra thread cannot do
+//! that, because the program must be started while this process has only one thread.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -12,18 +12,18 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Time between two lines.
+/// Time between two printed lines.
 const INTERVAL: Duration = Duration::from_secs(1);
 const SPINNER: &str = "{spinner} {bytes} written in {elapsed}, {bytes_per_sec}";
 
-/// A file whose written bytes are counted.
+/// A file that counts the bytes written to it.
 pub struct CountedFile {
     file: File,
     written: Arc<AtomicU64>,
 }
 
 impl CountedFile {
-    /// Counts the bytes that are written to a file, for a display.
+    /// Counts the bytes written to `file`, for the display `progress`.
     pub fn new(file: File, progress: &Progress) -> Self {
         CountedFile { file, written: progress.written.clone() }
     }
@@ -41,16 +41,16 @@ impl Write for CountedFile {
     }
 }
 
-/// Where a trace's progress is shown.
+/// The form of the display.
 enum Display {
     Nowhere,
-    /// A line of a terminal; `None` while it is not shown.
+    /// One line of a terminal, which is rewritten; `None` while it is not shown.
     Terminal(Option<ProgressBar>),
-    /// Lines; the time of the last one.
+    /// Printed lines, with the time of the last one.
     Lines(Instant),
 }
 
-/// A display of how much was written.
+/// A display of the bytes that were written.
 pub struct Progress {
     begin: Instant,
     written: Arc<AtomicU64>,
@@ -58,10 +58,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A display. `is_wanted`: whether the user asks for it; otherwise there is one on a terminal
-    /// on which the program does not print: `prints` says whether it may print on standard output.
+    /// Creates a display. `is_wanted`: whether the user asks for one. If not, there is a display
+    /// only on a terminal that the program does not print on. `prints`: whether the program may
+    /// print on standard output.
     pub fn new(is_wanted: bool, prints: bool) -> Self {
-        // A line would be mixed with what the program prints.
+        // The display would be mixed with the output of the program.
         let is_free = is_wanted || !(prints && io::stdout().is_terminal());
         let display = match (io::stderr().is_terminal() && is_free, is_wanted) {
             (true, _) => Display::Terminal(None),
@@ -71,7 +72,7 @@ impl Progress {
         Progress { begin: Instant::now(), written: Arc::default(), display }
     }
 
-    /// Shows how much was written up to now, if it is time.
+    /// Updates the display, if it is due.
     pub fn show(&mut self) {
         let written = self.written.load(Ordering::Relaxed);
         match &mut self.display {
@@ -88,7 +89,8 @@ impl Progress {
         }
     }
 
-    /// Removes the line, so that others can be printed. It is shown again when more is written.
+    /// Removes the line from the terminal, so that others can be printed. The next update shows it
+    /// again.
     pub fn clear(&mut self) {
         if let Display::Terminal(bar) = &mut self.display {
             bar.take().iter().for_each(ProgressBar::finish_and_clear);
@@ -96,7 +98,7 @@ impl Progress {
     }
 }
 
-/// A line of a terminal. `begin`: from when on the time is counted.
+/// Creates the line of a terminal. `begin`: time from which the elapsed time is counted.
 fn new_bar(begin: Instant) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
     let bar = bar.with_elapsed(begin.elapsed());

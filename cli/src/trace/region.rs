@@ -5,8 +5,7 @@
 //!               |  demand: blocks only, accesses, all, nothing more
 //! ```
 //!
-//! Other threads are not recorded. Once the region is over, the program is left and goes on
-//! natively.
+//! Other threads are not recorded. After the region the program is left and continues natively.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -33,7 +32,7 @@ pub struct RegionOptions {
 }
 
 impl RegionOptions {
-    /// The region; `None` if everything is recorded.
+    /// The region that the options select; `None` if everything is recorded.
     pub fn region(&self) -> Option<Region> {
         let RegionOptions { skip, count } = *self;
         (skip.is_some() || count.is_some()).then(|| {
@@ -44,13 +43,13 @@ impl RegionOptions {
     }
 }
 
-/// The region, and the number of the thread.
+/// The cutter of the region, and the number of the recorded thread.
 struct State {
     thread: u32,
     cutter: RegionCutter,
 }
 
-/// A region that is recorded.
+/// A region that is recorded, shared by its sinks.
 #[derive(Clone)]
 pub struct Region(Arc<Mutex<State>>);
 
@@ -59,28 +58,30 @@ impl Region {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A program is about to be recorded, whose first thread has the number of the process.
+    /// Prepares for a program that is about to be recorded. Its first thread has the number of the
+    /// process.
     pub fn begin(&self, pid: Pid) {
         self.lock().thread = pid.as_raw().cast_unsigned();
     }
 
-    /// What was to be recorded, and what was up to now.
+    /// The requested region, and the part of it that was recorded so far.
     pub fn result(&self) -> RecordedRegion {
         let state = self.lock();
         state.cutter.result(state.thread)
     }
 
-    /// Whether all of it was recorded, so that what follows makes no difference.
+    /// Whether the whole region was recorded. Later losses then make no difference.
     fn is_over(&self) -> bool {
         self.lock().cutter.stage() == RegionStage::Over
     }
 
-    /// Passes the region on.
+    /// Creates a sink that passes only the region on to `inner`.
     pub fn sink(&self, inner: Option<Box<dyn AccessSink>>) -> Box<dyn AccessSink> {
         Box::new(RegionSink { region: self.clone(), inner })
     }
 
-    /// What has run natively although that was not asked for, as far as that concerns the region.
+    /// Code that ran natively although that was not planned. If the region is over, only native
+    /// code within the region is stated.
     pub fn unrecorded(&self, outcome: &Outcome) -> Unrecorded {
         let all = outcome.unrecorded();
         if !self.is_over() {
@@ -91,8 +92,7 @@ impl Region {
         Unrecorded { native_code, native_threads: 0, continuation, ..all }
     }
 
-    /// What is missing of the region when the program is not recorded any more, a sentence for each
-    /// reason.
+    /// Sentences on what is missing of the region. Called when the program is no longer recorded.
     pub fn missing(&self, outcome: &Outcome) -> Vec<String> {
         let mut all = match self.is_over() {
             true => self.unrecorded(outcome).missing(),
@@ -116,13 +116,13 @@ impl Region {
     }
 }
 
-/// Cuts the region out of what is recorded, and passes it on.
+/// A sink that cuts the region out of everything that is recorded, and passes it on.
 struct RegionSink {
     region: Region,
     inner: Option<Box<dyn AccessSink>>,
 }
 
-/// Offset of an instruction in the code of a block.
+/// Byte offset in a block's code of its instruction number `index`.
 fn offset(block: &BlockAccesses, index: u16) -> usize {
     let all = instructions(block.start, &block.code);
     all.get(usize::from(index)).map_or(block.code.len(), |one| one.offset.into())

@@ -22,8 +22,8 @@ pub struct Run {
     program: Vec<OsString>,
 }
 
-/// Runs the program until it ends, and ends as the program has ended. Returns whether something was
-/// lost.
+/// Runs the program until it ends. Then this process ends with the program's exit status or signal,
+/// or returns if the program has succeeded. Returns whether accesses are missing.
 pub fn run(Run { options, region, program }: &Run) -> Result<bool> {
     let prepared = options.prepare(true, region.region())?;
     let Prepared { options, mut outputs, mut schedule } = prepared;

@@ -1,5 +1,5 @@
-//! Records a program from time to time: in between it runs natively. How long each lasts is given,
-//! or follows from a budget.
+//! Records a program only part of the time. Between these times the program runs natively. The
+//! lengths of both are given by the user, or follow from a budget.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,15 +19,15 @@ use crate::monitor::Followed;
 use crate::tag::values::duration;
 use crate::tag::warnings::chain;
 
-/// How often is checked whether a process that runs natively has ended.
+/// Time between two checks whether a process that runs natively has ended.
 const TICK: Duration = Duration::from_millis(10);
 
-/// For how long a program is recorded, and then runs natively.
+/// The lengths of the times in which a program is recorded and runs natively, in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// For how long it is recorded.
+    /// Length of each time in which the program is recorded.
     pub on: Duration,
-    /// For how long it runs natively.
+    /// Length of each time in which the program runs natively.
     pub off: Duration,
 }
 
@@ -40,23 +40,23 @@ impl std::str::FromStr for Sample {
     }
 }
 
-/// A time of a sample.
+/// Parses one of the two durations, which must be at least 1 ms.
 fn time(text: &str) -> Result<Duration> {
     let time = duration(text).map_err(Error::msg)?;
     ensure!(time >= Duration::from_millis(1), "{text}: at least 1 ms is expected");
     Ok(time)
 }
 
-/// When a program is recorded.
+/// The rule that decides when a program is recorded.
 pub enum Schedule {
-    /// For times that were given.
+    /// The user has given the lengths of the times.
     Fixed(Sample),
-    /// As a budget allows.
+    /// A budget for the slowdown determines the lengths.
     Budget(Box<Regulator>),
 }
 
 impl Schedule {
-    /// For how long it is recorded next.
+    /// Length of the next time in which the program is recorded.
     pub fn on(&self) -> Duration {
         match self {
             Schedule::Fixed(sample) => sample.on,
@@ -64,7 +64,7 @@ impl Schedule {
         }
     }
 
-    /// Recording has ended. Returns for how long it runs natively.
+    /// Ends a time of recording. Returns the length of the following native time.
     fn off(&mut self, left: Left) -> Duration {
         match self {
             Schedule::Fixed(sample) => sample.off,
@@ -72,7 +72,7 @@ impl Schedule {
         }
     }
 
-    /// It is about to be recorded.
+    /// Starts a time of recording.
     pub fn begin(&mut self, pid: Pid) {
         if let Schedule::Budget(regulator) = self {
             regulator.begin(pid);
@@ -80,26 +80,27 @@ impl Schedule {
     }
 }
 
-/// A process, told apart from a later one with the same number.
+/// A process. Its start time distinguishes it from a later process with the same number.
 struct Running {
     pid: Pid,
-    /// When it was started, in ticks; `None` if it had ended by then.
+    /// Start time of the process in ticks since boot; `None` if it had already ended.
     started: Option<u64>,
 }
 
-/// Flag of a thread that is ending, and executes nothing more (Linux, `include/linux/sched.h`,
-/// `PF_EXITING`).
+/// Flag of a thread that is ending and executes no more of the program (Linux,
+/// `include/linux/sched.h`, `PF_EXITING`).
 const EXITING: u64 = 4;
 
-/// Whether a thread is ending or has ended, and when its process was started (proc(5), `stat`);
-/// `None` if there is no such file.
+/// Reads a `stat` file of proc(5). Returns whether the thread is ending or has ended, and the start
+/// time in ticks. Returns `None` if there is no such file.
 fn ending_and_start(path: &Path) -> Option<(bool, u64)> {
-    // The name of the program is in parentheses, and may contain any bytes.
+    // The program's name is in parentheses and may contain any bytes, so fields are counted after
+    // the last parenthesis.
     let stat = std::fs::read(path).ok()?;
     let behind = stat.iter().rposition(|byte| *byte == b')')?;
     let fields = String::from_utf8_lossy(&stat[behind + 1..]).into_owned();
     let mut fields = fields.split_whitespace();
-    // The state is field 3, the flags field 9, the start field 22.
+    // The fields have these numbers in proc(5): state 3, flags 9, start time 22.
     let state = fields.next()?;
     let flags: u64 = fields.nth(9 - 4)?.parse().ok()?;
     let is_ending = matches!(state, "Z" | "X") || flags & EXITING != 0;
@@ -112,8 +113,8 @@ impl Running {
         Running { pid, started: ending_and_start(stat.as_ref()).map(|(_, started)| started) }
     }
 
-    /// Whether it is gone, or all of its threads are ending or have ended: it executes nothing
-    /// more.
+    /// Whether the process is gone, or all of its threads are ending or have ended. Then it
+    /// executes no more of the program.
     fn has_ended(&self) -> bool {
         let stat = format!("/proc/{}/stat", self.pid);
         let Some((_, started)) = ending_and_start(stat.as_ref()) else { return true };
@@ -126,7 +127,7 @@ impl Running {
             || threads.flatten().all(|thread| is_ending(thread.path().join("stat")))
     }
 
-    /// Lets threads go on that this process still traces.
+    /// Detaches from the threads that this process still traces, so that they continue.
     fn release(&self) {
         let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid));
         for thread in threads.into_iter().flatten().flatten() {
@@ -137,9 +138,9 @@ impl Running {
     }
 }
 
-/// What has happened while a process ran natively.
+/// The end of a native time.
 enum Native {
-    /// The time is over.
+    /// The planned time is over.
     Over,
     Ended,
     /// A signal asks to detach.
@@ -165,11 +166,12 @@ fn run_natively(running: &Running, off: Duration, options: &Options) -> io::Resu
     }
 }
 
-/// Goes on with a process that was recorded once, until it ends or a signal asks to detach. If it
-/// cannot be followed any more, it goes on natively, which is a loss.
+/// Continues with a process that was recorded once: runs it natively and records it in turn, until
+/// it ends or a signal asks to detach. If the process cannot be followed any more, it continues
+/// natively, and the rest of its accesses is missing.
 ///
 /// # Errors
-/// It cannot be waited for.
+/// The process cannot be waited for.
 pub fn go_on(
     followed: Followed,
     schedule: &mut Schedule,
@@ -204,7 +206,8 @@ fn go_on_until(
         let options = Options { at_most: Some(schedule.on()), ..options.clone() };
         let followed = match Process::attach_again(pid, risk_policy) {
             Ok(Attached::Stopped(process)) => control::attach(*process, &options, outputs),
-            // It was waited for, so it cannot be again.
+            // The process has ended and was waited for. It cannot be waited for again, so its
+            // status comes from here.
             Ok(Attached::Ended(status)) => {
                 let ending = status.map_or_else(Ending::Signaled, Ending::Exited);
                 Ok(FirstEnd { ending, goes_on: false, ..gone })

@@ -1,8 +1,9 @@
-//! Reads which intervals of a program SimPoint has chosen, and cuts them out of its trace.
+//! Reads the intervals of a program that SimPoint has chosen, and makes regions of them that are
+//! cut out of its trace.
 //!
-//! SimPoint 3.2 writes two files: with `-saveSimpoints` lines of an interval and the number of its
-//! cluster, and with `-saveSimpointWeights` lines of the weight of a cluster and its number. Both
-//! come from elsewhere: their size and their numbers are checked.
+//! SimPoint 3.2 writes two files. With `-saveSimpoints` each line has an interval and the number of
+//! its cluster. With `-saveSimpointWeights` each line has the weight of a cluster and its number.
+//! Both files come from outside, so their size and their numbers are checked.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -15,22 +16,22 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::convert::Region;
 
-/// Most bytes of a file, and most intervals.
+/// Most bytes of a file; the next line has the most intervals.
 const MOST_BYTES: u64 = 1 << 20;
 const MOST_INTERVALS: usize = 512;
 
-/// An interval that was chosen.
+/// A chosen interval with the weight of its cluster.
 #[derive(Clone, Debug, PartialEq)]
 struct SimPoint {
     interval: u64,
     weight: f64,
 }
 
-/// The regions of the chosen intervals, ascending, each with a file beside `output` whose name has
-/// the number of the interval and its weight. `length`: instructions of an interval.
+/// The regions of the chosen intervals, ascending. Each region has a file beside `output` whose
+/// name contains the number and the weight of the interval. `length`: instructions in an interval.
 ///
 /// # Errors
-/// The files cannot be read, or do not have what SimPoint writes.
+/// The files cannot be read, or have another content than SimPoint writes.
 pub fn regions(list: &Path, weights: &Path, length: u64, output: &Path) -> Result<Vec<Region>> {
     let all = chosen(&read(list)?, &read(weights)?);
     let all = all.with_context(|| format!("{} and {}", list.display(), weights.display()))?;
@@ -45,13 +46,15 @@ pub fn regions(list: &Path, weights: &Path, length: u64, output: &Path) -> Resul
     all.iter().map(region).collect()
 }
 
-/// The file of weights that belongs to a list: the one whose name has `weights` for `simpoints`.
+/// The file of weights that belongs to a list. Its name has `weights` where the list has
+/// `simpoints`; `None` if the list's name has no `simpoints`.
 pub fn weights_of(list: &Path) -> Option<PathBuf> {
     let name = list.file_name()?.to_str()?;
     name.contains("simpoints").then(|| list.with_file_name(name.replace("simpoints", "weights")))
 }
 
-/// Inserts the number of the interval and its weight before the extension of a name.
+/// Inserts the number and the weight of an interval before the extension of a name. Example:
+/// `ph.cs` becomes `ph.2-0.75.cs`.
 fn name(output: &Path, SimPoint { interval, weight }: &SimPoint) -> PathBuf {
     let mut name = output.file_stem().unwrap_or_default().to_owned();
     name.push(format!(".{interval}-{weight}"));
@@ -71,7 +74,8 @@ fn read(path: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// Reads lines of a value and the number of a cluster.
+/// Parses lines of two numbers: a value and the number of a cluster. `what`: name of the file, for
+/// errors.
 fn pairs<T: FromStr<Err: Display>>(text: &str, what: &str) -> Result<Vec<(T, u64)>> {
     let mut all = Vec::new();
     for (line, number) in text.lines().zip(1..) {
@@ -90,7 +94,8 @@ fn pairs<T: FromStr<Err: Display>>(text: &str, what: &str) -> Result<Vec<(T, u64
     Ok(all)
 }
 
-/// The chosen intervals, ascending.
+/// The chosen intervals, ascending. Example: the list `7 0`, `2 1` and the weights `0.25 0`, `0.75
+/// 1` give interval 2 with weight 0.75 and interval 7 with weight 0.25.
 fn chosen(list: &str, weights: &str) -> Result<Vec<SimPoint>> {
     let mut by_cluster: HashMap<u64, f64> = HashMap::new();
     for (weight, cluster) in pairs::<f64>(weights, "weights")? {

@@ -10,24 +10,25 @@ use hmtt_format::Direction;
 
 use super::file::{CHOSEN, gap_text, read_to_end, shown, what_is_missing};
 
-/// Prints lines.
+/// A visitor that prints a line for each access.
 struct Lines<W> {
     output: W,
     /// Whether each line states how many accesses it represents.
     weighted: bool,
     written: io::Result<()>,
-    /// Executed blocks, accesses and those with unknown addresses.
+    /// Numbers of executed blocks, of accesses, and of accesses with unknown addresses.
     counts: [u64; 3],
-    /// Number of a function, and the end of lines of its accesses.
+    /// Number of the current function, and the text that ends the lines of its accesses.
     function: (u32, String),
 }
 
 /// Prints a line for each access: `thread pc R|W address size in function`. A string instruction
-/// has a line for each of its operands, with `*elements` after the size, and `-` before it if they
-/// are accessed downwards. `?` follows the size if memory may not have been accessed, and stands
-/// for an address that is not known. Returns whether something is missing.
+/// has one line for each operand. Its size is followed by `*elements`, and is preceded by `-` if
+/// the elements are accessed downwards. A `?` after the size means that memory may not have been
+/// accessed. A `?` in place of the address means that the address is not known. Returns whether
+/// accesses are missing.
 ///
-/// `weighted`: whether `xN` follows, if an access represents N of its block.
+/// `weighted`: each line also has `xN`, where N is how many accesses of its block it represents.
 pub fn print(
     file: File,
     path: &Path,
@@ -102,12 +103,12 @@ fn line(
     output.write_all(b"\n")
 }
 
-/// Most bytes of a line without its function: five numbers, of at most 20 digits each, and what is
+/// Most bytes of a line without its function: five numbers of at most 20 digits each, and the text
 /// between them.
 const MOST_LINE_BYTES: usize = 128;
 
-/// A line that is put together. The formatter of the standard library takes several times as long
-/// as decoding.
+/// A line under construction. The formatter of the standard library would take several times as
+/// long as decoding.
 struct Line {
     bytes: [u8; MOST_LINE_BYTES],
     length: usize,
@@ -129,7 +130,7 @@ impl Line {
         self.length += text.len();
     }
 
-    /// Appends a number of `digits` digits.
+    /// Appends `number` in base `base`, with exactly `digits` digits.
     fn digits(&mut self, digits: usize, mut number: u64, base: u64) {
         for place in self.bytes[self.length..][..digits].iter_mut().rev() {
             *place = b"0123456789abcdef"[(number % base) as usize];

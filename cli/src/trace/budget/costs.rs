@@ -1,9 +1,9 @@
-//! Counts what recording a program costs, and what each function would cost with less of its
-//! accesses recorded.
+//! Counts what recording a program costs, and what each function would cost if fewer of its
+//! accesses were recorded.
 //!
-//! Counted are the units that threads write, and in some of their chunks the executions of each
-//! block. A block is decoded from its code, and accesses are chosen by the code that does so when a
-//! program is recorded.
+//! It counts the units that threads write. In some of the chunks it also counts the executions of
+//! each block. A block is decoded from its code. The accesses of each level are chosen by the same
+//! code that chooses accesses when a program is recorded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,38 +20,39 @@ use hmtt_translator::selection;
 
 use super::levels::Level;
 
-/// Which chunks are looked at: the first ones, and one of how many after that.
+/// The first chunks are all examined; after them, one in `OTHERS`.
 const FIRST_CHUNKS: u64 = 8;
 const OTHERS: u64 = 8;
-/// Share of executed units that the blocks have whose levels are known.
+/// Levels are computed for the most expensive blocks that together have this fraction of all
+/// executions.
 const KNOWN_SHARE: f64 = 0.99;
 
-/// What was recorded in some time.
+/// Costs of recording in one window.
 #[derive(Debug, Default)]
 pub struct Costs {
     /// Units that were written.
     pub units: u64,
-    /// Those in chunks that were looked at.
+    /// Units in the chunks that were examined.
     pub seen_units: u64,
-    /// Numbers of blocks and paths among these.
+    /// Units among `seen_units` that are numbers of blocks or paths, and no addresses.
     pub seen_numbers: u64,
-    /// What each function would write and record in those chunks, at each level: see
+    /// For each function, its units and known accesses in the examined chunks at each level: see
     /// [`Counter::levels`].
     pub functions: HashMap<FunctionKey, Vec<Level>>,
 }
 
-/// What is known of a block: slots and known accesses in one execution, at each level.
+/// For each level, the slots of a block and its known accesses in one execution.
 type Planned = Arc<[(u16, u16)]>;
 
-/// State that is kept from one time to the next.
+/// State that lasts for all windows.
 #[derive(Debug)]
 pub struct Counter {
-    /// The levels: how much is recorded of a block.
+    /// The levels of recording a block, in ascending order.
     levels: Vec<Extent>,
     choice: Choice,
-    /// Blocks that were decoded, by start and code.
+    /// Results for blocks that were decoded, by start address and code.
     planned: HashMap<(u64, Box<[u8]>), Planned>,
-    /// What was counted since it was taken.
+    /// Costs since [`take`] was last called.
     costs: Costs,
 }
 
@@ -59,18 +60,20 @@ fn lock(counter: &Mutex<Counter>) -> MutexGuard<'_, Counter> {
     counter.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes what was counted.
+/// Returns the costs since the last call, and resets them.
 pub fn take(counter: &Mutex<Counter>) -> Costs {
     std::mem::take(&mut lock(counter).costs)
 }
 
 impl Counter {
-    /// Nothing was counted. `levels`: how much could be recorded of a function, the least first.
+    /// Creates a counter without costs. `levels`: the levels of recording a function, in ascending
+    /// order.
     pub fn new(levels: Vec<Extent>, choice: Choice) -> Self {
         Counter { levels, choice, planned: HashMap::new(), costs: Costs::default() }
     }
 
-    /// What the levels record of a block; `None` if its code is not that of a block.
+    /// Slots and known accesses of a block at each level. Returns `None` if the code is not the
+    /// code of one block.
     fn planned(&mut self, start: u64, code: &[u8]) -> Option<Planned> {
         let key = (start, code.into());
         if let Some(known) = self.planned.get(&key) {
@@ -90,16 +93,16 @@ impl Counter {
     }
 }
 
-/// A number of a block, or of a path up to one of its blocks.
+/// A number that threads write: it stands for a block, or for a path up to one of its blocks.
 #[derive(Debug)]
 struct Number {
     slots: u16,
-    /// Where its blocks are in the list of the blocks of all numbers.
+    /// Range of the number's blocks in [`CountingSink::parts`].
     blocks: std::ops::Range<usize>,
     executions: u64,
 }
 
-/// A block, and its function.
+/// The code and the function of a block.
 #[derive(Debug)]
 struct Described {
     start: u64,
@@ -107,14 +110,14 @@ struct Described {
     function: u32,
 }
 
-/// Counts what is passed on to a file.
+/// Counts everything that is recorded, and passes it on to a file.
 pub struct CountingSink {
     counter: Arc<Mutex<Counter>>,
     file: Option<Box<dyn AccessSink>>,
     functions: Vec<FunctionKey>,
-    /// Blocks by number; `None` for those of paths.
+    /// Blocks by number; `None` for numbers that stand for paths.
     described: Vec<Option<Described>>,
-    /// Numbers of the blocks of all numbers, one number after the other.
+    /// The blocks of all numbers, concatenated. [`Number::blocks`] is a range of this list.
     parts: Vec<u32>,
     numbers: Vec<Number>,
     chunks: u64,
@@ -122,7 +125,7 @@ pub struct CountingSink {
 }
 
 impl CountingSink {
-    /// Counts for a counter.
+    /// Creates a sink that adds its costs to `counter`. `file`: the next sink, if there is one.
     pub fn new(counter: Arc<Mutex<Counter>>, file: Option<Box<dyn AccessSink>>) -> Self {
         CountingSink {
             counter,
@@ -156,7 +159,7 @@ impl CountingSink {
         }
     }
 
-    /// Counts the executions in a chunk.
+    /// Counts the executions in a chunk of units.
     fn look_at(&mut self, words: &[u8]) {
         let (units, _) = words.as_chunks::<SLOT_BYTES>();
         self.costs.seen_units += units.len() as u64;
@@ -172,7 +175,7 @@ impl CountingSink {
                         self.costs.seen_numbers += 1;
                         usize::from(number.slots)
                     }
-                    // What follows is forged.
+                    // The number is not known. The rest of the chunk is forged and ignored.
                     _ => break,
                 },
             };
@@ -180,7 +183,7 @@ impl CountingSink {
         }
     }
 
-    /// Executions of each block that was executed, the most units first.
+    /// Pairs of a block's number and its executions, in descending order of executions.
     fn executions(&self) -> Vec<(u32, u64)> {
         let mut executions = vec![0_u64; self.described.len()];
         for number in self.numbers.iter().filter(|number| number.executions > 0) {
@@ -196,7 +199,7 @@ impl CountingSink {
         all
     }
 
-    /// Finds what each function would write.
+    /// Computes what each function would cost at each level.
     fn count_functions(&mut self) {
         let executions = self.executions();
         let all: u64 = executions.iter().map(|(_, times)| times).sum();

@@ -1,14 +1,14 @@
-//! Chooses how much is recorded of each function: the most accesses for a number of units that may
-//! be written.
+//! Chooses a level of recording for each function, so that as many accesses as possible are known
+//! for a limited number of units.
 //!
-//! Each function has several levels, of which one is chosen (a knapsack problem with multiple
-//! choice). The steps from one level to the next are taken in the order of what they gain for each
-//! unit that they cost, which is optimal up to one step (H. Kellerer, U. Pferschy, D. Pisinger,
+//! Each function has several levels, of which one is chosen. This is a knapsack problem with
+//! multiple choice. A step raises a function to a higher level. Steps are taken in the order of
+//! their gain per unit, which is optimal up to one step (H. Kellerer, U. Pferschy, D. Pisinger,
 //! *Knapsack Problems*, 2004, 11.2).
 
 use std::cmp::Ordering;
 
-/// What a level costs and gains in some time.
+/// Cost and gain of a level in one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Level {
     /// Units that are written.
@@ -17,18 +17,20 @@ pub struct Level {
     pub accesses: f64,
 }
 
-/// A step of a function to a higher level.
+/// A step that raises a function to a higher level.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     function: usize,
     to: usize,
     units: f64,
-    /// Accesses for each unit.
+    /// Gain in accesses, divided by the cost in units.
     worth: f64,
 }
 
-/// The steps of a function on the upper convex hull of its levels, of which none is worth more than
-/// the one before it. The first level is what is chosen without a step.
+/// The steps of a function between the levels on their upper convex hull. So no step has a higher
+/// worth than the step before it. Without a step, the function has its first level. Example: levels
+/// of (0, 0), (1, 1) and (2, 4) units and accesses have one step, from the first level to the last;
+/// its worth is 2.
 fn steps(function: usize, levels: &[Level]) -> Vec<Step> {
     let mut all: Vec<Step> = Vec::new();
     for (to, level) in levels.iter().enumerate().skip(1) {
@@ -51,12 +53,13 @@ fn steps(function: usize, levels: &[Level]) -> Vec<Step> {
     all
 }
 
-/// Chooses a level of each function, so that all together cost at most so many units besides those
-/// of the first levels. Returns the indices of the levels.
+/// Chooses a level of each function. All levels together may cost at most `most_units` more than
+/// the first levels. Returns the index of each function's level. Example: functions with the levels
+/// (0, 0), (2, 4) and (0, 0), (2, 2) and 3 units get the levels 1 and 0.
 pub fn choose(functions: &[Vec<Level>], most_units: f64) -> Vec<usize> {
     let mut all: Vec<Step> =
         functions.iter().enumerate().flat_map(|(at, levels)| steps(at, levels)).collect();
-    // Steps of a function stay in their order.
+    // The sort is stable, so the steps of a function stay in their order.
     all.sort_by(|one, other| other.worth.partial_cmp(&one.worth).unwrap_or(Ordering::Equal));
     let mut chosen = vec![0; functions.len()];
     let mut is_full = vec![false; functions.len()];

@@ -1,4 +1,4 @@
-//! Finds the functions of instructions whose accesses missed.
+//! Finds the functions of the instructions whose accesses missed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -7,36 +7,37 @@ use hmtt_format::access_trace::{BlockAccesses, Function as Described};
 
 use super::model::Misses;
 
-/// Code of a program.
+/// The functions of a program's instructions, and the instructions with misses.
 #[derive(Default)]
 pub struct Code {
     functions: Vec<Described>,
-    /// Functions of instructions with accesses, by number from 1 on. A later block may have
-    /// replaced an earlier one.
+    /// Number of the function of each instruction that has accesses, from 1. If a later block has
+    /// replaced an earlier one at the same address, the entry belongs to the later block.
     function_of: HashMap<u64, u32>,
     instructions: Vec<Instruction>,
 }
 
-/// An instruction whose accesses missed.
+/// An instruction whose accesses have missed.
 pub struct Instruction {
-    /// Its address in the process.
+    /// Address of the instruction in the process.
     pub address: u64,
-    /// The file of its code.
+    /// File that contains its code.
     pub object: Option<PathBuf>,
-    /// Its function, and its offset in that.
+    /// Name of its function, and its offset in the function.
     pub function: Option<(String, u64)>,
     pub misses: Misses,
 }
 
-/// Misses of the accesses of a function.
+/// A function whose accesses have missed, with the sum of the misses.
 pub struct Function {
-    /// Its name; `None` for code of no known function.
+    /// Name of the function; `None` for code that belongs to no known function.
     pub name: Option<String>,
     pub object: Option<PathBuf>,
     pub misses: Misses,
 }
 
-/// The order of reports: the most misses of the last level first, and then of the levels before.
+/// Sort key of reports: the most misses of the last level first. Among equals, the most misses of
+/// the level before it, and so on.
 fn most_first(misses: &Misses) -> impl Ord + use<> {
     let mut order = *misses;
     order.reverse();
@@ -44,12 +45,12 @@ fn most_first(misses: &Misses) -> impl Ord + use<> {
 }
 
 impl Code {
-    /// Adds the next functions.
+    /// Adds further functions. Their numbers continue the earlier ones.
     pub fn add_functions(&mut self, functions: &[Described]) {
         self.functions.extend_from_slice(functions);
     }
 
-    /// Adds blocks, whose functions are known.
+    /// Adds blocks. Their functions must have been added before.
     pub fn add_blocks(&mut self, blocks: &[BlockAccesses]) {
         for block in blocks.iter().filter(|block| block.parts.is_empty()) {
             let places = block.accesses.iter().map(|access| (access.pc, block.function));
@@ -57,7 +58,8 @@ impl Code {
         }
     }
 
-    /// Finds the functions of instructions.
+    /// Finds the functions of the instructions that have missed. `missed`: address and misses of
+    /// each instruction.
     pub fn resolve(&mut self, missed: impl Iterator<Item = (u64, Misses)>) {
         let found = missed.map(|(address, misses)| {
             let number = self.function_of.get(&address).copied().unwrap_or(0);
@@ -73,12 +75,12 @@ impl Code {
         self.instructions = instructions;
     }
 
-    /// Instructions whose accesses missed, those with the most misses first.
+    /// Instructions whose accesses have missed, in the order of reports.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }
 
-    /// Functions whose accesses missed, those with the most misses first.
+    /// Functions whose accesses have missed, in the order of reports.
     pub fn functions(&self) -> Vec<Function> {
         let mut all = BTreeMap::<(Option<&PathBuf>, Option<&str>), Misses>::new();
         for Instruction { object, function, misses, .. } in &self.instructions {

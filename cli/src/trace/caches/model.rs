@@ -1,4 +1,4 @@
-//! Decodes what threads have written, and makes the accesses in caches.
+//! Decodes the units that threads have written, and makes their accesses in the caches.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -9,32 +9,33 @@ use hmtt::cache::{AccessKind, CacheConfiguration, CacheError, Counters, Hierarch
 use hmtt_format::Direction;
 use hmtt_format::access_trace::{BlockAccesses, Made};
 
-/// Misses of each level.
+/// Number of misses in each level of caches.
 pub type Misses = [u64; MOST_LEVELS as usize];
 
-/// Caches, and what they have counted.
+/// Simulated caches with their counts.
 pub struct Model {
     decoder: Decoder,
     budget: ElementBudget,
     levels: Vec<CacheConfiguration>,
     caches: Hierarchy,
-    /// Accesses that were made.
+    /// Number of reads that were made in the caches; the next field counts writes.
     pub reads: u64,
     pub writes: u64,
     /// Accesses whose addresses are not known.
     pub unknown: u64,
-    /// Lines read from memory and written to it.
+    /// Number of lines read from memory; the next field counts lines written to memory.
     pub line_reads: u64,
     pub line_writes: u64,
-    /// Misses by the address of the instruction. An access of several lines misses a level once.
+    /// Misses of each instruction, by its address. An access that touches several lines misses a
+    /// level at most once.
     misses: HashMap<u64, Misses>,
 }
 
 impl Model {
-    /// Empty caches.
+    /// Creates empty caches.
     ///
     /// # Errors
-    /// [`CacheError`] if there can be no such caches.
+    /// [`CacheError`] if caches cannot have this configuration.
     pub fn new(levels: &[CacheConfiguration]) -> Result<Self, CacheError> {
         Ok(Model {
             decoder: Decoder::default(),
@@ -50,12 +51,12 @@ impl Model {
         })
     }
 
-    /// Adds the next blocks.
+    /// Adds further blocks, which units refer to by number.
     pub fn add_blocks(&mut self, blocks: &[BlockAccesses]) {
         self.decoder.add_blocks(blocks.iter().cloned());
     }
 
-    /// Makes the accesses of the next units of a thread.
+    /// Makes the accesses of a thread's next units in the caches.
     pub fn units(&mut self, thread: u32, units: &[u8]) {
         let mut decoder = std::mem::take(&mut self.decoder);
         let mut budget = self.budget.clone();
@@ -93,27 +94,28 @@ impl Model {
         }
     }
 
-    /// Elements of string instructions among the unknown accesses, because they are too many.
+    /// Number of unknown accesses that are elements of string instructions. They were not made
+    /// because there are too many.
     pub fn refused(&self) -> u64 {
         self.budget.refused().map_or(0, |refused| refused.elements)
     }
 
-    /// Chunks of units that could not be read to their end.
+    /// Number of chunks that were not read to their end, because a unit in them is invalid.
     pub fn invalid_chunks(&self) -> u64 {
         self.decoder.ending().invalid_chunks
     }
 
-    /// The caches, from the processor to memory, with their counts.
+    /// Configuration and counts of each level, from the processor to memory.
     pub fn levels(&self) -> impl Iterator<Item = (CacheConfiguration, Counters)> {
         self.levels.iter().copied().zip(self.caches.counters())
     }
 
-    /// Changed lines that are still in the caches.
+    /// Number of changed lines that are still in the caches, and were not written to memory.
     pub fn dirty_lines(&self) -> u64 {
         self.caches.dirty_lines()
     }
 
-    /// Addresses of instructions, with their misses.
+    /// Address and misses of each instruction that has missed.
     pub fn instructions(&self) -> impl Iterator<Item = (u64, Misses)> {
         self.misses.iter().map(|(pc, misses)| (*pc, *misses))
     }

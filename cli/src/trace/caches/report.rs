@@ -1,4 +1,4 @@
-//! Prints the counts of simulated caches: text, and JSON with the names of docs/glossary.md.
+//! Prints the counts of simulated caches as text, and as JSON with the names of docs/glossary.md.
 
 use std::path::PathBuf;
 
@@ -11,15 +11,15 @@ use super::code::{Code, Function, Instruction};
 use super::model::Model;
 use crate::tag::warnings::shown;
 
-/// Functions that are printed as text.
+/// Most functions that are printed as text.
 const ROWS: usize = 10;
 
-/// A share in percent; 0 of nothing.
+/// `part` in percent of `whole`; 0 if `whole` is 0.
 fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
 
-/// The counts as a table, and the functions whose accesses miss most often.
+/// The counts as a table, and the functions with most misses.
 pub fn text(model: &Model, code: &Code) -> String {
     let Model { reads, writes, unknown, line_reads, line_writes, .. } = model;
     let mut lines = vec![format!("caches: {reads} reads, {writes} writes of the program")];

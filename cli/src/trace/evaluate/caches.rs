@@ -1,14 +1,15 @@
-//! Makes the accesses that each setting records in caches of its own, and all accesses in others.
+//! Simulates caches for each setting with the accesses that it records, and other caches with all
+//! accesses.
 //!
-//! Only the first level is compared. Levels behind it are simulated if one of them removes lines
-//! from those before it.
+//! Only the first level is compared. Further levels are simulated up to the last inclusive one,
+//! because an inclusive level removes lines from the levels before it.
 
 use hmtt::access_trace::{ElementBudget, Elements, Refused};
 use hmtt::cache::{AccessKind, CacheConfiguration, CacheError, Counters, Hierarchy};
 use hmtt_format::Direction;
 use hmtt_format::access_trace::Made;
 
-/// The caches of all settings.
+/// The caches of all settings, and the caches for all accesses.
 pub struct Caches {
     /// Configuration of the first level.
     first: CacheConfiguration,
@@ -16,19 +17,21 @@ pub struct Caches {
     full: Hierarchy,
     /// Caches for the accesses of each setting.
     chosen: Vec<Hierarchy>,
-    /// Accesses of the current instruction.
+    /// Accesses of the current string instruction, kept to reuse the memory.
     instruction: Vec<Made>,
-    /// The elements of string instructions that are still made: a forged file may state any number.
+    /// Limit of the elements of string instructions that are made, because a forged file may state
+    /// any number.
     budget: ElementBudget,
-    /// Accesses that are not made: their addresses are not known, or no program makes them.
+    /// Number of accesses that are not made: their addresses are not known, or no instruction can
+    /// make them.
     unknown: u64,
 }
 
 impl Caches {
-    /// Empty caches for a number of settings.
+    /// Creates empty caches. `settings`: number of settings.
     ///
     /// # Errors
-    /// [`CacheError`] if there can be no such caches.
+    /// [`CacheError`] if caches cannot have this configuration.
     pub fn new(levels: &[CacheConfiguration], settings: usize) -> Result<Self, CacheError> {
         let first = *levels.first().ok_or(CacheError::NoLevel)?;
         let needed = levels.iter().rposition(|level| level.inclusive).unwrap_or(0);
@@ -39,17 +42,18 @@ impl Caches {
         Ok(Caches { first, full, chosen, instruction: Vec::new(), budget, unknown: 0 })
     }
 
-    /// The first level.
+    /// Configuration of the first level.
     pub fn configuration(&self) -> CacheConfiguration {
         self.first
     }
 
-    /// Accesses that are in no cache, because their addresses are not known.
+    /// Number of accesses that were made in no cache, because their addresses are not known.
     pub fn unknown(&self) -> u64 {
         self.unknown
     }
 
-    /// Elements of string instructions among these, which are too many.
+    /// Elements of string instructions among the unknown accesses; they were refused because there
+    /// are too many.
     pub fn refused(&self) -> Option<Refused> {
         self.budget.refused()
     }
@@ -64,8 +68,8 @@ impl Caches {
         first(&self.chosen[setting])
     }
 
-    /// Makes the accesses of an execution of a block. `recorded_by`: the settings that record each
-    /// access, by its place.
+    /// Makes the accesses of one execution of a block in the caches. `made`: accesses, each with
+    /// its place in the block. `recorded_by`: for each place, the settings that record the access.
     pub fn execute(&mut self, mut made: &[(u16, Made)], recorded_by: &[Vec<u16>]) {
         while let [(place, first), ..] = made {
             if first.elements == 1 {
@@ -74,8 +78,8 @@ impl Caches {
                 made = &made[1..];
                 continue;
             }
-            // All operands of a repeated instruction are recorded in all settings; their elements
-            // are accessed in turn.
+            // All settings record all operands of a repeated instruction. The elements of the
+            // operands are accessed in turn.
             let count = made.iter().take_while(|(_, one)| one.pc == first.pc).count();
             let place = usize::from(*place);
             let mut instruction = std::mem::take(&mut self.instruction);
@@ -92,7 +96,8 @@ impl Caches {
     }
 
     fn make(&mut self, made: &Made, settings: &[u16]) {
-        // What no instruction accesses, which a forged file may state, has no address there.
+        // A size that no instruction can access, which a forged file may state, leaves the access
+        // without an address.
         let known = Elements::new(std::slice::from_ref(made)).next();
         let Some(address) = known.and_then(|known| known.address) else {
             self.unknown = self.unknown.saturating_add(made.elements);

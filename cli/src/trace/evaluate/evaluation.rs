@@ -1,4 +1,4 @@
-//! Weights what settings record of each block by its executions, and compares addresses of the full
+//! Multiplies the plans of all blocks by the blocks' executions, and compares addresses of the full
 //! trace.
 //!
 //! Accuracies are counted as `hmtt info` counts them: an execution counts as a whole, even if it
@@ -11,65 +11,69 @@ use super::caches::Caches;
 use super::plan::{Check, Plan};
 use super::settings::Settings;
 
-/// Largest size of all plans. Those of a million blocks have less.
+/// Limit of the total [`Plan::size`] of all plans. The plans of a million blocks are smaller.
 const MOST_PLANS: usize = 1 << 27;
 
-/// How often a chunk that is probably known is another one.
+/// How often the assumption was wrong that two accesses touch the same chunk. A setting assumes
+/// this of an access that it does not record and a recorded access of the block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
-    /// Accesses that are probably in the same chunk as a recorded one, of which both were executed.
+    /// Executions in which an access that is not recorded was made, and a recorded access that is
+    /// probably in the same chunk was made, too.
     pub checked: u64,
-    /// Those among them that are in no chunk of such a recorded one.
+    /// Executions among `checked` in which no such recorded access touched the chunk of the other
+    /// access.
     pub different: u64,
 }
 
-/// A block, and how often it was executed.
+/// The plan of a block, and the number of its executions.
 struct Counted {
-    /// `None`: its code is not that of its accesses.
+    /// `None` if the block's code does not fit its described accesses, or if there are too many
+    /// plans.
     plan: Option<Plan>,
     executions: u64,
 }
 
-/// Evaluates settings, as a [`Visitor`].
+/// Evaluates settings while it visits a trace.
 pub struct Evaluation {
     settings: Settings,
     caches: Option<Caches>,
-    /// By number.
+    /// Blocks by number; `None` for numbers that were not executed.
     blocks: Vec<Option<Counted>>,
-    /// Number of the current block.
+    /// Number of the block that is being executed.
     current: usize,
-    /// The accesses of its execution up to now, with their places in the block.
+    /// Accesses of the current execution so far, each with its place in the block.
     made: Vec<(u16, Made)>,
-    /// Place in the block of the next access.
+    /// Least place in the block that the next access may have.
     next: usize,
-    /// Addresses of the current execution, by place.
+    /// Addresses of the current execution, by place in the block.
     addresses: Vec<Option<u64>>,
     unplanned: u64,
-    /// How large further plans may be.
+    /// Size that further plans may still have.
     left: usize,
 }
 
-/// What was found.
+/// Results of an evaluation.
 pub struct Results {
-    /// The settings.
+    /// The compared settings.
     pub settings: Settings,
-    /// Sums over all executions, of each setting.
+    /// For each setting, the sum of the accuracies of all executions.
     pub accuracies: Vec<Accuracy>,
-    /// How often chunks are other ones, of each setting.
+    /// For each setting, the sum of the compared chunks.
     pub sharing: Vec<Sharing>,
-    /// The caches.
+    /// The simulated caches, if the user wants them.
     pub caches: Option<Caches>,
-    /// Executions of blocks.
+    /// Number of executed blocks that have a plan.
     pub executions: u64,
-    /// All accesses of these blocks.
+    /// Number of accesses in these blocks.
     pub accesses: u128,
-    /// Executions that are left out, because the code of the block is not that of its accesses, or
-    /// there are too many blocks.
+    /// Number of executed blocks that are left out: their code does not fit their described
+    /// accesses, or there are too many blocks.
     pub unplanned: u64,
 }
 
 impl Results {
-    /// What is missing in the results.
+    /// A sentence on the executions that are left out; `None` if there are none.
     pub fn what_is_missing(&self) -> Option<String> {
         let count = self.unplanned;
         (count > 0).then(|| {
@@ -81,7 +85,7 @@ impl Results {
 }
 
 impl Evaluation {
-    /// Evaluates settings, with a cache for each or without caches.
+    /// Starts an evaluation. `caches`: caches for each setting, if the user wants them.
     pub fn new(settings: Settings, caches: Option<Caches>) -> Self {
         Evaluation {
             settings,
@@ -96,7 +100,7 @@ impl Evaluation {
         }
     }
 
-    /// Evaluates the execution that has ended.
+    /// Evaluates the last execution, whose accesses are complete.
     fn end_execution(&mut self) {
         let Some(Some(Counted { plan: Some(plan), .. })) = self.blocks.get_mut(self.current) else {
             return;
@@ -114,7 +118,7 @@ impl Evaluation {
         }
     }
 
-    /// The results, after the end of the trace.
+    /// Returns the results. Called after the end of the trace.
     pub fn finish(mut self) -> Results {
         self.end_execution();
         let Evaluation { settings, caches, blocks, unplanned, .. } = self;
@@ -147,7 +151,8 @@ impl Evaluation {
 }
 
 impl Check {
-    /// Compares the chunks of an execution. `addresses`: those that were accessed, by place.
+    /// Compares the chunks of one execution. `addresses`: addresses of the accesses that were made,
+    /// by place in the block.
     fn compare(&mut self, addresses: &[Option<u64>]) {
         let address = |place: u16| addresses[usize::from(place)];
         let chunk = |address: u64| address / self.chunk;
@@ -162,8 +167,10 @@ impl Check {
     }
 }
 
-/// The place of an access that was made: the next one of its instruction, or the last one again if
-/// that has several elements. Instructions without accesses are passed over.
+/// The place in the block of an access that was made. This is the next access of the same
+/// instruction, and instructions between that made no accesses are skipped. If the last access has
+/// several lanes (elements of a vector instruction), the place is the same again. Example: after a
+/// block's access 0, an access of the instruction of accesses 2 and 3 has the place 2.
 fn place(block: &BlockAccesses, next: usize, made: &Made) -> Option<usize> {
     let last = next.checked_sub(1).and_then(|last| Some((last, block.accesses.get(last)?)));
     if let Some((last, access)) = last
@@ -196,7 +203,7 @@ impl Visitor for Evaluation {
         counted.executions += 1;
         let is_planned = counted.plan.is_some();
         self.unplanned += u64::from(!is_planned);
-        // A forged block may have many accesses, and only those of a plan are few enough to be
+        // A forged block may have very many accesses. Only a block with a plan has few enough to be
         // searched.
         self.next = if is_planned { 0 } else { usize::MAX };
     }

@@ -1,7 +1,7 @@
 //! Finds what each setting records of a block.
 //!
-//! The block is decoded from the code in the file. Its accesses must be those that the file
-//! describes, which a full trace has in program order; otherwise there is no plan.
+//! The block is decoded from its code in the file. Its accesses must be the accesses that the file
+//! describes; a full trace has them in program order. Otherwise the block has no plan.
 
 use std::collections::HashMap;
 
@@ -15,40 +15,45 @@ use hmtt_translator::selection::{
 
 use super::settings::Settings;
 
-/// An access that is recorded in no setting of a list, but probably in a chunk with one that is.
+/// A comparison of an access that is not recorded with recorded accesses that probably touch the
+/// same chunk. Example: of `mov rax, [rdi]` and `mov rcx, [rdi+8]` only the first is recorded; in
+/// chunks of 16 bytes the second probably touches the same chunk.
 #[derive(Debug)]
 pub struct Check {
     /// Size of the chunks in bytes.
     pub chunk: Chunk,
-    /// Place of the access in the block.
+    /// Place in the block of the access that is not recorded.
     pub access: u16,
-    /// Places of the recorded accesses whose expressions are at distance zero from its expression.
+    /// Places of the recorded accesses whose address expressions have the distance zero, in chunks,
+    /// from the expression of `access`.
     pub recorded: Vec<u16>,
-    /// The settings in which this is so.
+    /// The settings that record the accesses `recorded` and not `access`.
     pub settings: Vec<u16>,
-    /// Executions of the access and of one of the recorded ones.
+    /// Executions in which the access and at least one of the recorded accesses were made.
     pub checked: u64,
-    /// Those among them in which none of the recorded ones was in the chunk of the access.
+    /// Executions among `checked` in which none of the recorded accesses touched the chunk of the
+    /// access.
     pub different: u64,
 }
 
-/// What the settings record of a block.
+/// What each setting records of a block.
 #[derive(Debug)]
 pub struct Plan {
-    /// What each setting records in one execution.
+    /// For each setting, what it records in one execution.
     pub accuracies: Vec<Accuracy>,
-    /// What is compared in each execution.
+    /// The comparisons that are made in each execution.
     pub checks: Vec<Check>,
-    /// For each access the settings that record it.
+    /// For each access, the settings that record it.
     pub recorded_by: Vec<Vec<u16>>,
 }
 
-/// Checks of a block, by what is compared: settings mostly differ little.
+/// Indices of the checks of a block, by chunk size, access and recorded accesses. Most settings
+/// share checks, because they differ little.
 type Known = HashMap<(Chunk, u16, Vec<u16>), usize>;
 
 impl Plan {
-    /// Decodes a block, and finds what is recorded of it. `None`: the code is not that of the
-    /// described accesses.
+    /// Decodes a block, and finds what the settings record of it. Returns `None` if the code does
+    /// not have the described accesses.
     pub fn new(described: &BlockAccesses, settings: &Settings) -> Option<Self> {
         let block = decoded(described)?;
         let accesses = selection::accesses(&block, Equality::Values);
@@ -57,7 +62,7 @@ impl Plan {
             access.operation == usize::from(described.operation)
                 && operation.is_some_and(|one| one.instruction.ip() == described.pc)
                 && access.direction == described.direction
-                // Older traces have the size of all elements.
+                // Older traces state the size of all elements together.
                 && (access.size == described.size || access.lanes.is_some())
         };
         let has_all = accesses.len() == described.accesses.len();
@@ -80,14 +85,14 @@ impl Plan {
         Some(plan)
     }
 
-    /// How many numbers it consists of, about.
+    /// Approximate size of the plan, in numbers.
     pub fn size(&self) -> usize {
         let checks = self.checks.iter().map(|one| 8 + one.recorded.len() + one.settings.len());
         let recorded_by = self.recorded_by.iter().map(|by| 4 + by.len());
         4 * self.accuracies.len() + checks.sum::<usize>() + recorded_by.sum::<usize>()
     }
 
-    /// Adds what is compared in a setting.
+    /// Adds the checks of a setting. `known`: checks that earlier settings need as well.
     fn add_checks(&mut self, chosen: &Chosen, chunk: Chunk, setting: u16, known: &mut Known) {
         let Chosen { meant, selection } = chosen;
         let place = |index: usize| meant[index] as u16;
@@ -109,7 +114,8 @@ impl Plan {
     }
 }
 
-/// The recorded accesses at distance zero from a class that is not recorded.
+/// The recorded accesses whose address expressions have the distance zero from the class `near`,
+/// which is not recorded.
 fn at_distance_zero<'s>(
     selection: &'s Selection,
     near: &'s Representative,
@@ -122,7 +128,8 @@ fn at_distance_zero<'s>(
     all.map(|one| one.access)
 }
 
-/// Decodes a described block.
+/// Decodes a block from its code in the file. Returns `None` if the code is not the code of one
+/// whole block.
 fn decoded(described: &BlockAccesses) -> Option<Block> {
     let block = Block::from_bytes(RunAddr(described.start), &described.code).ok()?;
     let is_whole = block.bytes.len() == described.code.len()

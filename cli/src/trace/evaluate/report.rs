@@ -1,4 +1,5 @@
-//! Prints what selective traces would record: text, and JSON with the names of docs/glossary.md.
+//! Prints what selective traces would record: as text, and as JSON with the names of
+//! docs/glossary.md.
 
 use std::io::{self, Write};
 
@@ -11,22 +12,22 @@ use super::caches::Caches;
 use super::evaluation::{Results, Sharing};
 use crate::trace::info::{chosen, with};
 
-/// A part of a whole; `None` of nothing.
+/// `part` / `whole`; `None` if `whole` is 0.
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The share of lines that were absent; `None` if none was wanted.
+/// Misses as a fraction of all requested lines; `None` if no line was requested.
 fn miss_rate(Counters { hits, misses, .. }: Counters) -> Option<f64> {
     share(misses, hits + misses)
 }
 
-/// A share in percent, or `-`.
+/// A fraction in percent, or `-`.
 fn percent(share: Option<f64>, decimals: usize) -> String {
     share.map_or_else(|| "-".into(), |share| format!("{:.decimals$}", 100.0 * share))
 }
 
-/// Name of the rule by which accesses are equal.
+/// Name of the rule by which two accesses have equal addresses.
 fn equality(results: &Results) -> &'static str {
     match results.settings.equality {
         Equality::Versions => "versions",
@@ -34,7 +35,7 @@ fn equality(results: &Results) -> &'static str {
     }
 }
 
-/// A setting, and what it records.
+/// A setting with its results: a row of the table.
 struct Row {
     selector: Selector,
     accuracy: Accuracy,
@@ -53,7 +54,8 @@ impl Row {
         })
     }
 
-    /// The share in percent and the size of chunks in bytes; `None` if all accesses are recorded.
+    /// The percentage of representatives, and the size of chunks in bytes. `None` for the setting
+    /// that records all accesses.
     fn setting(&self) -> Option<(u32, u64)> {
         match self.selector {
             Selector::Every => None,

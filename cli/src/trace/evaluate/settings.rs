@@ -1,11 +1,11 @@
-//! The settings of selective traces that are compared.
+//! Defines the settings of selective tracing that are compared.
 
 use hmtt_translator::recorded::{Choice, Scope, Silence};
 use hmtt_translator::selection::{Chunk, Equality, Omega, Selector};
 
 use crate::trace::options::omega;
 
-/// The share of representatives that is recorded.
+/// The share of the representatives that a setting records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     /// All accesses, not only representatives.
@@ -23,16 +23,16 @@ impl std::str::FromStr for Share {
     }
 }
 
-/// Settings, in the order in which results are stated.
+/// The compared settings, in the order of the results.
 pub struct Settings {
-    /// Which accesses of a block are equal.
+    /// The rule by which two accesses of a block have equal addresses.
     pub equality: Equality,
     selectors: Vec<Selector>,
 }
 
 impl Settings {
-    /// All pairs of a share and a size of chunks. All accesses are recorded in one way only, and
-    /// nothing is compared twice.
+    /// Makes a setting of each pair of a share and a chunk size. The share `all` makes only one
+    /// setting, because it needs no chunks. Equal settings are left out.
     pub fn new(shares: &[Share], chunks: &[Chunk], equality: Equality) -> Self {
         let mut selectors = Vec::new();
         for share in shares {
@@ -49,12 +49,12 @@ impl Settings {
         Settings { equality, selectors }
     }
 
-    /// The number of settings.
+    /// Number of settings.
     pub fn len(&self) -> usize {
         self.selectors.len()
     }
 
-    /// How accesses are chosen in each setting.
+    /// The selector of each setting, which chooses the accesses of a block.
     pub fn selectors(&self) -> &[Selector] {
         &self.selectors
     }

@@ -10,16 +10,17 @@
 //! | 16 | 16 | two addresses that it writes |
 //! | 32 | 32 | four addresses that it reads |
 //!
-//! A register or address of 0 is none. Register 6 is the stack pointer, 25 the flags and 26 the
-//! instruction pointer: ChampSim infers the kind of a branch from which of these are read and
-//! written, and whether another register is read. So a branch has those that its kind must have,
-//! before others; an indirect one that reads no other register has [`FROM_MEMORY`].
+//! A register or address of 0 means none. Register 6 is the stack pointer, 25 the flags and 26 the
+//! instruction pointer. ChampSim infers the kind of a branch from which of these three registers
+//! the branch reads and writes, and whether it reads another register. So the record of a branch
+//! has the registers that its kind requires before all others. An indirect branch that reads no
+//! other register has [`FROM_MEMORY`].
 //!
-//! What does not fit in a record is left out: of registers general ones are kept before flags, and
-//! these before others; accesses are counted. A repeated string instruction is one instruction, as
-//! processors and `hmtt monitor` count it, and accesses the first element in each cache line for
-//! which there is a place. Or, if that is asked for, it has a record for each element, as in the
-//! traces of Pin.
+//! What does not fit in a record is left out. General registers are kept before flags, and flags
+//! before others. Accesses that are left out are counted. A repeated string instruction is one
+//! record, as processors and `hmtt monitor` count it; it has the first element in each cache line,
+//! as far as the record has space for addresses. On request it has a record for each element
+//! instead, as in traces of Pin.
 
 use std::io::{self, Write};
 
@@ -39,8 +40,8 @@ const READ: usize = 12;
 const WRITTEN_ADDRESSES: usize = 16;
 const READ_ADDRESSES: usize = 32;
 
-/// Numbers of general registers, in the order of encodings: `rax`, `rcx`, `rdx`, `rbx`, `rsp`,
-/// `rbp`, `rsi`, `rdi`, `r8`...
+/// ChampSim's numbers of the general registers, in the order of their encodings: `rax`, `rcx`,
+/// `rdx`, `rbx`, `rsp`, `rbp`, `rsi`, `rdi`, `r8` and so on.
 const GENERAL: [u8; 16] = [10, 9, 8, 7, STACK_POINTER, 5, 4, 3, 11, 12, 13, 14, 15, 16, 17, 18];
 const STACK_POINTER: u8 = 6;
 const SEGMENT: u8 = 23;
@@ -49,33 +50,35 @@ const INSTRUCTION_POINTER: u8 = 26;
 const VECTOR: u8 = 32;
 const MASK: u8 = 64;
 const FLOATING: u8 = 72;
-/// Stands for a target that was read from memory, which no register addresses.
+/// Register number that stands for a branch target read from memory, if no register is used to
+/// address it.
 const FROM_MEMORY: u8 = 127;
 
-/// A record that waits for the instruction that follows it.
+/// A record that is not yet written, because it depends on the next instruction.
 struct Waiting {
     record: [u8; RECORD_BYTES],
-    /// If it is a conditional branch: where it leads if it is taken, and if it is not.
+    /// For a conditional branch: the next address if the branch is taken, and if it is not taken.
     targets: Option<(u64, u64)>,
 }
 
-/// Writes records.
+/// Writes the records of one thread.
 pub struct ChampSim<W> {
     output: W,
-    /// The only thread that is written; the first one if there is none yet.
+    /// The only thread that is written: the thread of the first instruction. `None` before it.
     thread: Option<u32>,
     /// Whether each element of a repeated string instruction has a record.
     has_elements: bool,
     waiting: Option<Waiting>,
-    /// Instructions of other threads.
+    /// Number of instructions of other threads, which are left out.
     others: u64,
-    /// Accesses that do not fit in a record, and elements of string instructions.
+    /// Number of accesses that did not fit in their records; the next field counts elements of
+    /// string instructions.
     unplaced: u64,
     unplaced_elements: u64,
     sums: RequestSums,
 }
 
-/// Numbers of addresses in a record that are read, and that are written.
+/// Number of read addresses and of written addresses in a record.
 const PLACES: [usize; 2] =
     [(RECORD_BYTES - READ_ADDRESSES) / 8, (READ_ADDRESSES - WRITTEN_ADDRESSES) / 8];
 
@@ -96,7 +99,7 @@ impl<W: Write> ChampSim<W> {
         }
     }
 
-    /// Writes the record that waits. `next`: address of the instruction that follows it.
+    /// Writes the waiting record. `next`: address of the next instruction, if it is known.
     fn write_waiting(&mut self, next: Option<u64>) -> io::Result<()> {
         let Some(Waiting { mut record, targets }) = self.waiting.take() else { return Ok(()) };
         if let Some((taken, untaken)) = targets {
@@ -139,7 +142,7 @@ fn fill(places: &mut [u8], registers: &[u8]) {
     places.iter_mut().zip(registers).for_each(|(place, register)| *place = *register);
 }
 
-/// The number of a register.
+/// ChampSim's number of a register.
 fn number(state: State) -> u8 {
     match state {
         State::General(number) => GENERAL[usize::from(number) % GENERAL.len()],
@@ -151,15 +154,15 @@ fn number(state: State) -> u8 {
     }
 }
 
-/// Numbers of the registers that an instruction reads and writes, with those first that state the
-/// kind of a branch.
+/// Numbers of the registers that an instruction reads and writes. The registers by which ChampSim
+/// recognises the kind of a branch come first.
 fn registers(instruction: &Instruction) -> (Vec<u8>, Vec<u8>) {
     let numbers = |set: StateSet| set.iter().map(number);
     let (reads, writes) = (instruction.reads, instruction.writes);
     let is_special = |number: &u8| matches!(*number, STACK_POINTER | FLAGS);
     let others = |set: StateSet| numbers(set).filter(move |number| !is_special(number));
-    // Registers from which a target is computed. One of them is there if the target is not in the
-    // instruction.
+    // Registers that the target is computed from. An indirect branch needs at least one, so
+    // `FROM_MEMORY` replaces missing ones.
     let computed = || {
         let all: Vec<u8> = others(reads).collect();
         if all.is_empty() { vec![FROM_MEMORY] } else { all }

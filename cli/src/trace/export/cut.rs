@@ -1,8 +1,9 @@
-//! Writes regions of the instructions of a thread, each in a file of its own.
+//! Writes regions of a thread's instructions, each region to a file of its own.
 //!
-//! Instructions are counted from the beginning of the trace on. A repeated string instruction is
-//! one. One that was interrupted counts when it is executed to its end; what it has accessed before
-//! that is in the region in which it would have been the next instruction.
+//! Instructions are counted from the beginning of the trace. A repeated string instruction counts
+//! as one. An interrupted instruction counts when it is executed to its end. The accesses that it
+//! made before the interruption belong to the region that would have contained it as the next
+//! instruction.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,27 +14,27 @@ use hmtt::table::requests::RequestSums;
 use super::rounds::Rounds;
 use super::steps::{Exporter, LeftOut, Step};
 
-/// Numbers of the instructions of a region, and what writes it.
+/// The numbers of a region's instructions, and the writer of the region.
 pub type Region<'w> = (Range<u64>, Box<dyn Exporter + 'w>);
 
-/// Passes the instructions of regions on.
+/// Passes the instructions of each region on to the region's writer.
 pub struct Cut<'w> {
-    /// The only thread that is written; the first one if there is none yet.
+    /// The only thread that is written: the thread of the first instruction. `None` before it.
     thread: Option<u32>,
     executed: u64,
-    /// Regions that have not ended, by their numbers.
+    /// Regions that have not ended, in ascending order.
     regions: VecDeque<Region<'w>>,
     left_out: LeftOut,
     /// Sums of the regions that have ended.
     sums: Vec<RequestSums>,
-    /// Instructions of other threads.
+    /// Number of instructions of other threads, which are left out.
     others: u64,
-    /// Instructions of regions behind the end of the trace.
+    /// Number of instructions of regions that lie behind the end of the trace.
     missing: u64,
 }
 
 impl<'w> Cut<'w> {
-    /// Cuts regions out, which are ascending and do not overlap.
+    /// Starts cutting. `regions` must be ascending and must not overlap.
     pub fn new(regions: Vec<Region<'w>>) -> Self {
         let (thread, left_out, sums) = (None, Vec::new(), Vec::new());
         let (executed, others, missing) = (0, 0, 0);
@@ -45,14 +46,15 @@ impl<'w> Cut<'w> {
         self.missing > 0
     }
 
-    /// Sums of the regions, in their order.
+    /// Sums of each region, in the order of the regions.
     pub fn sums_of_regions(&self) -> &[RequestSums] {
         &self.sums
     }
 
     fn end_region(&mut self, next: Option<u64>) -> io::Result<()> {
         let Some((range, mut exporter)) = self.regions.pop_front() else { return Ok(()) };
-        // A region without an end has what there is, but at least one instruction.
+        // A region without an end takes all instructions up to the end of the trace, but must have
+        // at least one.
         let end = if range.end == u64::MAX { range.start.saturating_add(1) } else { range.end };
         let missing = end.saturating_sub(self.executed.max(range.start));
         self.missing = self.missing.saturating_add(missing);

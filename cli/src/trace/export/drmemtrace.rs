@@ -1,10 +1,10 @@
-//! Writes instructions and accesses as the view tool of DynamoRIO's drmemtrace prints a trace
-//! without encodings.
+//! Writes instructions and accesses in the form in which the view tool of DynamoRIO's drmemtrace
+//! prints a trace without encodings.
 //!
 //! Each line has the number of the record, the number of the instruction, the thread, and the
-//! record: `ifetch`, `read` or `write`. There are no markers: their contents (times, processors,
-//! versions) are not in the trace. Where a string instruction is repeated, it is not fetched again,
-//! as drmemtrace has it.
+//! record: `ifetch`, `read` or `write`. There are no lines of markers, because their contents
+//! (times, processors, versions) are not in the trace. The further rounds of a repeated string
+//! instruction are not fetched again, as in drmemtrace.
 
 use std::io::{self, Write};
 
@@ -17,17 +17,17 @@ use super::steps::{Exporter, Step};
 
 /// Lines before the records.
 const HEADING: &str = "Output format:\n<--record#-> <--instr#->: <---tid---> <record details>\n";
-/// Precedes records, and follows those of a thread if another thread is next.
+/// A line before the first record, and between records of different threads.
 const DIVIDER: &str = "------------------------------------------------------------\n";
 
-/// Writes lines.
+/// Writes the lines of records.
 pub struct Drmemtrace<W> {
     output: W,
     is_begun: bool,
     /// Thread of the last record.
     thread: Option<u32>,
     records: u64,
-    /// Instructions that were fetched, and all lines of instructions.
+    /// Number of instructions that were fetched; the next field counts all lines.
     fetched: u64,
     shown: u64,
     sums: RequestSums,
@@ -48,7 +48,7 @@ impl<W: Write> Drmemtrace<W> {
     }
 }
 
-/// How the tool names instructions by what follows them.
+/// The tool's name of an instruction, by the instruction that may follow it.
 fn flow_name(flow: Flow) -> &'static str {
     match flow {
         Flow::Next => "non-branch",

@@ -12,7 +12,7 @@ use hmtt_format::Direction;
 use super::rounds::{Rounds, Single};
 use super::steps::{Exporter, Step};
 
-/// Writes lines.
+/// Writes the lines of instructions and accesses.
 pub struct Lackey<W> {
     output: W,
     sums: RequestSums,

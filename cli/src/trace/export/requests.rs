@@ -1,11 +1,12 @@
-//! Writes a request for each cache line that an access touches, as simulators of memories read
-//! them.
+//! Writes a request for each cache line that an access touches, in the formats of memory
+//! simulators.
 //!
 //! ```text
 //! accesses -> caches, if they are asked for: lines that are read and written back -> RequestOutput
 //! ```
 //!
-//! The clock of a request is the number of instructions that were executed before it.
+//! The clock of a request is the number of instructions that were executed before it. Each round of
+//! a repeated string instruction counts as one.
 
 use std::io::{self, Write};
 
@@ -18,18 +19,19 @@ use hmtt_format::Direction;
 use super::rounds::{Rounds, Single};
 use super::steps::{Exporter, LeftOut, Step};
 
-/// Writes requests.
+/// Writes requests for memory simulators.
 pub struct Requests<W: Write> {
     output: RequestOutput<W>,
-    /// Empty in the beginning; `None` if accesses are requests themselves.
+    /// Caches whose misses and write-backs become requests. They are empty at the start. `None` if
+    /// the accesses themselves become requests.
     caches: Option<Hierarchy>,
     lines: LineRequests,
-    /// Instructions that were executed.
+    /// Number of executed instructions, which is the clock.
     executed: u64,
 }
 
 impl<W: Write> Requests<W> {
-    /// Starts a file. `caches`: those whose misses and write-backs are requests, in place of
+    /// Starts a file. `caches`: caches whose misses and write-backs become requests instead of the
     /// accesses.
     pub fn new(output: W, simulator: Simulator, caches: Option<Hierarchy>) -> Self {
         let (output, lines) = (RequestOutput::new(output, simulator), LineRequests::default());
@@ -37,14 +39,14 @@ impl<W: Write> Requests<W> {
     }
 }
 
-/// Addresses of the requests of an access: its first byte, and the following lines.
+/// Addresses of an access's requests: its first byte, and the begin of each further line.
 fn addresses(Single { address, size, .. }: Single) -> impl Iterator<Item = u64> {
     let last = address.saturating_add(u64::from(size.max(1)) - 1);
     let following = address / LINE_BYTES + 1..=last / LINE_BYTES;
     std::iter::once(address).chain(following.map(|line| line * LINE_BYTES))
 }
 
-/// Passes the misses and write-backs of an access on.
+/// Makes an access in the caches, and writes its misses and write-backs as requests.
 fn write_transfers<W: Write>(
     single: Single,
     clock: u64,

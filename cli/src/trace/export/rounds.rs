@@ -1,7 +1,7 @@
-//! Splits the accesses of string instructions into those of their elements.
+//! Splits the accesses of a string instruction into accesses of its elements.
 //!
-//! A forged file can have string instructions with more elements than anyone can write, so their
-//! number is limited.
+//! A forged file may state string instructions with more elements than any disk can hold, so the
+//! number of elements is limited.
 
 use std::io;
 
@@ -10,27 +10,27 @@ use hmtt::table::requests::LINE_BYTES;
 use hmtt_format::Direction;
 use hmtt_format::access_trace::Made;
 
-/// Most bytes of an access, or of an element. Instructions have no larger ones: a forged one would
-/// be millions of requests.
+/// Most bytes of an access or of an element. No instruction accesses more. A larger size in a
+/// forged file would become millions of requests.
 const MOST_BYTES: u32 = 1 << 16;
 
-/// An access to memory at a known address.
+/// A memory access at a known address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Single {
     /// Whether it reads or writes.
     pub direction: Direction,
     /// Its virtual address.
     pub address: u64,
-    /// Number of bytes; 0 if it is not known.
+    /// Size in bytes; 0 if it is not known.
     pub size: u32,
 }
 
-/// Splits accesses, and counts those that have no place in an export.
+/// Splits accesses, and counts the accesses that an export cannot have.
 #[derive(Debug)]
 pub struct Rounds {
-    /// The elements that may still be written.
+    /// Limit of the elements that may still be written.
     budget: ElementBudget,
-    /// Accesses whose addresses are not known, or of more bytes than instructions access.
+    /// Number of accesses whose addresses are not known, or whose sizes no instruction can have.
     pub unknown: u64,
     singles: Vec<Single>,
 }
@@ -42,16 +42,19 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// Elements that are too many.
+    /// Elements that were left out because there are too many.
     pub fn left_out(&self) -> Option<Refused> {
         self.budget.refused()
     }
 
-    /// Passes the accesses of an instruction on: of a string instruction those to one element of
-    /// each operand in turn, of another one all at once, and nothing if there are none.
+    /// Passes on the accesses of one instruction. For a string instruction it calls `add` once for
+    /// each element, with one element of each operand. For any other instruction it calls `add`
+    /// once with all accesses, even if there are none. Example: a `rep movsb` of two bytes from
+    /// 0x10 to 0x20 calls `add` with a read at 0x10 and a write at 0x20, then with a read at 0x11
+    /// and a write at 0x21.
     ///
     /// # Errors
-    /// The error of the function that receives them.
+    /// The error that `add` returns.
     pub fn each(
         &mut self,
         accesses: &[Made],
@@ -72,19 +75,18 @@ impl Rounds {
     }
 }
 
-/// The address of an access, if it is known and the access has as few bytes as one of an
-/// instruction.
+/// Address of an access, if it is known and an instruction can have the access's size.
 fn address(made: &Made) -> Option<u64> {
     made.address.filter(|_| made.size <= MOST_BYTES)
 }
 
 impl Rounds {
-    /// Passes the accesses of an instruction on, all at once: of a string instruction the first of
-    /// its elements in each cache line. Returns for how many elements there was no place. `places`:
-    /// most accesses that are passed on, those that read and those that write.
+    /// Passes on the accesses of one instruction with one call of `add`. For a string instruction
+    /// these are the first elements in each cache line. `places`: most reads and most writes that
+    /// `add` can take. Returns the number of elements for which there was no place.
     ///
     /// # Errors
-    /// The error of the function that receives them.
+    /// The error that `add` returns.
     pub fn at_once(
         &mut self,
         accesses: &[Made],
@@ -117,7 +119,8 @@ impl Rounds {
     }
 }
 
-/// Number of the first element after another one that begins in another cache line.
+/// Number of the first element after `element` that begins in another cache line. `address`:
+/// address of element 0.
 fn next_line(made: &Made, address: u64, element: u64) -> u64 {
     let size = u64::from(made.size.max(1));
     let distance = element.wrapping_mul(size);
@@ -129,7 +132,7 @@ fn next_line(made: &Made, address: u64, element: u64) -> u64 {
     element.saturating_add(bytes.div_ceil(size))
 }
 
-/// The access to an element.
+/// The access of one element of a string instruction.
 fn single(made: &Made, element: u64) -> Option<Single> {
     let distance = element.wrapping_mul(made.size.into());
     let address = address(made)?;

@@ -1,7 +1,8 @@
-//! Passes each executed instruction on, with its accesses.
+//! Finds each executed instruction with its accesses, and passes it to a format's exporter.
 //!
-//! Blocks are decoded from the code that the trace has of them. Memory is limited: decoded blocks
-//! are forgotten when there are too many.
+//! Blocks are decoded from their code in the trace. The use of memory is limited: if there are too
+//! many decoded instructions, all decoded blocks are dropped and decoded again when they are
+//! needed.
 
 use std::collections::HashMap;
 use std::io;
@@ -14,52 +15,52 @@ use hmtt_translator::instructions::{Instruction, instructions};
 
 use super::rounds::Rounds;
 
-/// Most decoded instructions that are kept.
+/// Most decoded instructions that are kept in memory.
 const KEPT: usize = 1 << 20;
 
 /// An instruction that a thread has executed.
 pub struct Step<'s> {
     /// Number of the thread in the system.
     pub thread: u32,
-    /// Its address.
+    /// Address of the instruction.
     pub pc: u64,
-    /// What is known from its bytes.
+    /// Properties of the instruction that its bytes determine.
     pub instruction: &'s Instruction,
-    /// Its accesses, in program order.
+    /// Accesses of the instruction, in program order.
     pub accesses: &'s [Made],
-    /// Whether it was executed to its end. What a signal or fault has interrupted is executed
-    /// again.
+    /// Whether the instruction was executed to its end. An instruction that a signal or fault has
+    /// interrupted is executed again, as a further step.
     pub is_complete: bool,
 }
 
-/// Writes executed instructions in the format of a simulator.
+/// A writer of executed instructions in the format of a simulator.
 pub trait Exporter {
     /// Writes an instruction.
     ///
     /// # Errors
-    /// The error of writing.
+    /// Writing has failed.
     fn step(&mut self, step: &Step<'_>, rounds: &mut Rounds) -> io::Result<()>;
 
-    /// Writes what is left. `next`: address of the instruction that the thread executes next, if
-    /// that is known.
+    /// Writes what is still buffered. `next`: address of the instruction that the thread executes
+    /// next, if it is known.
     ///
     /// # Errors
-    /// The error of writing.
+    /// Writing has failed.
     fn finish(&mut self, next: Option<u64>) -> io::Result<()>;
 
-    /// Sums of what was written.
+    /// Sums of the written requests or instructions.
     fn sums(&self) -> RequestSums;
 
-    /// What the format could not hold.
+    /// Counts of what the format cannot hold.
     fn left_out(&self) -> LeftOut {
         Vec::new()
     }
 }
 
-/// Counts of what an export leaves out, with descriptions.
+/// Counts of what an export leaves out, each with a description.
 pub type LeftOut = Vec<(&'static str, u64)>;
 
-/// A block whose accesses are being collected.
+/// A block that is being executed, whose accesses are being collected.
 struct Open {
     thread: u32,
     start: u64,
@@ -67,7 +68,7 @@ struct Open {
     code: Rc<[Instruction]>,
 }
 
-/// Finds the instructions of executed blocks.
+/// A visitor that finds the instructions of executed blocks.
 pub struct Steps<'e> {
     exporter: &'e mut dyn Exporter,
     rounds: Rounds,
@@ -76,26 +77,27 @@ pub struct Steps<'e> {
     kept: usize,
     open: Option<Open>,
     accesses: Vec<Made>,
-    /// Instructions that cannot be decoded, and accesses that belong to no decoded one.
+    /// Number of instructions that cannot be decoded; the next field counts accesses that belong to
+    /// no decoded instruction.
     undecoded: u64,
     strays: u64,
 }
 
-/// What an export could not write.
+/// Counts of what an export could not write.
 #[derive(Debug, Default)]
 pub struct NotWritten {
-    /// Accesses whose addresses are not known.
+    /// Number of accesses whose addresses are not known.
     pub unknown: u64,
-    /// Elements of string instructions that are too many.
+    /// Elements of string instructions that were left out because there are too many.
     pub elements: Option<Refused>,
-    /// Instructions that cannot be decoded.
+    /// Number of instructions that cannot be decoded.
     pub undecoded: u64,
-    /// Accesses that belong to no decoded instruction.
+    /// Number of accesses that belong to no decoded instruction.
     pub strays: u64,
 }
 
 impl<'e> Steps<'e> {
-    /// Passes instructions on to a format.
+    /// Creates a visitor that passes instructions to `exporter`.
     pub fn new(exporter: &'e mut dyn Exporter) -> Self {
         Steps {
             exporter,
@@ -110,11 +112,12 @@ impl<'e> Steps<'e> {
         }
     }
 
-    /// Passes the last block on. `next`: address of the instruction behind it, if that is known.
-    /// Returns what could not be written.
+    /// Passes on the instructions of the last block, and completes the export. `next`: address of
+    /// the instruction after the block, if it is known. Returns counts of what could not be
+    /// written.
     ///
     /// # Errors
-    /// The error of writing.
+    /// Writing has failed.
     pub fn finish(mut self, next: Option<u64>) -> io::Result<NotWritten> {
         self.close();
         self.written?;
@@ -139,7 +142,7 @@ impl<'e> Steps<'e> {
         new
     }
 
-    /// Passes the instructions of the open block on.
+    /// Ends the current block: passes its instructions on with their accesses.
     fn close(&mut self) {
         let Some(Open { thread, start, executed, code }) = self.open.take() else { return };
         let mut accesses = &self.accesses[..];
@@ -147,7 +150,8 @@ impl<'e> Steps<'e> {
             let pc = start.wrapping_add(instruction.offset.into());
             let count = accesses.iter().take_while(|made| made.pc == pc).count();
             let (own, rest) = accesses.split_at(count);
-            // An instruction that was interrupted has accessed elements of a string, or nothing.
+            // The instruction after the executed ones was interrupted. It is passed on only if it
+            // has accessed elements of a string.
             if self.written.is_ok() && (index < executed || count > 0) {
                 let is_complete = index < executed;
                 let step = Step { thread, pc, instruction, accesses: own, is_complete };
