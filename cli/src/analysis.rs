@@ -1,4 +1,4 @@
-//! `hmtt analysis`: prints the results of the card's analysis.
+//! `hmtt analysis`: prints the results of the analysis that the card has made itself.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Reads a capture file: passes on the accesses and other items of its cards, and prints warnings
+//! Reads a capture file. Passes on the accesses and other items of its cards, and prints warnings
 //! on standard error.
 
 use std::fmt;
@@ -23,14 +23,14 @@ pub struct CaptureFile {
     reader: CaptureReader,
 }
 
-/// A part of a capture's trace, in the order of the capture, with its card.
+/// Some accesses of one card, and the item after them. Parts come in the order of the capture.
 pub struct CaptureItems<'a> {
     pub card: CardId,
-    /// The capture's description of the card's interface.
+    /// The capture's description of the interface that received the card's frames.
     pub interface: Option<&'a Interface>,
-    /// Accesses; empty where they are only counted.
+    /// The accesses; empty if accesses are only counted.
     pub accesses: Accesses<'a>,
-    /// The item after the accesses, if it is not an access.
+    /// The item after the accesses, such as a gap or a tag; `None` if there is none.
     pub item: Option<Item>,
 }
 
@@ -42,11 +42,11 @@ pub struct Ending {
     pub interfaces: Vec<Interface>,
     /// Whether the file ends within a block: its writer was killed, or the file was cut.
     pub is_cut: bool,
-    /// What the capture has that is not read, for people.
+    /// Descriptions of blocks in the capture that this reader does not read.
     unread: Vec<String>,
 }
 
-/// A capture has no frame of a card, or of the card that is asked for.
+/// Error: a capture has no frame of any card, or of the requested card.
 #[derive(Debug)]
 pub struct NoCard(pub String);
 
@@ -59,14 +59,14 @@ impl fmt::Display for NoCard {
 impl std::error::Error for NoCard {}
 
 impl Ending {
-    /// Whether anything after the first frame is known to be missing. Earlier losses belong to
-    /// another time or to the previous file.
+    /// Whether anything after the first frame is known to be missing. Losses before the first frame
+    /// belong to an earlier time, or to the previous file of a series.
     pub fn has_loss(&self) -> bool {
         self.is_cut || self.counts.has_loss()
     }
 
-    /// Rejects a capture without a frame of a card: nothing is known from it. `name`: of the
-    /// capture.
+    /// Rejects a capture without a frame of a card, because it says nothing about any card. `name`:
+    /// name of the capture.
     pub fn check_card(&self, name: &str) -> Result<()> {
         if self.counts.frames != 0 {
             return Ok(());
@@ -91,7 +91,7 @@ impl CaptureFile {
         Ok(CaptureFile { reader: reader.with_context(|| name.clone())?, name })
     }
 
-    /// Reads standard input, of which these bytes were read.
+    /// Continues to read a capture from standard input. `begin`: the bytes that were already read.
     pub fn stream_after(begin: Vec<u8>, file: File) -> Result<Self> {
         let name = name_of_input(Path::new(STANDARD));
         let reader = CaptureReader::stream_after(begin, file).with_context(|| name.clone())?;
@@ -99,10 +99,11 @@ impl CaptureFile {
     }
 
     /// Reads the whole file. `packets` receives each frame first, and returns whether to continue.
+    /// `found` receives the decoded items.
     ///
     /// # Errors
-    /// The content is unreadable, or the capture has no frame of a card. Everything before was
-    /// passed to `found`.
+    /// The content is unreadable, or the capture has no frame of a card. Everything before the
+    /// error was passed to `found`.
     pub fn read(
         self,
         packets: impl FnMut(&Packet<'_>) -> bool,
@@ -114,8 +115,8 @@ impl CaptureFile {
         Ok(ending)
     }
 
-    /// Counts records only, which is much faster than [`CaptureFile::read`]. A capture without a
-    /// frame of a card is no error.
+    /// Reads the whole file, but only counts records and does not pass accesses on. This is much
+    /// faster than [`CaptureFile::read`]. A capture without a frame of a card is no error.
     pub fn count(
         self,
         packets: impl FnMut(&Packet<'_>) -> bool,
@@ -188,7 +189,7 @@ impl CaptureFile {
     }
 }
 
-/// The link of each card, and the interfaces.
+/// For each card its link, and the interfaces of the links.
 struct CardInterfaces<'a>(&'a [LinkId], &'a [Interface]);
 
 impl<'a> CardInterfaces<'a> {

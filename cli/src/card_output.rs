@@ -1,5 +1,5 @@
-//! Writes what cards have recorded: tables, text, and requests for simulators, with a paragraph on
-//! how to run these.
+//! Writes the accesses that cards have recorded: as tables, as text, or as requests for simulators.
+//! After requests, prints a paragraph on how to run the simulator.
 
 use std::cell::Cell;
 use std::io::BufWriter;
@@ -15,23 +15,23 @@ use super::format::{BUFFER_BYTES, EncodingOption, Format};
 use super::output::{Outcome, Output, cause, open};
 use super::simulator::{ClockUnit, SimulatorFile};
 
-/// The output of a command that writes the rows of cards.
+/// The open output of a command that writes rows of cards.
 pub struct CardOutput<'p> {
     output: Output,
     path: Option<&'p Path>,
     format: Format,
-    /// Sums of the requests, once all are written; `None` for tables and text.
+    /// Sums of the requests, which are complete after the last request. `None` for tables and text.
     sums: Option<Rc<Cell<RequestSums>>>,
 }
 
-/// What a command states about the rows that it writes.
+/// Options for the rows of one format.
 #[derive(Clone, Copy, Debug)]
 pub struct RowOptions {
-    /// For hmtt6: where physical addresses have a hole.
+    /// For hmtt6: the hole in physical addresses that is left for devices.
     pub hole: MmioHole,
     /// For Parquet: its encodings.
     pub encoding: EncodingOption,
-    /// For requests: bytes of an access of which no row states them.
+    /// For requests: bytes of an access whose row states no size.
     pub unit_bytes: Option<u32>,
 }
 
@@ -42,10 +42,10 @@ impl From<EncodingOption> for RowOptions {
 }
 
 impl<'p> CardOutput<'p> {
-    /// Opens the output, as [`open`], and starts the file.
+    /// Opens the output as [`open`] does, and starts the file.
     ///
     /// # Errors
-    /// The file exists, unless `force`; or it cannot be written.
+    /// The file exists and `force` is not set, or the file cannot be written.
     pub fn open(
         path: Option<&'p Path>,
         format: Format,
@@ -70,8 +70,8 @@ impl<'p> CardOutput<'p> {
         Ok((CardOutput { output, path, format, sums }, writer))
     }
 
-    /// Gives the file its name, as [`Output::end`]. States what it does not hold, and how to run a
-    /// simulator with it.
+    /// Gives the file its name, as [`Output::end`] does. Reports rows that the format does not
+    /// hold, and explains how to run a simulator on the file.
     ///
     /// # Errors
     /// Reading or writing has failed, or the file cannot get its name.

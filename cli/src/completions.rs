@@ -58,7 +58,7 @@ pub fn complete(arguments: &Completions, programs: Vec<clap::Command>) -> Result
 /// Writes the man pages of `programs` and of their subcommands, and prints their names.
 pub fn write_man(arguments: &Man, programs: Vec<clap::Command>) -> Result<()> {
     let folder = &arguments.folder;
-    // A mistyped name must not create a folder in the wrong place.
+    // A mistyped name must not create a directory in the wrong place.
     if !folder.is_dir() {
         let folder = folder.display();
         bail!("{folder} is not an existing directory; create it first: mkdir -p {folder}");

@@ -106,22 +106,22 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Whether an option is given for what only traces of programs have.
+    /// Whether the user has given an option that applies only to traces of programs.
     fn is_of_program(&self) -> bool {
         let Arguments { skip, count, simpoints, elements, weighted, thread, .. } = self;
         let has_region = skip.is_some() || count.is_some() || simpoints.is_some();
         has_region || *elements || *weighted || thread.is_some()
     }
 
-    /// Opens the input, if its first bytes are to decide what it is, or what another program has
-    /// written in a format with a name in common.
+    /// Opens the input if its first bytes are needed: to find out its format, or to resolve a
+    /// format name that several formats of other programs share. Otherwise returns `None`.
     fn open(&self) -> Result<Option<Opened>> {
         let is_needed = self.from.is_none_or(|from| from.imported().is_some());
         let is_file = is_standard(&self.input) || self.input.is_file();
         (is_needed && is_file).then(|| Opened::open(&self.input)).transpose()
     }
 
-    /// The conversion of what another program has recorded; `None` for other files.
+    /// The conversion of a file that another program has written; `None` for other files.
     fn import(&self, opened: &Opened) -> Result<Option<Import<'_>>> {
         let Arguments { input, output, from, to, force, encoding, .. } = self;
         let format = opened.format(*from).with_context(|| name_of_input(input))?;
@@ -151,7 +151,7 @@ impl Arguments {
         }))
     }
 
-    /// The regions that are cut out; `None` if there is no option for that.
+    /// The regions to be cut out; `None` without an option for regions.
     #[cfg(feature = "tag")]
     fn regions(&self) -> Result<Option<Vec<Region>>> {
         if let Some((list, length)) = self.simpoints.as_ref().zip(self.interval) {
@@ -214,7 +214,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         if let Some(import) = arguments.import(&opened)? {
             return import.run(opened);
         }
-        // A file is opened again by its reader, which standard input cannot be.
+        // Standard input cannot be opened again by the reader of captures, so the capture continues
+        // from the bytes already read.
         capture = Some(opened).filter(|opened| is_standard(input) && opened.is_capture());
     }
     #[cfg(feature = "tag")]
@@ -254,13 +255,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     output.end(source.convert(writer))
 }
 
-/// The opened trace that is converted.
+/// The open trace that is converted.
 enum Source {
     Capture(Box<CaptureFile>),
     Table(Box<Table>),
 }
 
-/// An opened table whose first row was read, so that a file without a readable row leaves no
+/// An open table. Its first row is read early, so that a file without a readable row leaves no
 /// output.
 struct Table {
     name: String,

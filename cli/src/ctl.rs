@@ -46,7 +46,7 @@ pub struct Arguments {
     record: Option<PathBuf>,
 }
 
-/// Runs `hmtt ctl`. Returns false: nothing can be missing.
+/// Runs `hmtt ctl`. Always returns false, because nothing can be missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let controls = words::parse(&arguments.commands).unwrap_or_else(|error| {
         let mut command = crate::Arguments::command().name("hmtt");
@@ -67,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     Ok(false)
 }
 
-/// Prints the accesses, in the notation of `hmtt-sim record --accesses`.
+/// Prints the accesses to registers, in the notation of `hmtt-sim record --accesses`.
 fn print(registers: Registers, controls: &[Control]) -> Result<()> {
     let mut output = io::BufWriter::new(io::stdout().lock());
     for access in controls.iter().flat_map(|control| registers.accesses(*control)) {
@@ -77,7 +77,7 @@ fn print(registers: Registers, controls: &[Control]) -> Result<()> {
     output.flush().context("cannot write to standard output")
 }
 
-/// Adds advice to an error of mapping the registers.
+/// Adds advice to an error in mapping the registers.
 pub fn explained(error: WindowError) -> anyhow::Error {
     let advice = match &error {
         WindowError::Open(_, cause) => match cause.kind() {

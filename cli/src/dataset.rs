@@ -37,12 +37,13 @@ struct Folder {
     folder: PathBuf,
 }
 
-/// The command with the arguments of the programs that it executes, for completions and man pages.
+/// The definition of the command. The arguments of `push` are those of the program that it
+/// executes, for completions and man pages.
 pub fn described(command: clap::Command) -> clap::Command {
     command.mut_subcommand("push", |_| push::definition())
 }
 
-/// Runs the command. Returns whether something is missing.
+/// Runs the command. Returns whether accesses or events are missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Add(arguments) => add::run(arguments),

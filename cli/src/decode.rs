@@ -47,7 +47,7 @@ pub struct Arguments {
     encoding: EncodingOption,
 }
 
-/// Writes the accesses of a program. Returns whether some are missing.
+/// Writes the accesses of a program's trace. Returns whether accesses are missing.
 #[cfg(feature = "tag")]
 fn write_accesses(trace: File, arguments: &Arguments) -> Result<bool> {
     let path = arguments.output.as_deref();
@@ -103,7 +103,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     output.end(Outcome { read, written })
 }
 
-/// Whether a capture, or what a card has sent, has losses.
+/// Whether a capture has losses; or, with `card`, whether the frames of that card have losses.
 fn has_loss(ending: &Ending, card: Option<u16>) -> Result<bool> {
     let Some(number) = card else { return Ok(ending.has_loss()) };
     match ending.cards.get(usize::from(number) - 1) {

@@ -71,7 +71,7 @@ pub struct EncodingOption {
 }
 
 impl EncodingOption {
-    /// The encodings.
+    /// The encodings of Parquet files that the option selects.
     #[cfg(feature = "parquet")]
     pub fn encodings(self) -> Encodings {
         self.encoding.unwrap_or_default().into()
@@ -87,7 +87,7 @@ impl EncodingOption {
 }
 
 impl Format {
-    /// The format of a file by its extension.
+    /// The format that the extension of a path selects; `None` if it selects none.
     pub fn from_path(path: &Path) -> Option<Format> {
         let name = path.file_name()?.to_string_lossy().to_lowercase();
         let (stem, extension) = name.rsplit_once('.')?;
@@ -112,12 +112,12 @@ impl Format {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Whether only simulators read it.
+    /// Whether the format is made for simulators only.
     pub fn is_of_simulators(self) -> bool {
         self.simulator().is_some() || self.has_instructions()
     }
 
-    /// What reads requests in this format.
+    /// The simulator that reads requests in this format; `None` for formats without requests.
     pub fn simulator(self) -> Option<Simulator> {
         Some(match self {
             Format::Ramulator => Simulator::Ramulator,
@@ -128,8 +128,8 @@ impl Format {
         })
     }
 
-    /// What another program writes in this format, and is read. The first bytes of a file resolve
-    /// it further.
+    /// The format of another program that this name selects for reading; `None` if there is none.
+    /// The first bytes of a file may resolve it further.
     pub fn imported(self) -> Option<ImportedFormat> {
         Some(match self {
             Format::Ramulator => ImportedFormat::Ramulator,
@@ -145,18 +145,19 @@ impl Format {
         })
     }
 
-    /// Whether it can be written.
+    /// Whether `hmtt` can write the format.
     fn is_writable(self) -> bool {
         !matches!(self, Format::Pcapng | Format::Perf | Format::Gem5)
     }
 
-    /// Whether it has instructions of programs, so that captures cannot be written in it.
+    /// Whether the format has instructions of programs. A capture has none, so it cannot be written
+    /// in this format.
     pub fn has_instructions(self) -> bool {
         matches!(self, Format::Champsim | Format::Lackey | Format::Drmemtrace)
     }
 
-    /// The format in which rows of cards are written: the one that is named, the one that the
-    /// output's extension selects, or text.
+    /// Selects the format in which rows of cards are written: the format that the user names,
+    /// otherwise the format of the output's extension, otherwise text.
     ///
     /// # Errors
     /// The extension selects captures.
@@ -168,8 +169,8 @@ impl Format {
         Ok(format)
     }
 
-    /// Creates the writer of a table. Captures, requests and instructions are no tables; text is
-    /// written instead.
+    /// Creates the writer of a table. For formats that are no tables (captures, requests,
+    /// instructions) it writes text.
     pub fn writer(
         self,
         output: impl Write + Send + 'static,
@@ -192,7 +193,7 @@ impl Format {
     }
 }
 
-/// Formats that a trace can be read from, as values of an option.
+/// Parses the name of a format that a trace can be read from.
 pub fn readable() -> impl TypedValueParser<Value = Format> {
     only(|format| {
         let is_imported = format.imported().is_some();
@@ -200,12 +201,12 @@ pub fn readable() -> impl TypedValueParser<Value = Format> {
     })
 }
 
-/// Formats that the traces of cards can be written in, as values of an option.
+/// Parses the name of a format that the traces of cards can be written in.
 pub fn writable_for_cards() -> impl TypedValueParser<Value = Format> {
     only(|format| format.is_writable() && !format.has_instructions())
 }
 
-/// Formats that a trace can be written in, as values of an option.
+/// Parses the name of a format that any trace can be written in.
 pub fn writable() -> impl TypedValueParser<Value = Format> {
     only(Format::is_writable)
 }

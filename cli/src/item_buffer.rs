@@ -1,23 +1,24 @@
-//! Buffers the items of several frames, and passes them on as runs of one card's accesses and the
-//! items in between.
+//! Buffers the decoded items of several frames. Passes them on as runs: accesses of one card, and
+//! the item after them.
 
 use hmtt::CardId;
 use hmtt::decode::{Accesses, Columns, Item, Sink};
 
-/// Number of accesses that are passed on at once: enough to be efficient, and few enough for a
-/// processor's cache.
+/// Number of accesses after which the buffer is passed on: large enough to be efficient, and small
+/// enough for a processor's cache.
 const ENOUGH: usize = 4096;
 
-/// Items that were not yet passed on. Without `EVENTS` records are only counted.
+/// Items that were not yet passed on. If `EVENTS` is false, accesses are only counted and not kept.
 #[derive(Default)]
 pub(super) struct ItemBuffer<const EVENTS: bool> {
     columns: Columns,
     runs: Vec<Run>,
-    /// Card of the current accesses.
+    /// Card of the accesses after the last run.
     card: CardId,
 }
 
-/// Accesses of a card, and the item that follows them.
+/// Accesses of one card, and the item that follows them. The accesses begin where the previous run
+/// ends.
 struct Run {
     card: CardId,
     /// Index after the last access.
@@ -58,7 +59,7 @@ impl<const EVENTS: bool> ItemBuffer<EVENTS> {
         }
     }
 
-    /// Whether the buffer should be passed on now.
+    /// Whether the buffer has an item or enough accesses to be passed on.
     pub fn is_due(&self) -> bool {
         !self.runs.is_empty() || self.columns.len() >= ENOUGH
     }

@@ -4,9 +4,9 @@
 // `eprintln!` panics if standard error cannot be written; `report!` does not.
 #![deny(clippy::print_stderr)]
 
-/// Prints a line on standard error, for people. A message that cannot be written is dropped: what
-/// it reports must not keep the command from its work, least of all from taking tags out of a
-/// program. `eprintln!` would panic.
+/// Prints a line for people on standard error. A message that cannot be written is dropped, because
+/// a lost message must not stop the command. In particular, tags must still be removed from a
+/// program. `eprintln!` would panic instead.
 macro_rules! report {
     ($($message:tt)*) => {{
         use std::io::Write as _;
@@ -142,14 +142,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command that may trace programs, none of which may trace it.
+/// Runs a command that may trace programs. First forbids those programs to trace this process.
 #[cfg(feature = "tag")]
 fn untraced(command: impl FnOnce() -> anyhow::Result<bool>) -> anyhow::Result<bool> {
     hmtt_probe::ptrace::refuse_tracers().context("cannot refuse tracers (PR_SET_DUMPABLE)")?;
     command()
 }
 
-/// Definitions of the programs for which completions and man pages are generated.
+/// Definitions of the programs for which completions and man pages are generated: `hmtt` and
+/// `hmtt-recv`.
 fn programs() -> Vec<clap::Command> {
     let receiver = hmtt_host::arguments::Arguments::command();
     let own = Arguments::command().name("hmtt").mut_subcommand("sql", |_| sql::definition());
@@ -158,7 +159,8 @@ fn programs() -> Vec<clap::Command> {
     vec![own, receiver]
 }
 
-/// Whether the reader of standard output has closed it, as `head` does. This is not a failure.
+/// Whether the error is that the reader of standard output has closed it, as `head` does. That is
+/// no failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref().is_some_and(broken))

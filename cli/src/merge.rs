@@ -133,13 +133,13 @@ fn write(merge: &Merge, arguments: &Arguments) -> Result<bool> {
         written = items.item(CardId(session), &item);
         written.is_ok()
     });
-    // Everything that could be read is written, also if reading failed later.
+    // Everything that was read is written, even if reading failed later.
     let written = written.and_then(|()| items.finish());
     output.end(Outcome { read: read.map_err(anyhow::Error::from), written })?;
     Ok(has_loss)
 }
 
-/// One line for each session.
+/// Prints one line on each card session: how its clock is related to the common time base.
 fn state(merge: &Merge) {
     for (number, (session, base)) in merge.sessions().enumerate() {
         let session = session.to_string();
@@ -147,7 +147,8 @@ fn state(merge: &Merge) {
     }
 }
 
-/// Describes how a clock was related, with the error.
+/// Describes how a session's clock was related to the common time base, and the error of that
+/// relation.
 fn describe(base: &TimeBase, merge: &Merge) -> String {
     let period = merge.sessions().next().map_or(1.0, |(first, _)| first.period());
     let offset = base.offset();

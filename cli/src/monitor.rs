@@ -1,5 +1,5 @@
-//! `hmtt monitor`: runs a program from a code cache that reports every basic block, and reports the
-//! counts.
+//! `hmtt monitor`: runs a program from a code cache that counts every executed basic block, and
+//! reports the counts.
 //!
 //! [`run`](mod@run) and [`attach`] follow a program, [`outputs`] writes a profile, and
 //! [`report`](mod@report) prints it.
@@ -35,7 +35,7 @@ enum Command {
     Report(report::Report),
 }
 
-/// Runs the command. Returns whether something was lost.
+/// Runs the command. Returns whether counts are missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Run(arguments) => run::run(arguments),

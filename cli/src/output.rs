@@ -1,4 +1,4 @@
-//! Opens the output of a trace and writes captures to it.
+//! Opens the output of a command that writes a trace, and writes captures to it.
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -15,21 +15,21 @@ use super::capture_file::{CaptureFile, CaptureItems, Ending, NoCard};
 use super::format::Format;
 use super::standard_io::{self, is_standard};
 
-/// End of the name of a file with what was read before an error.
+/// Suffix of a file that has only the part of a trace that was read before an error.
 const PARTIAL: &str = ".partial";
 
-/// Standard output, or a file that gets its name when it is whole. A file that is dropped before
-/// [`Output::end`] is removed.
+/// Standard output, or a file that has a temporary name until it is complete. A file that is
+/// dropped before [`Output::end`] is removed.
 pub struct Output {
-    /// The name, for people.
+    /// Printable name of the output.
     pub name: String,
     staged: Option<StagedFile>,
 }
 
 impl Output {
-    /// Gives the file its name, after everything is written. `read`: the result of reading the
-    /// input. If reading failed, the file gets the name with `.partial` behind it. If the input has
-    /// no frame of a card, the file is removed.
+    /// Gives the file its name, after everything was written. `read`: the result of reading the
+    /// input. If reading failed, `.partial` is appended to the name. If the input has no frame of a
+    /// card, the file is removed.
     ///
     /// # Errors
     /// Reading has failed, or the file cannot get its name.
@@ -67,7 +67,7 @@ pub fn open(
     Ok((Output { name: path.display().to_string(), staged }, Box::new(file)))
 }
 
-/// Permissions of outputs, less those that the umask takes away.
+/// Permissions of outputs, before the umask is applied.
 pub const MODE: u32 = 0o666;
 
 /// Creates a file; an existing file is an error unless `force`. Links of other users are not
@@ -93,14 +93,14 @@ fn explained<T>(path: &Path, created: io::Result<T>) -> Result<T> {
     }
 }
 
-/// Results of reading and of writing a trace. Where reading failed, everything before the failure
-/// was written.
+/// Results of reading and of writing a trace. If reading failed, everything that was read before
+/// the failure is written.
 pub struct Outcome<T> {
     pub read: Result<T>,
     pub written: Result<LeftOut, TableError>,
 }
 
-/// Writes a capture, or only the part of one card.
+/// Writes a capture. `chosen`: the only card that is written; `None` for all cards.
 pub fn write_capture(
     capture: CaptureFile,
     chosen: Option<CardId>,
@@ -142,7 +142,7 @@ pub fn cause(error: TableError) -> anyhow::Error {
     }
 }
 
-/// Whether an input is the file to be written, through symbolic or hard links too.
+/// Whether an input and an output are the same file, also through symbolic or hard links.
 pub fn is_same_file(from: &Path, to: &Path) -> bool {
     let read = if is_standard(from) {
         standard_io::input().and_then(|input| input.metadata())

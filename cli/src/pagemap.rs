@@ -25,7 +25,7 @@ enum Command {
     Convert(convert::Arguments),
 }
 
-/// Runs the command. Returns whether something is missing.
+/// Runs the command. Returns whether processes or parts of a map are missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Record(arguments) => record::run(arguments),

@@ -1,5 +1,5 @@
-//! Executes a program of the workspace `scale/`, which is built apart because its query engine is
-//! large.
+//! Executes a program of the workspace `scale/`. Its programs are built separately, because their
+//! query engine is large.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -9,16 +9,16 @@ use std::process::Command;
 
 use anyhow::{Result, anyhow};
 
-/// A program of the workspace.
+/// A program of the workspace `scale/`.
 #[derive(Clone, Copy)]
 pub struct Program {
-    /// Its name.
+    /// File name of the program.
     pub name: &'static str,
-    /// The package that has it.
+    /// Package that contains the program.
     pub package: &'static str,
 }
 
-/// The error of a program that has printed it, with its exit status.
+/// Error: a program has failed and has printed the reason itself. Has the program's exit status.
 #[derive(Debug)]
 pub struct Printed(pub u8);
 
@@ -30,20 +30,22 @@ impl fmt::Display for Printed {
 
 impl std::error::Error for Printed {}
 
-/// Replaces this process by a program, beside this one or in `PATH`. Returns only with an error.
+/// Replaces this process by a program, which is looked for beside this program and then in `PATH`.
+/// Returns only if that fails.
 pub fn execute(program: Program, arguments: &[OsString]) -> Result<bool> {
     let error = command(program).args(arguments).exec();
     Err(failed(program, error))
 }
 
-/// A command that executes a program, beside this one or in `PATH`.
+/// Makes a command that executes a program, which is looked for beside this program and then in
+/// `PATH`.
 pub fn command(program: Program) -> Command {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name(program.name));
     let beside = beside.filter(|path| path.is_file());
     Command::new(beside.unwrap_or_else(|| program.name.into()))
 }
 
-/// Why a program cannot be executed, and what helps.
+/// Explains why a program cannot be executed, and how to get it.
 pub fn failed(program: Program, error: Error) -> anyhow::Error {
     let Program { name, package } = program;
     if error.kind() == ErrorKind::NotFound {

@@ -1,4 +1,5 @@
-//! States what was written for a simulator, and how to run it: one paragraph on standard error.
+//! Describes a file that was written for a simulator, and how to run the simulator: one paragraph
+//! on standard error.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -9,38 +10,38 @@ use hmtt_format::escape;
 use super::format::Format;
 use super::standard_io::is_standard;
 
-/// Picoseconds of a clock of 1 MHz.
+/// Clock period in picoseconds at 1 MHz. Divided by a clock period, it is the frequency in MHz.
 const MHZ_PS: u32 = 1_000_000;
 
-/// What the cycles of requests are.
+/// Unit of the requests' cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockUnit {
     /// Clocks of the bus that a card has recorded.
     Bus,
-    /// Instructions that a program has executed.
+    /// Instructions that the program has executed.
     #[cfg_attr(not(feature = "tag"), allow(dead_code))]
     Instructions,
-    /// Accesses before the one that is requested.
+    /// Accesses, because the trace has no times.
     Accesses,
-    /// Times of a trace that another program has written.
+    /// Units of time in a trace that another program has written.
     Imported,
 }
 
-/// What was written for a simulator.
+/// A file that was written for a simulator.
 pub struct SimulatorFile<'f> {
-    /// Its format.
+    /// Format of the file.
     pub format: Format,
     /// Path of the file; `None` or `-` for standard output.
     pub path: Option<&'f Path>,
-    /// Sums of what is in it.
+    /// Sums of the requests or instructions in the file.
     pub sums: RequestSums,
-    /// What cycles are.
+    /// Unit of the requests' cycles.
     pub clock: ClockUnit,
-    /// Whether requests are the misses and write-backs of caches.
+    /// Whether the requests are the misses and write-backs of modelled caches.
     pub has_caches: bool,
 }
 
-/// A path as a word of a shell.
+/// Quotes a path for a shell. Example: `it's` becomes `'it'\''s'`.
 fn shell_word(path: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+=:@%,".contains(&byte);
     if !path.is_empty() && !path.starts_with('-') && path.bytes().all(is_plain) {
@@ -74,7 +75,7 @@ impl SimulatorFile<'_> {
         sentences.join(" ")
     }
 
-    /// What is in the file.
+    /// A sentence with the counts of the file.
     fn counts(&self) -> String {
         let RequestSums { reads, writes, instructions, last_clock, tck_ps, .. } = self.sums;
         if self.format.has_instructions() {
@@ -96,7 +97,7 @@ impl SimulatorFile<'_> {
         )
     }
 
-    /// What was done to accesses before they became requests.
+    /// Sentences on what was done with accesses to make requests of them.
     fn remarks(&self) -> Vec<String> {
         let RequestSums { merged_bursts, unsized_accesses, .. } = self.sums;
         let mut all = Vec::new();
@@ -120,7 +121,7 @@ impl SimulatorFile<'_> {
         all
     }
 
-    /// How to run the simulator.
+    /// Sentences on how to run the simulator; `None` if there is no advice.
     fn command_line(&self) -> Option<String> {
         let file = self.path().map_or_else(|| "FILE".to_owned(), |path| shell_word(&path));
         let RequestSums { reads, writes, instructions, drained_clock, tck_ps, .. } = self.sums;

@@ -10,9 +10,9 @@ use clap::CommandFactory;
 
 use super::scale_program::{self, Program};
 
-/// Executes queries itself.
+/// The program that executes queries itself.
 const EMBEDDED: Program = Program { name: "hmtt-sql", package: "hmtt-sql" };
-/// Has queries executed by a cluster.
+/// The program that sends queries to a cluster.
 const CLUSTER: Program = Program { name: "hmtt-sql-cluster", package: "hmtt-cluster" };
 
 /// Query data sets and captures with SQL
@@ -29,12 +29,12 @@ pub struct Arguments {
     arguments: Vec<OsString>,
 }
 
-/// Runs the command. Returns only with an error.
+/// Replaces this process by the program for the arguments. Returns only if that fails.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     scale_program::execute(program(&arguments.arguments), &arguments.arguments)
 }
 
-/// The program for some arguments. After `--` there are no options.
+/// Selects the program for some arguments. Arguments after `--` are no options.
 fn program(arguments: &[OsString]) -> Program {
     let mut options = arguments.iter().take_while(|argument| *argument != "--");
     let is_cluster = |argument: &OsString| {

@@ -1,4 +1,4 @@
-//! Handles standard input and output, for which `-` stands on the command line.
+//! Handles standard input and output, which `-` selects on the command line.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -15,7 +15,7 @@ pub fn is_standard(path: &Path) -> bool {
     path == Path::new(STANDARD)
 }
 
-/// Standard input as a file, without a buffer.
+/// Opens standard input as a file, without a buffer.
 pub fn input() -> io::Result<File> {
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }

@@ -1,7 +1,7 @@
 //! `hmtt tag`: counts or logs the calls of functions in running programs.
 //!
-//! [`run`](mod@run) and [`attach`] prepare by [`options`], then [`process_tree`] tags the process
-//! and follows it, and [`outputs`] writes the results. The other commands work without a
+//! [`run`](mod@run) and [`attach`] prepare the run from the [`options`]. Then [`process_tree`] tags
+//! the process and follows it, and [`outputs`] writes the results. The other commands do not need a
 //! controller.
 
 mod attach;
@@ -47,7 +47,7 @@ enum Command {
     Report(tag_report::Arguments),
 }
 
-/// Runs the command. Returns whether something was lost.
+/// Runs the command. Returns whether events or counts were lost.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::List(arguments) => list::run(arguments).map(|()| false),

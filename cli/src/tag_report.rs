@@ -1,5 +1,5 @@
-//! `hmtt tag report`: prints the calls in the log of a tagged program: callers, callees, counts and
-//! times.
+//! `hmtt tag report`: prints the calls in the log of a tagged program, with callers, callees,
+//! counts and times.
 
 mod bus;
 mod counts;
@@ -73,7 +73,7 @@ pub struct Arguments {
 }
 
 type Output = BufWriter<File>;
-/// Receivers of calls: the counts always, call tree and timeline on request.
+/// Listeners that receive the calls: the counts always, the call tree and the timeline on request.
 type Listeners = (CallCounts, (Option<CallTree>, Option<Timeline<Output>>));
 
 /// Requested output files, which are created before the input is read.

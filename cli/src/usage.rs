@@ -1,15 +1,16 @@
-//! Errors in how options are combined, which end with the status of wrong usage as those do that
-//! clap finds.
+//! Reports wrong combinations of options. They end with the same exit status as the usage errors
+//! that clap finds.
 
 use clap::error::Error;
 
 /// Exit status of wrong usage.
 pub const EXIT_USAGE: u8 = 2;
 
-/// Refuses a combination of options unless a condition holds.
+/// Returns a usage error unless `condition` holds.
 ///
 /// # Errors
-/// It does not hold. `message` says what is wrong; it may have names that come from outside.
+/// The condition does not hold. `message` makes the text, which may contain names that come from
+/// outside.
 #[cfg(feature = "analysis")]
 pub fn ensure_usage(condition: bool, message: impl FnOnce() -> String) -> anyhow::Result<()> {
     if condition {
@@ -20,8 +21,9 @@ pub fn ensure_usage(condition: bool, message: impl FnOnce() -> String) -> anyhow
     Err(error.into())
 }
 
-/// Prints an error in the arguments, or the help, and ends. Arguments that the error quotes may be
-/// names of files, so control characters in them are escaped, or URLs with credentials.
+/// Prints an error in the arguments, or the help, and ends the process. The error may quote
+/// arguments. File names are printed without control characters, and URLs without their
+/// credentials.
 pub fn exit(error: &Error) -> ! {
     let is_plain = |argument: std::ffi::OsString| {
         let text = argument.to_string_lossy();
@@ -34,16 +36,16 @@ pub fn exit(error: &Error) -> ! {
     std::process::exit(error.exit_code())
 }
 
-/// A text of several lines as it is printed.
+/// Makes a text of several lines safe to print: escapes control characters and hides credentials.
 fn shown(text: &str) -> String {
     let text = hmtt_format::credentials::hidden(text).to_string();
     hmtt_format::escape::lines(&text).to_string()
 }
 
-/// Prints an error if it is one of wrong usage. Returns whether it is.
+/// Prints an error if it is a usage error. Returns whether it is one.
 pub fn print_usage_error(error: &anyhow::Error) -> bool {
     let Some(error) = error.downcast_ref::<Error>() else { return false };
-    // Without standard error there is no place to report to.
+    // If standard error cannot be written, there is no other place to report to.
     let _ = error.print();
     true
 }

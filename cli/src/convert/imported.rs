@@ -1,10 +1,10 @@
-//! Converts the accesses that other programs have recorded: to tables, and to requests for
+//! Converts the accesses that other programs have recorded to tables, and to requests for
 //! simulators.
 //!
-//! A file is recognised by its first bytes, decompressed ([`Opened`]), which standard input has
-//! too. A format with times and without instructions becomes a table like that of a card. Another
-//! one becomes a table like that of a program, which has threads, instructions and sizes, and no
-//! times.
+//! A file is recognised by its first bytes after decompression ([`Opened`]). Standard input is
+//! recognised in the same way. A format that has times and no instructions becomes a table like
+//! that of a card. Any other format becomes a table like that of a program, which has threads,
+//! instructions and sizes, and no times.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
@@ -36,9 +36,10 @@ use crate::output::{cause, open};
 use crate::simulator::{ClockUnit, SimulatorFile};
 use crate::standard_io::{input, is_standard, name_of_input};
 
-/// Most bytes of an access, or it is not believed: instructions have no larger ones.
+/// Most bytes of an access. A larger size cannot be right, because no instruction accesses as many
+/// bytes.
 const MOST_BYTES: u32 = 1 << 16;
-/// An open file, or standard input, whose first bytes were read.
+/// An open file, or standard input, with its first bytes, which were already read.
 pub struct Opened {
     file: File,
     begin: Begin,
@@ -48,7 +49,7 @@ impl Opened {
     /// Opens a file, or standard input.
     ///
     /// # Errors
-    /// It cannot be opened or read, or is a terminal.
+    /// The file cannot be opened or read, or is a terminal.
     pub fn open(path: &Path) -> Result<Opened> {
         let name = name_of_input(path);
         let file = if is_standard(path) { input() } else { File::open(path) };
@@ -60,10 +61,12 @@ impl Opened {
         Ok(Opened { file, begin })
     }
 
-    /// What it is, if another program has written it. `from`: what it is said to be.
+    /// The file's format, if another program has written it; `None` otherwise. `from`: the format
+    /// that the user states.
     ///
     /// # Errors
-    /// It is compressed with xz, which is not read, or a record of DAMON, which has no accesses.
+    /// The file is compressed with xz, which is not supported, or is a record of DAMON, which has
+    /// no accesses.
     pub fn format(&self, from: Option<Format>) -> Result<Option<ImportedFormat>> {
         let Begin { content, compression, .. } = &self.begin;
         if *compression == Some(Compression::Xz) {
@@ -80,28 +83,28 @@ impl Opened {
         })
     }
 
-    /// Whether it is a capture, or compressed, so that the reader of captures says what is wrong
-    /// with it.
+    /// Whether the file is a capture, or may be a compressed one. The reader of captures reports
+    /// errors in it.
     pub fn is_capture(&self) -> bool {
         is_plain_capture(&self.begin.content) || self.begin.compression.is_some()
     }
 
-    /// The reader of standard input as a capture.
+    /// Continues to read the input as a capture.
     ///
     /// # Errors
-    /// It is no capture.
+    /// The input is no capture.
     pub fn into_capture(self) -> Result<CaptureFile> {
         CaptureFile::stream_after(self.begin.raw, self.file)
     }
 }
 
-/// A file that is converted.
+/// The conversion of a file that another program has written.
 pub struct Import<'i> {
-    /// Path of the file.
+    /// Path of the input.
     pub input: &'i Path,
-    /// What it is.
+    /// Format of the input.
     pub from: ImportedFormat,
-    /// Where it is written, and in which format.
+    /// Path of the output. The next field has its format.
     pub output: &'i Path,
     pub to: Format,
     /// Whether an existing file is overwritten.
@@ -113,18 +116,18 @@ pub struct Import<'i> {
     pub caches: Option<Hierarchy>,
 }
 
-/// What receives accesses.
+/// A receiver of accesses.
 trait Sink {
     fn access(&mut self, access: &ImportedAccess) -> Result<(), TableError>;
 
-    /// Completes the file. Returns what it does not hold.
+    /// Completes the file. Returns what the file does not hold, and the sums of requests.
     fn finish(self: Box<Self>) -> Result<(LeftOut, Option<RequestSums>), TableError>;
 }
 
-/// Writes rows like those of a card.
+/// Writes rows with the columns of a card.
 struct CardRows {
     writer: Box<dyn Writer>,
-    /// Sizes of accesses, which are left out.
+    /// Number of accesses whose sizes are left out, because these rows have none.
     sizes: u64,
 }
 
@@ -144,15 +147,15 @@ impl Sink for CardRows {
     }
 }
 
-/// Writes rows like those of a program.
+/// Writes rows with the columns of a program.
 #[cfg(feature = "tag")]
 struct ProgramRows {
     writer: Box<dyn AccessWriter>,
     block: BlockAccesses,
-    /// Times that are left out.
+    /// Whether the accesses have times, which these rows leave out.
     has_times: bool,
     times: u64,
-    /// How many accesses each one stands for; 0 if that is not known.
+    /// How many accesses one row represents; 0 if that is not known, as for samples.
     represents: u16,
 }
 
@@ -180,10 +183,11 @@ impl Sink for ProgramRows {
     }
 }
 
-/// Writes requests for each line of an access.
+/// Writes a request for each line that an access touches.
 struct Requests<W: Write> {
     output: RequestOutput<W>,
-    /// Whether accesses have clocks; if not, the clock is their number.
+    /// Whether accesses have clocks. If not, the clock of a request is the number of accesses
+    /// before it.
     has_clocks: bool,
     accesses: u64,
     unsized_accesses: u64,
@@ -243,11 +247,11 @@ impl<W: Write> Sink for Requests<W> {
 }
 
 impl Import<'_> {
-    /// Converts the open file. Returns whether accesses are missing in it, as those between
-    /// samples.
+    /// Converts the open file. Returns whether accesses are missing in it, such as the accesses
+    /// between two samples.
     ///
     /// # Errors
-    /// The file cannot be read, or has a line that is not understood; or the output cannot be
+    /// The file cannot be read, or has a line that is not understood. Or the output cannot be
     /// written.
     pub fn run(mut self, opened: Opened) -> Result<bool> {
         let name = name_of_input(self.input);
@@ -258,7 +262,8 @@ impl Import<'_> {
         let input = begin.decompress(file).with_context(|| name.clone())?;
         let input = BufReader::with_capacity(BUFFER_BYTES, input);
         let mut reader = ImportedReader::new(self.from, input);
-        // A file whose first access cannot be read leaves no output.
+        // The first access is read before the output is created, so that an unreadable file leaves
+        // no output.
         let mut first = reader.next_access().with_context(|| name.clone())?;
         let (output, file) = open(Some(self.output), self.to, self.force)?;
         let cannot_write = || format!("cannot write to {}", output.name);

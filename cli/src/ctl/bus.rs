@@ -1,8 +1,8 @@
-//! Converts accesses to DDR commands, one access after the other.
+//! Converts accesses to DDR commands, one access after another.
 //!
-//! Each access opens its row, and closes it before the next one, as a controller does that closes
-//! rows at once. All distances are those of [`Timing`]; all ranks are refreshed when that is due.
-//! So all banks are closed at the end.
+//! Each access opens its row and closes it before the next access, like a memory controller with a
+//! closed-page policy. The distances between commands are those of [`Timing`]. All ranks are
+//! refreshed when a refresh is due. All banks are closed at the end.
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::{A10, column_pins};
@@ -11,20 +11,21 @@ use hmtt_format::header::Line;
 use hmtt_format::timing::Timing;
 use hmtt_format::{Command, CommandKind, Direction, MemoryDescription};
 
-/// A memory bus on which nothing happens but the accesses of this program.
+/// A memory bus that carries only the accesses of this program.
 pub struct Bus<'a> {
     memory: &'a MemoryDescription,
     timing: Timing,
     /// First clock at which the next command may be issued.
     next: u64,
     refresh_due: u64,
-    /// Lines of the commands so far.
+    /// The commands so far, one line for each.
     lines: Vec<u8>,
 }
 
 impl<'a> Bus<'a> {
-    /// Creates a bus at a clock after the last command of another controller. All banks are closed
-    /// and all ranks refreshed first, when no distance to any earlier command can be too short.
+    /// Creates a bus that starts after the last command of another controller, at a clock by which
+    /// all minimum distances to earlier commands are over. First closes all banks and refreshes all
+    /// ranks.
     pub fn after(memory: &'a MemoryDescription, last_clock: Option<u64>) -> Self {
         let timing = Timing::new(memory);
         let Timing { cwl, burst, twr, trp, tras, trfc, tmod, txpr, tdllk, tzqinit, .. } = timing;
@@ -39,7 +40,8 @@ impl<'a> Bus<'a> {
         bus
     }
 
-    /// Makes an access. Addresses beyond the memory wrap round, as in its map.
+    /// Makes one access: ACTIVATE, READ or WRITE, PRECHARGE. An address beyond the memory wraps
+    /// round, as in the address map.
     pub fn access(&mut self, access: ControlAccess) {
         if self.next >= self.refresh_due {
             self.refresh();
@@ -65,8 +67,8 @@ impl<'a> Bus<'a> {
         self.next = (close + trp).max(from + trc);
     }
 
-    /// Ends the bus. Returns the lines of its commands and the last clock of the last one's
-    /// effects.
+    /// Ends the bus. Returns the lines of all commands, and the clock at which the effects of the
+    /// last command end.
     pub fn finish(self) -> (Vec<u8>, u64) {
         (self.lines, self.next)
     }

@@ -1,10 +1,12 @@
-//! Writes commands to a card as a recording of the memory bus, or appends them to one.
+//! Writes commands for a card into a recording of the memory bus, or appends them to an existing
+//! one.
 //!
-//! A recording that exists is copied with a new last clock, and replaced when the copy is complete.
-//! Memory does not depend on its size.
+//! An existing recording is copied with a new last clock. The copy replaces it when the copy is
+//! complete. The use of memory does not depend on the size of the recording.
 //!
-//! Rejected: compressed recordings, those with columns of another order or a line for each clock,
-//! and those that end with a rank in power-down or self refresh, in which no access can be made.
+//! Rejected: compressed recordings, recordings whose columns have another order or that have a line
+//! for each clock, and recordings that end with a rank in power-down or self refresh, because such
+//! a rank accepts no access.
 
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -18,20 +20,20 @@ use hmtt_format::{MemoryDescription, toml_memory};
 
 use super::bus::Bus;
 
-/// Most bytes of a line of a recording.
+/// Most bytes in a line of a recording.
 const LINE_BYTES: u64 = 1 << 12;
-/// Most bytes of a header.
+/// Most bytes in a header.
 const HEADER_BYTES: usize = 1 << 16;
 
-/// Reads a memory description.
+/// Reads a memory description in TOML.
 pub fn read_memory(path: &Path) -> Result<MemoryDescription> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     toml_memory::parse(&text).with_context(|| format!("{}", path.display()))
 }
 
-/// Writes the accesses of commands into a recording, new or existing. `memory`: required for a new
-/// one.
+/// Writes the register accesses of commands into a recording, which is created if it does not
+/// exist. `memory`: required for a new recording.
 pub fn write(path: &Path, memory: Option<&MemoryDescription>, controls: &[Control]) -> Result<()> {
     let name = path.display();
     ensure!(
@@ -66,7 +68,7 @@ fn append(
     memory: Option<&MemoryDescription>,
     controls: &[Control],
 ) -> Result<()> {
-    // A symbolic link stays, and leads to the new file.
+    // A symbolic link is resolved first, so that it stays and leads to the new file.
     let path = fs::canonicalize(path).context("cannot find it")?;
     let mut old = BufReader::new(File::open(&path).context("cannot open it")?);
     let (text, header) = read_header(&mut old, memory)?;
@@ -81,7 +83,7 @@ fn append(
             copy.write(line.as_bytes())?;
         }
     }
-    // The last command, which blank lines and comments may follow.
+    // Find the last command. Blank lines and comments may follow it.
     let mut last = Vec::new();
     let (mut line, mut is_ended) = (Vec::new(), true);
     while read_line(&mut old, &mut line)? {
@@ -103,8 +105,8 @@ fn append(
     copy.finish()
 }
 
-/// Makes the commands on the bus, after a clock of an existing recording. Returns their lines and
-/// the new last clock.
+/// Makes the commands' accesses on a bus. `after`: last clock of an existing recording. Returns the
+/// lines to append, and the new last clock.
 fn commands(
     memory: &MemoryDescription,
     after: Option<u64>,
@@ -136,7 +138,7 @@ fn commands(
     Ok((lines, last_clock))
 }
 
-/// Reads a header up to its last line. Returns its lines, and what they state.
+/// Reads a header up to its last line. Returns its lines, and their parsed content.
 fn read_header(
     from: &mut impl BufRead,
     memory: Option<&MemoryDescription>,
@@ -166,7 +168,7 @@ fn read_header(
     Ok((lines, header))
 }
 
-/// Checks that a recording has the columns that are appended.
+/// Checks that a recording has the same columns as the lines that are appended.
 fn check_columns(header: &[String], parsed: &VectorHeader) -> Result<()> {
     ensure!(!parsed.all_clocks_listed, "it has a line for each clock");
     let memory = &parsed.memory;
@@ -182,7 +184,7 @@ fn check_columns(header: &[String], parsed: &VectorHeader) -> Result<()> {
     Ok(())
 }
 
-/// Reads a line with its end. Returns whether there is one.
+/// Reads a line with its line end. Returns false at the end of the file.
 fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool> {
     line.clear();
     from.by_ref().take(LINE_BYTES).read_until(b'\n', line).context("cannot read it")?;
@@ -191,7 +193,7 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool> {
     Ok(!line.is_empty())
 }
 
-/// A file that gets its name when it is complete.
+/// A file that has a temporary name until it is complete.
 struct Copy {
     path: PathBuf,
     partial: PathBuf,
@@ -199,7 +201,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// Creates the file under a temporary name.
+    /// Creates the file under its temporary name.
     fn new(path: PathBuf, permissions: Option<Permissions>) -> Result<Self> {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".part");
@@ -227,7 +229,7 @@ impl Copy {
 
 impl Drop for Copy {
     fn drop(&mut self) {
-        // After the renaming there is no such file.
+        // After the renaming there is no file with the temporary name.
         let _ = fs::remove_file(&self.partial);
     }
 }

@@ -6,7 +6,7 @@ use hmtt_format::control::{Control, SliceCode, TAG_BASE_BITS, Threshold};
 
 use crate::tag::values::{duration, number};
 
-/// What `--help` prints about commands.
+/// The part of `--help` that lists the commands.
 pub const HELP: &str = "Commands, made in the order in which they are given:
   reset                               Stop, restore the power-on settings, start
   start                               Start the capture
@@ -25,10 +25,10 @@ pub const HELP: &str = "Commands, made in the order in which they are given:
 Exit codes: 0 all accesses made, 1 error, 2 wrong usage. Nothing shows whether a card has taken a
 command, except its frames.";
 
-/// Parses a series of commands.
+/// Parses a sequence of commands.
 ///
 /// # Errors
-/// A text for the user, if a word is no command or its value is missing or wrong.
+/// A word is no command, or its value is missing or wrong. The error is a text for the user.
 pub fn parse(words: &[String]) -> Result<Vec<Control>> {
     let mut words = words.iter().map(String::as_str);
     let mut controls = Vec::new();
@@ -43,7 +43,8 @@ pub fn parse(words: &[String]) -> Result<Vec<Control>> {
     Ok(controls)
 }
 
-/// Parses a command that has a value.
+/// Parses a command that has a value. `words`: the words after the command, of which the value is
+/// taken.
 fn with_value<'a>(word: &str, words: &mut impl Iterator<Item = &'a str>) -> Result<Control> {
     let parse: fn(&str) -> Result<Control> = match word {
         "mode" => |value| Ok(Control::Mode(mode(value)?)),

@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     Ok(has_loss)
 }
 
-/// Adds a capture and prints what it has. Returns whether it has losses.
+/// Adds a capture or log, and prints its counts. Returns whether it has losses.
 fn add(dataset: &Dataset, capture: &Path, names: &Names, json: bool) -> Result<bool> {
     let run = names.run.clone().unwrap_or_else(|| default_run(capture));
     ensure!(!run.is_empty(), "{}: give the run a name", capture.display());
@@ -64,7 +64,7 @@ fn add(dataset: &Dataset, capture: &Path, names: &Names, json: bool) -> Result<b
     Ok(matches!(&added, Added::New(summary) if summary.has_loss()))
 }
 
-/// Prints what adding a capture or log has done.
+/// Prints the result of adding a capture or log.
 pub fn print(capture: &Path, run: &str, added: &Added, json: bool) {
     let path = capture.display().to_string();
     let (name, shown) = (hmtt_format::escape::message(&path), hmtt_format::escape::message(run));

@@ -1,4 +1,4 @@
-//! `hmtt dataset check`: checks a data set.
+//! `hmtt dataset check`: compares a data set with the counts of its captures and logs.
 
 use std::path::PathBuf;
 

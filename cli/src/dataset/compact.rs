@@ -18,7 +18,7 @@ pub struct Arguments {
     encoding: EncodingOption,
 }
 
-/// Runs the command. Nothing can be missing.
+/// Runs the command. Always returns false, because nothing can be missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let dataset = Dataset::open(&arguments.folder.folder)?;
     let compacted = dataset.with_encodings(arguments.encoding.encodings()).compact()?;

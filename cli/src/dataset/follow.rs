@@ -1,5 +1,5 @@
-//! `hmtt dataset follow`: adds the files of a running capture, or logs of tags, as they are
-//! finished.
+//! `hmtt dataset follow`: adds the files of a running capture, or logs of tags, each as soon as it
+//! is finished.
 
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -12,7 +12,7 @@ use super::Folder;
 use super::add::{self, Names};
 use crate::format::EncodingOption;
 
-/// Time between two looks at the folder.
+/// Time between two scans of the folder.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Add the files that `hmtt-recv -w FILE -b ...` or `hmtt tag -o FILE.tags` writes, each when it is

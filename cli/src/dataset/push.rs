@@ -26,7 +26,7 @@ pub struct Arguments {
     arguments: Vec<OsString>,
 }
 
-/// Runs the command. Returns only with an error.
+/// Replaces this process by `hmtt-push`. Returns only if that fails.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     scale_program::execute(PROGRAM, &arguments.arguments)
 }

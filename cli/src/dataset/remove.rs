@@ -18,7 +18,7 @@ pub struct Arguments {
     board: Option<String>,
 }
 
-/// Runs the command. Nothing can be missing.
+/// Runs the command. Always returns false, because nothing can be missing.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { folder, run, board } = arguments;
     let removed = Dataset::open(&folder.folder)?.drop_run(run, board.as_deref())?;

@@ -17,14 +17,14 @@ pub struct Attach {
     pid: i32,
 }
 
-/// Follows the process until it ends or a signal asks to detach. Returns whether something was
-/// lost.
+/// Follows the process until the process ends or a signal asks to detach. Returns whether counts
+/// are missing.
 pub fn run(Attach { options, pid }: &Attach) -> Result<bool> {
     let Prepared { options, mut outputs } = options.prepare(true)?;
     let process = Process::attach_checked(Pid::from_raw(*pid), false)?;
     hmtt_translator::control::attach(process, &options, &mut outputs)?;
     let finished = outputs.finish();
-    // The status of a process that this command has not started is not its own.
+    // This command has not started the process, so the exit status of the process is not passed on.
     End::Status(0).exit_if_failed(finished.has_failed);
     Ok(finished.is_lost)
 }

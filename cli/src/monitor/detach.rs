@@ -14,8 +14,8 @@ pub struct Detach {
     pid: i32,
 }
 
-/// Asks the process's controller to detach, and waits until it has, or removes what a killed one
-/// has left.
+/// Asks the process's controller to detach, and waits until it has detached. If the controller was
+/// killed, removes what it has left in the process.
 pub fn run(Detach { pid }: &Detach) -> Result<()> {
     end(Pid::from_raw(*pid), "is not followed")
 }

@@ -96,7 +96,7 @@ pub enum Full {
     Drop,
 }
 
-/// The functions that rules select; `None` for all.
+/// Parses rules that select functions; `None` without rules, which selects all functions.
 pub fn selected(include: &[String], exclude: &[String]) -> Result<Option<Selection>> {
     let include = include.iter().map(|rule| (Effect::Include, rule.as_str()));
     let exclude = exclude.iter().map(|rule| (Effect::Exclude, rule.as_str()));
@@ -104,17 +104,17 @@ pub fn selected(include: &[String], exclude: &[String]) -> Result<Option<Selecti
     Ok(if rules.is_empty() { None } else { Some(Selection::parse(rules)?) })
 }
 
-/// What is made before a program is followed.
+/// Settings and outputs that are prepared before a program is followed.
 pub struct Prepared {
-    /// How it is followed.
+    /// Options of the monitor.
     pub options: Options,
-    /// Where results are written.
+    /// Open outputs.
     pub outputs: Outputs,
 }
 
 impl MonitorOptions {
-    /// The lists of executed blocks. Without a folder from the user, they are left out if there is
-    /// no place for them.
+    /// Opens the lists of executed blocks. If the user names no folder and the default folder
+    /// cannot be opened, there are no lists.
     fn block_lists(&self) -> Result<Option<BlockLists>> {
         if self.no_block_lists {
             return Ok(None);
@@ -136,14 +136,14 @@ impl MonitorOptions {
                 check_cpu(cpu).with_context(|| format!("cannot run on CPU {cpu}"))?;
                 Ok(MonitorCpu::Fixed(cpu))
             }
-            // The monitors of several processes need several.
+            // Several processes have several monitors, so they need several CPUs.
             None if self.follow || self.translate_only => Ok(MonitorCpu::Any),
             None => Ok(MonitorCpu::Chosen),
         }
     }
 
-    /// Blocks signals and creates the output file, before any other thread starts. `is_attached`:
-    /// whether the process runs already.
+    /// Blocks signals and creates the output file. This must happen before a second thread starts.
+    /// `is_attached`: whether the process runs already.
     pub fn prepare(&self, is_attached: bool) -> Result<Prepared> {
         let signals = block_signals()?;
         ptrace::ignore_file_size_signal();
@@ -192,8 +192,8 @@ impl MonitorOptions {
     }
 }
 
-/// The folder for lists of executed blocks below the user's cache folder (XDG Base Directory
-/// Specification).
+/// The default folder for lists of executed blocks, in the user's cache folder (XDG Base Directory
+/// Specification). Returns an existing folder, and the path of the lists below it.
 fn default_folder() -> Option<(PathBuf, PathBuf)> {
     let absolute =
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -208,12 +208,12 @@ fn default_folder() -> Option<(PathBuf, PathBuf)> {
     }
 }
 
-/// Prints a line of progress.
+/// Prints a line of progress on the only process.
 fn print_progress(progress: &Progress) {
     report!("hmtt: {}", progress_text(progress));
 }
 
-/// Prints a line of progress of one of several processes.
+/// Prints a line of progress on one of several processes.
 fn print_process_progress(progress: &Progress) {
     report!("hmtt: process {}: {}", progress.pid, progress_text(progress));
 }
@@ -234,7 +234,7 @@ fn progress_text(progress: &Progress) -> String {
     }
 }
 
-/// Parses the geometry of a cache, such as `32K,8,64`.
+/// Parses the geometry of a cache: size, ways and line size, such as `32K,8,64`.
 fn geometry(text: &str) -> Result<Geometry, String> {
     let number = |text: &str| -> Option<u64> {
         let (digits, unit) = match text.trim().strip_suffix(['K', 'k']) {

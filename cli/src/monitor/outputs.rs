@@ -1,4 +1,4 @@
-//! Writes the results of the processes that are followed.
+//! Writes the profiles of the processes that are followed.
 //!
 //! The first program of the first process writes the file that the user names, `FILE`. With
 //! `--follow`, each other program of a process writes `FILE.PID`, and further programs of one
@@ -23,7 +23,7 @@ use crate::tag::files::{Created, NewFiles};
 use crate::tag::rules::warn_of_unmatched;
 use crate::tag::warnings::{chain, shown, warn_of_leak_detector};
 
-/// Which files are written.
+/// Settings for the files that are written.
 #[derive(Clone)]
 pub struct Files {
     /// Path for the counts of the first process; `None` prints tables.
@@ -34,37 +34,38 @@ pub struct Files {
     pub has_vectors: bool,
     /// Whether tables are printed if there is no path.
     pub prints: bool,
-    /// Functions that are written; all if there are no rules.
+    /// The functions that are written; `None` for all functions.
     pub selection: Option<Selection>,
 }
 
-/// Where the results of processes are written.
+/// The outputs of all followed processes.
 pub struct Outputs {
     files: Files,
-    /// Whether several processes may be followed. Messages then name the process.
+    /// Whether several processes may be followed. If so, messages name the process.
     is_tree: bool,
-    /// The output of the first process, until that is followed.
+    /// The output of the first process, until the first process is followed.
     first: Option<ProfileOutput>,
-    /// Number of outputs that were named after each process.
+    /// Number of outputs that are named after each process.
     names: BTreeMap<Pid, usize>,
-    /// Symbols of code caches for perf(1), if they are written.
+    /// Writer of the code caches' symbols for perf(1), if the user wants them.
     perf_maps: Option<PerfMaps>,
     finished: Arc<Mutex<Finished>>,
 }
 
-/// How writing the results went.
+/// The result of writing all profiles.
 #[derive(Default)]
 pub struct Finished {
     /// Whether a file could not be written. The error is printed.
     pub has_failed: bool,
-    /// Whether something was lost, or a process was not followed that should have been.
+    /// Whether counts were lost, or a process was not followed that should have been followed.
     pub is_lost: bool,
-    /// Files besides the first, in the order in which their programs ended: process, program and
-    /// path.
+    /// The files besides the first, in the order in which their programs ended: process, program
+    /// and path.
     named: Vec<(Pid, PathBuf, PathBuf)>,
 }
 
-/// The files for the results of one program, which are removed when this is dropped.
+/// The files for the profile of one program. They are removed if this value is dropped before the
+/// program is followed.
 struct ProfileOutput {
     counts: Option<Created>,
     vectors: Option<Created>,
@@ -81,14 +82,14 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// A new file, which is removed again if following the program fails.
+/// The file if it is new; it is removed again if following the program fails.
 fn new_file(created: Option<&Created>) -> NewFiles {
     NewFiles::new(created.into_iter().filter_map(Created::removable).collect())
 }
 
 impl Files {
-    /// Creates the files of a program. `suffix`: the end of their names, before the suffix of
-    /// vectors.
+    /// Creates the files of a program. `suffix`: appended to the user's path. The file of vectors
+    /// has a further suffix, `.bb`.
     fn create(&self, suffix: &str) -> Result<ProfileOutput, TagError> {
         let path = self.path.as_ref().map(|path| with_suffix(path, suffix));
         let create = |path: &PathBuf| Created::new(path, self.overwrite);
@@ -102,7 +103,7 @@ impl Files {
     }
 }
 
-/// Writes basic-block vectors, and warns of those for which there was no space.
+/// Writes basic-block vectors. Warns of intervals that were dropped for lack of space.
 fn write_vectors(intervals: &Intervals, file: &Created, prefix: &str) -> Result<(), TagError> {
     if intervals.dropped > 0 {
         report!("hmtt: warning: {prefix}{} intervals were not kept", intervals.dropped);
@@ -110,7 +111,8 @@ fn write_vectors(intervals: &Intervals, file: &Created, prefix: &str) -> Result<
     file.write(&intervals.text)
 }
 
-/// Warns that rules do not apply to the functions of a file, which are not known.
+/// Warns that rules cannot select functions of a file, because the functions in that file are not
+/// known.
 fn warn_of_unread(Unread { path, library, why }: &Unread, rules: &Selection, prefix: &str) {
     let (path, why) = (shown(path), chain(why));
     let why = escape::message(&why);
@@ -130,7 +132,8 @@ fn warn_of_unread(Unread { path, library, why }: &Unread, rules: &Selection, pre
 
 impl ProfileOutput {
     /// Writes or prints the counts, and warns of losses. `prefix`: start of each message.
-    /// `heading`: that of a table. Returns whether it has failed, and whether something was lost.
+    /// `heading`: heading of the printed table. Returns whether writing has failed, and whether
+    /// counts were lost.
     fn finish(self, outcome: Outcome, prefix: &str, heading: &str) -> (bool, bool) {
         let ProfileOutput { counts, vectors, new_files, perf_map, prints, selection } = self;
         new_files.into_iter().for_each(NewFiles::keep);
@@ -176,18 +179,18 @@ impl ProfileOutput {
 }
 
 impl Outputs {
-    /// Creates the files of the first process. `is_tree`: whether others may be followed.
-    /// `perf_maps`: where symbols of code caches are written for perf(1), if they are.
+    /// Creates the files of the first process. `is_tree`: whether other processes may be followed,
+    /// too. `perf_maps`: writer of symbols for perf(1), if the user wants them.
     ///
     /// # Errors
-    /// [`TagError::Output`] if they cannot be created.
+    /// [`TagError::Output`] if the files cannot be created.
     pub fn new(files: Files, is_tree: bool, perf_maps: Option<PerfMaps>) -> Result<Self, TagError> {
         let first = Some(files.create("")?);
         let (names, finished) = Default::default();
         Ok(Outputs { files, is_tree, first, names, perf_maps, finished })
     }
 
-    /// The suffix of the files of another program of a process.
+    /// The suffix for the files of a further program of a process.
     fn next_suffix(&mut self, pid: Pid) -> String {
         let names = self.names.entry(pid).or_insert(0);
         *names += 1;
@@ -197,8 +200,8 @@ impl Outputs {
         }
     }
 
-    /// Prints which files were written besides the first, and which rules match no function.
-    /// Returns how writing went.
+    /// Prints the names of the files besides the first, and the rules that match no function.
+    /// Returns the result of writing all profiles.
     pub fn finish(&self) -> Finished {
         if let Some(rules) = &self.files.selection {
             warn_of_unmatched(rules, true);
@@ -220,7 +223,7 @@ impl Observer for Outputs {
             Some(first) => (first, None),
             None => {
                 let suffix = match &self.files.path {
-                    // All programs write to the same device or pipe.
+                    // A device or pipe has no suffix: all programs write to the same one.
                     Some(path) if !path.is_file() => String::new(),
                     _ => self.next_suffix(pid),
                 };

@@ -1,8 +1,9 @@
-//! Writes symbols of code caches where perf(1) looks for those of memory that belongs to no file.
+//! Writes the symbols of code caches into the files in which perf(1) looks for symbols of anonymous
+//! memory (`/tmp/perf-PID.map`).
 //!
-//! A file that is there when a process starts belongs to an earlier process with the same number,
-//! and is removed. One that is there at its end, or when `hmtt` attaches, may have been written by
-//! the program itself, such as a JIT compiler.
+//! A file that exists when a process starts belongs to an earlier process with the same number, and
+//! is removed. A file that exists when the process ends, or when `hmtt` attaches to it, may have
+//! been written by the program itself, such as a JIT compiler. Such a file stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,17 +13,18 @@ use nix::unistd::Pid;
 
 /// The perf maps of all processes.
 pub struct PerfMaps {
-    /// Whether the first process ran already.
+    /// Whether the first process was running before it was followed.
     is_attached: bool,
-    /// Processes that were followed.
+    /// Processes that have been followed.
     followed: BTreeSet<Pid>,
     written: Written,
 }
 
-/// Maps of processes, which those of the next program replace unless that has changed them.
+/// The written maps. The map of a process's next program replaces the earlier map, unless somebody
+/// has changed that.
 type Written = Arc<Mutex<BTreeMap<Pid, WrittenMap>>>;
 
-/// The map of a program, which is written at its end.
+/// The map of a program. It is written at the program's end.
 pub struct PlannedMap {
     pid: Pid,
     place: PerfMapPlace,
@@ -30,16 +32,16 @@ pub struct PlannedMap {
 }
 
 impl PerfMaps {
-    /// No maps. `is_attached`: whether the first process runs already.
+    /// Creates an empty set of maps. `is_attached`: whether the first process runs already.
     pub fn new(is_attached: bool) -> Self {
         PerfMaps { is_attached, followed: BTreeSet::new(), written: Written::default() }
     }
 
-    /// A program of a process is about to be followed.
+    /// Prepares the map of a program that is about to be followed.
     ///
     /// # Errors
-    /// [`PerfMapError`] if a file of an earlier process cannot be removed, or the process may have
-    /// a map already.
+    /// [`PerfMapError`] if a file of an earlier process cannot be removed, or if a process that ran
+    /// already may have a map of its own.
     pub fn begin(&mut self, pid: Pid) -> Result<PlannedMap, PerfMapError> {
         let place = PerfMapPlace::new(pid)?;
         let is_first = self.followed.is_empty();
@@ -58,7 +60,8 @@ impl PlannedMap {
     /// Writes the map.
     ///
     /// # Errors
-    /// [`PerfMapError`] if that fails, or the program has a map of its own.
+    /// [`PerfMapError`] if the map cannot be written, or if the program has written a map of its
+    /// own.
     pub fn write(self, symbols: &str) -> Result<(), PerfMapError> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(earlier) = written.remove(&self.pid) {

@@ -1,4 +1,5 @@
-//! `hmtt monitor report`: prints what a program has executed most, or its profile in another form.
+//! `hmtt monitor report`: prints the most executed blocks of a program, or converts its profile to
+//! another form.
 
 mod accesses;
 mod json;
@@ -14,7 +15,7 @@ use crate::standard_io;
 use accesses::Accesses;
 pub use text::table;
 
-/// Rows of a table by default.
+/// Default number of rows in a table.
 pub const ROWS: usize = 20;
 
 /// Report the hottest functions, blocks, jumps and system calls of a program
@@ -46,7 +47,7 @@ pub struct Report {
     callgrind: bool,
 }
 
-/// Prints the report. Returns whether something was lost.
+/// Prints the report. Returns whether the profile has losses.
 pub fn run(report: &Report) -> Result<bool> {
     let Report { file, top, accesses, json, annotate, dot, callgrind } = report;
     let profile = read(file)?;
@@ -83,9 +84,9 @@ pub fn run(report: &Report) -> Result<bool> {
     Ok(!profile.is_complete() || has_unfollowed(&profile))
 }
 
-/// Whether something was executed that was not followed: in children, or by a program that has
-/// replaced the followed one. No count of the followed program is wrong, but its work may have been
-/// done there.
+/// Whether some code was executed and not followed: in child processes, or by a program that has
+/// replaced the followed program. The counts of the followed program are still right, but part of
+/// its work may have been done in that code.
 fn has_unfollowed(profile: &Profile) -> bool {
     profile.native_children > 0 || is_replaced(profile)
 }
@@ -94,7 +95,7 @@ fn is_replaced(profile: &Profile) -> bool {
     matches!(profile.ending, Ending::Replaced)
 }
 
-/// States that the program has executed another one, which was not monitored.
+/// Reports that the program has executed another program, which was not monitored.
 fn note_replacement(profile: &Profile) {
     if is_replaced(profile) {
         report!(
@@ -111,7 +112,7 @@ fn read(path: &Path) -> Result<Profile> {
     profile.with_context(|| format!("{shown} is not a file of hmtt monitor run"))
 }
 
-/// States how many child processes were not monitored. `prefix`: start of the message.
+/// Reports the number of child processes that were not monitored. `prefix`: start of the message.
 pub fn note_children(profile: &Profile, prefix: &str) {
     match profile.native_children {
         0 => {}
@@ -120,7 +121,7 @@ pub fn note_children(profile: &Profile, prefix: &str) {
     }
 }
 
-/// Warns of what is missing in a profile. `prefix`: start of each message.
+/// Warns of losses in a profile. `prefix`: start of each message.
 pub fn warn(profile: &Profile, prefix: &str) {
     for (count, what) in profile.losses() {
         report!("hmtt: warning: {prefix}{count} {what}");

@@ -21,25 +21,27 @@ pub struct Run {
     program: Vec<OsString>,
 }
 
-/// Runs the program until it ends, and ends as the program has ended. Returns whether something was
-/// lost.
+/// Runs the program until it ends. Then this process ends with the program's exit status or signal.
+/// Returns, with whether counts were lost, only if the program has succeeded.
 pub fn run(Run { options, program }: &Run) -> Result<bool> {
     let Prepared { options, mut outputs } = options.prepare(false)?;
     run_to_end(program, &options, &mut outputs, |one, _| Ok(one.first), |outputs| outputs.finish())
 }
 
-/// A process that was followed once.
+/// A process that was followed until a first end: its own end, a request to detach, or the end of
+/// the time.
 #[derive(Clone, Copy)]
 pub struct Followed {
     pub pid: Pid,
-    /// How following it has ended.
+    /// Reason and state of that end.
     pub first: FirstEnd,
-    /// The risks that were accepted.
+    /// Risks that the user has accepted, which a further attach needs again.
     pub risk_policy: RiskPolicy,
 }
 
-/// Runs a program until it ends, and ends as the program has ended. `go_on`: continues once
-/// following it has ended. `finish`: completes the outputs. Returns whether something was lost.
+/// Runs a program until it ends. Then this process ends with the program's exit status or signal,
+/// or returns if the program has succeeded. `go_on`: follows the program further after the first
+/// end. `finish`: completes the outputs. Returns whether something was lost.
 pub fn run_to_end<O: Observer>(
     program: &[OsString],
     options: &Options,
@@ -53,10 +55,11 @@ pub fn run_to_end<O: Observer>(
     let end = go_on(Followed { pid, first, risk_policy }, outputs)?;
     let FirstEnd { ending, goes_on, is_time_over, .. } = end;
     let mut finished = finish(outputs);
-    // It is still this process's child, and its status is this command's.
+    // The program is still a child of this process, and its exit status becomes the status of this
+    // command.
     let waited = match (goes_on, is_time_over) {
         (true, _) => Some(wait_for_end(pid)),
-        // A signal has the effect that it has while the program is followed.
+        // A signal asks to detach, as it does while the program is followed.
         (false, true) => wait_for_end_or_signal(pid).map(Some),
         (false, false) => None,
     };

@@ -1,5 +1,5 @@
-//! `hmtt pagemap convert`: a map as a table or as HMTT's 13-byte records, and such records as a
-//! map.
+//! `hmtt pagemap convert`: converts a map to a table or to HMTT's 13-byte records, and such records
+//! to a map.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
@@ -50,7 +50,7 @@ pub struct Arguments {
     force: bool,
 }
 
-/// Runs the command. Returns whether something is missing.
+/// Runs the command. Returns whether parts of the map are missing, or records were left out.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { from, to, force, .. } = arguments;
     let layout = match arguments.layout {
@@ -87,15 +87,15 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     Ok(left_out > 0 || !map.missing.is_empty())
 }
 
-/// Converts records to a map.
+/// Converts 13-byte records to a map. Returns whether records were left out.
 fn records(input: impl Read, from: &Path, to: &Path, layout: Layout, force: bool) -> Result<bool> {
     let (file, mut unnamed) = open(to, force, "-f")?;
     let counts =
         to_map(input, layout, BufWriter::new(file)).with_context(|| to.display().to_string())?;
     let Counts { records, left_out, is_cut, .. } = counts;
     let from = from.display();
-    // A map without snapshots, or of bytes that mean something else, is of no use, and does not get
-    // its name.
+    // A map without snapshots is of no use, and bytes that are no such records make no map. Then
+    // the file does not get its name.
     ensure!(records > 0, "{from} is no map of pages, and has no records of page tables");
     ensure!(
         counts.is_plausible(),

@@ -1,4 +1,4 @@
-//! `hmtt pagemap info`: what a map has, and how stale it may be.
+//! `hmtt pagemap info`: describes the content of a map, and states how stale its pages may be.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::accesses::figures::{bytes, seconds};
 use crate::standard_io::print;
 
-/// Processes that are listed in text.
+/// Most processes that are listed as text.
 const LISTED: usize = 20;
-/// Width of the names in front of values, of names of processes, and of paths.
+/// Widths of columns, in characters: names of values, names of processes, and paths.
 const NAME_WIDTH: usize = 22;
 const COMM_WIDTH: usize = 16;
 const EXE_WIDTH: usize = 34;
@@ -62,7 +62,7 @@ fn covered_ns(map: &PageMap) -> u64 {
     }
 }
 
-/// Snapshots whose begins and ends were marked in the capture of a card.
+/// Number of snapshots whose begin and end were marked in the capture of a card.
 fn marked(map: &PageMap) -> usize {
     map.snapshots.iter().filter(|one| one.mark.is_some()).count()
 }
@@ -82,7 +82,7 @@ fn ending(map: &PageMap) -> Option<&'static str> {
 }
 
 fn to_json(map: &PageMap) -> Value {
-    // Without times, numbers are those of an order.
+    // A map without times has only the order of snapshots, so no durations are printed.
     let timed = |ns: Option<u64>| ns.filter(|_| map.is_timed());
     let process = |of: &MappedProcess| {
         json!({

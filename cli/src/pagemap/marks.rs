@@ -1,4 +1,4 @@
-//! Marks of snapshots: sends them to a card, or collects them for a recording.
+//! Makes the marks of snapshots: sends them to a card, or collects them for a recording.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -29,14 +29,14 @@ pub struct MarkOptions {
     record: Option<PathBuf>,
 }
 
-/// What makes marks.
+/// The receiver of marks.
 enum Sink {
     None,
     Card(CardRegisters),
     Recording(Vec<Control>),
 }
 
-/// Makes marks.
+/// Makes marks, and numbers the snapshots.
 pub struct Marks {
     sink: Sink,
     memory: Option<MemoryDescription>,
@@ -45,10 +45,10 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Maps the registers of a card.
+    /// Prepares the receiver that the options select. For a card, maps its registers.
     ///
     /// # Errors
-    /// They cannot be mapped, or the description of the memory cannot be read.
+    /// The registers cannot be mapped, or the description of the memory cannot be read.
     pub fn new(options: &MarkOptions) -> Result<Marks> {
         let memory = options.memory.as_deref().map(recording::read_memory).transpose()?;
         let sink = match (&options.device, &options.record) {
@@ -59,13 +59,14 @@ impl Marks {
             (None, Some(_)) => Sink::Recording(Vec::new()),
             (None, None) => Sink::None,
         };
-        // Recordings during one capture differ in their numbers.
+        // The first number is random, so that two recordings of maps during one capture have
+        // different numbers.
         let next = RandomState::new().hash_one("snapshot") as u32;
         Ok(Marks { sink, memory, next })
     }
 
-    /// Takes a snapshot with the next number and what makes its marks; without both, if no marks
-    /// are wanted.
+    /// Calls `take` to make a snapshot. `take` receives the snapshot's number and a function that
+    /// makes a mark; or `None`, if the user wants no marks.
     pub fn with_next<T>(&mut self, take: impl FnOnce(Option<(u32, &mut dyn FnMut(u8))>) -> T) -> T {
         let number = self.next;
         self.next = number.wrapping_add(1);
@@ -78,10 +79,10 @@ impl Marks {
         }
     }
 
-    /// Writes the recording.
+    /// Writes the collected marks into the recording, if there is one.
     ///
     /// # Errors
-    /// It cannot be written, or extended.
+    /// The recording cannot be created, or not be extended.
     pub fn finish(self, options: &MarkOptions) -> Result<()> {
         match (self.sink, &options.record) {
             (Sink::Recording(controls), Some(path)) => {

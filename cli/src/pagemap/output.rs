@@ -1,9 +1,9 @@
-//! Writes maps and what they are converted to: a file has its name once it is of use, and until
-//! then the old one stays.
+//! Writes maps and their conversions. A new file gets its name only when it is usable; until then
+//! an existing file stays.
 //!
-//! A regular file is written beside its name and renamed, and only its owner may read it: frame
-//! numbers are what the kernel hides from others. Pipes, devices and inherited descriptors are
-//! written as they are, and symbolic links are not followed.
+//! A regular file is written under a hidden name beside its own name, and then renamed. Only its
+//! owner may read it, because the kernel hides frame numbers from other users. Pipes, devices and
+//! inherited descriptors are written directly. Symbolic links are not followed.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,21 +16,24 @@ use rustix::io::Errno;
 
 use crate::tag::files::{Created, NewFiles};
 
-/// Names beside the output that are tried.
+/// Most hidden names that are tried.
 const NAMES: u32 = 100;
 
-/// An output that does not have its name yet; without it, the file is removed.
+/// An output that does not have its name yet. If it is dropped before [`Unnamed::name`], the file
+/// is removed.
 pub struct Unnamed {
     path: PathBuf,
     overwrite: bool,
-    /// The name beside it; `None` once the file has its own name, and for what is no regular file.
+    /// The hidden name. `None` once the file has its own name, and for outputs that are no regular
+    /// files.
     beside: Option<(PathBuf, NewFiles)>,
 }
 
-/// Opens an output. `option` is the one that allows to overwrite a file, for messages.
+/// Opens an output. `option`: the option that allows to overwrite a file, for messages.
 ///
 /// # Errors
-/// The file exists and must not be overwritten, is being written, or cannot be created.
+/// The file exists and may not be overwritten, another process is writing it, or it cannot be
+/// created.
 pub fn open(path: &Path, overwrite: bool, option: &str) -> Result<(File, Unnamed)> {
     let unnamed = |beside| Unnamed { path: path.into(), overwrite, beside };
     if !is_regular(path) {
@@ -52,10 +55,10 @@ pub fn open(path: &Path, overwrite: bool, option: &str) -> Result<(File, Unnamed
 }
 
 impl Unnamed {
-    /// Gives the file its name, if it does not have it yet.
+    /// Gives the file its name. Does nothing if the file has its name already.
     ///
     /// # Errors
-    /// The file cannot be renamed, or another one has appeared under the name and must not be
+    /// The file cannot be renamed. Or another file has appeared under the name, and may not be
     /// overwritten.
     pub fn name(&mut self) -> Result<()> {
         let Some((beside, new)) = self.beside.take() else { return Ok(()) };
@@ -64,7 +67,7 @@ impl Unnamed {
             fs::rename(&beside, path)
         } else {
             match renameat_with(CWD, &beside, CWD, path, RenameFlags::NOREPLACE) {
-                // A file system that cannot check that itself.
+                // This file system does not support the flag, so the name is checked before.
                 Err(Errno::INVAL) if path.symlink_metadata().is_err() => fs::rename(&beside, path),
                 other => other.map_err(Into::into),
             }
@@ -75,7 +78,7 @@ impl Unnamed {
     }
 }
 
-/// Whether a path names a regular file, or none.
+/// Whether a path names a regular file or does not exist.
 fn is_regular(path: &Path) -> bool {
     if path.is_absolute() && descriptor(path).is_some() {
         return false;
@@ -84,14 +87,15 @@ fn is_regular(path: &Path) -> bool {
     matches!(entry.kind(), Ok(None | Some(FileType::RegularFile)))
 }
 
-/// Whether another process is writing a file. One that cannot be opened is not known to be written.
+/// Whether another process is writing a file, which it then has locked. False if the file cannot be
+/// opened.
 fn is_live(path: &Path) -> bool {
     let Some(Ok(entry)) = Entry::find(path) else { return false };
     let Ok(file) = entry.open(OFlags::RDONLY) else { return false };
     flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
 }
 
-/// A hidden name in the same directory.
+/// A hidden name in the directory of the output. `number`: distinguishes the names that are tried.
 fn beside(path: &Path, number: u32) -> Result<PathBuf> {
     let name = path.file_name().context("the output has no name")?;
     let mut hidden = std::ffi::OsString::from(".");

@@ -1,5 +1,5 @@
-//! `hmtt pagemap record`: snapshots of the pages of processes, once or again and again, with marks
-//! to a card on request.
+//! `hmtt pagemap record`: records which physical pages processes have, in one snapshot or
+//! repeatedly. Sends marks to a card on request.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     Ok(figures.most_unread_processes > 0)
 }
 
-/// Takes snapshots until the recording ends. Returns why it does.
+/// Takes snapshots until the recording ends. Returns the reason for the end.
 fn record(
     arguments: &Arguments,
     recorder: &mut Recorder<BufWriter<File>>,
@@ -79,7 +79,8 @@ fn record(
         let all = if arguments.all { all_processes().context("/proc")? } else { Vec::new() };
         let pids = if arguments.all { &all } else { &chosen };
         let processes = marks.with_next(|marks| recorder.snapshot(pids, !arguments.all, marks))?;
-        // A map without snapshots could not be used.
+        // The file gets its name after the first snapshot, because a map without snapshots is of no
+        // use.
         unnamed.name()?;
         let Some(every) = arguments.every else { return Ok(Ending::Requested) };
         if processes == 0 {
@@ -96,7 +97,7 @@ fn record(
     }
 }
 
-/// Prints what was recorded, and how stale it may be.
+/// Prints the counts of the recording, and how stale a page may be.
 fn report(figures: &Figures) {
     let ns = |ns: u64| seconds(ns as f64 * 1e-9);
     let Figures { snapshots, processes, most_unread_processes, present_pages, .. } = *figures;

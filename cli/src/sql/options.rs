@@ -87,10 +87,10 @@ pub enum FormatName {
     Parquet,
 }
 
-/// Parses a number of bytes, with K, M or G as powers of 1024.
+/// Parses a number of bytes. K, M and G stand for powers of 1024.
 ///
 /// # Errors
-/// The text is no number of bytes, or it is too small.
+/// The text is no number of bytes, or the number is too small.
 pub fn size(text: &str) -> Result<usize, String> {
     let units = [(['K', 'k'], 10), (['M', 'm'], 20), (['G', 'g'], 30)];
     let unit = units.iter().find_map(|(names, log2)| Some((text.strip_suffix(*names)?, *log2)));
@@ -101,7 +101,7 @@ pub fn size(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("a size such as 512M or 4G, at least {}M", LEAST_MEMORY >> 20))
 }
 
-/// With less, not even a small sort has memory for its batches.
+/// Least memory for queries, in bytes. Less memory does not hold the batches of even a small sort.
 const LEAST_MEMORY: usize = 32 << 20;
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ pub struct Attach {
     pid: i32,
 }
 
-/// Tags the process until it ends or a signal asks to detach. Returns whether something was lost.
+/// Tags the process until the process ends or a signal asks to detach. Returns whether events or
+/// counts were lost.
 pub fn run(Attach { options, pid }: &Attach) -> Result<bool> {
     let prepared = options.prepare()?;
     let process = Process::attach_checked(Pid::from_raw(*pid), options.force)?;

@@ -71,7 +71,8 @@ impl Auto {
     }
 }
 
-/// First addresses of the functions in which most time is spent; prints their names.
+/// Returns the first addresses of the functions in which most time is spent, and prints their
+/// names. `count`: most functions.
 fn worth(image: &Image, selection: &Selection, samples: &Samples, count: usize) -> BTreeSet<u64> {
     let good = verdicts(image).into_iter().filter(|(_, verdict)| verdict.is_ok());
     let good = good

@@ -50,7 +50,7 @@ pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
     })
 }
 
-/// The text description of a block. `line`: its source line, if known.
+/// One line of text on a block. `line`: its source line, if that is known.
 fn shown(function: &Function, block: &Block, line: Option<&str>) -> String {
     let mut text = format!("{:x} {} {}", block.start, block.size, block.name(function));
     if block.is_loop {

@@ -9,7 +9,7 @@ use hmtt_probe::ptrace::{Process, command};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Longest time that a controller may take to write its log and detach.
+/// Longest time that a controller may take to write its log and to detach.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -21,20 +21,21 @@ pub struct Detach {
     pid: i32,
 }
 
-/// Ends tagging a process.
+/// Stops tagging a process.
 pub fn run(Detach { pid }: &Detach) -> Result<()> {
     end(Pid::from_raw(*pid), "has no tags")
 }
 
-/// Asks the controller of a process to detach, or removes what a killed one has left. `nothing`:
-/// what is said of the process if there is neither.
+/// Asks the controller of a process to detach. If the controller was killed, removes the tags that
+/// it has left. `nothing`: end of the error message if the process has neither a controller nor
+/// tags.
 pub fn end(pid: Pid, nothing: &str) -> Result<()> {
     match controller(pid)? {
         Some(tracer) => ask(pid, tracer),
         None => {
             let abandoned = AbandonedTags::find(Process::attach(pid)?)?;
             let is_nothing = abandoned.is_nothing();
-            // Remains of injected calls are removed also if there are no tags.
+            // What remains of injected system calls is removed even if there are no tags.
             let left = abandoned.restore()?;
             if is_nothing {
                 bail!("process {pid} {nothing}");

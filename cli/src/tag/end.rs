@@ -7,7 +7,7 @@ use hmtt_probe::ptrace::{SignalNumber, end_by, wait_for_end};
 
 use super::warnings;
 
-/// The end of the program. A program that continues has not failed.
+/// The end of a traced program. A program that continues counts as a success.
 pub enum End {
     Status(i32),
     Signal(SignalNumber),
@@ -23,8 +23,8 @@ pub fn leave(tagged: Tagged, ending: Ending) -> Result<End> {
     Ok(End::from_ending(ending))
 }
 
-/// Releases a process that has executed another program. If it is our child, waits until that
-/// program has ended.
+/// Releases a process that has executed another program. If the process is a child of this process,
+/// waits until the other program has ended.
 pub fn wait_for_replacement(tagged: Tagged) -> Result<End> {
     Ok(match wait_for_end(tagged.release()?) {
         Some(Ok(code)) => End::Status(code),
@@ -43,8 +43,8 @@ impl End {
         }
     }
 
-    /// Ends this process as the program ended. Returns if neither the program nor this command has
-    /// failed.
+    /// Ends this process with the program's exit status or signal. Returns if neither the program
+    /// nor this command has failed. `has_failed`: whether this command has failed.
     pub fn exit_if_failed(self, has_failed: bool) {
         match self {
             End::Status(0) if has_failed => std::process::exit(1),

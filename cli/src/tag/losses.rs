@@ -1,13 +1,13 @@
-//! Sums up and reports what the tags of all processes have lost.
+//! Adds up the losses of all tagged processes, and reports them.
 
 use hmtt_probe::control::LogSummary;
 
-/// What was lost in all processes.
+/// Losses in all processes.
 #[derive(Default)]
 pub struct Losses {
-    /// Sums over all logs.
+    /// Sums of the losses over all logs.
     logs: LogSummary,
-    /// Number of invalid counts.
+    /// Number of counts that the programs have overwritten.
     counts: u64,
     /// Whether tags had to be removed from a process before its end.
     pub had_conflict: bool,
@@ -29,7 +29,7 @@ impl Losses {
         self.counts += damaged;
     }
 
-    /// Prints what was lost. Returns whether anything was.
+    /// Prints the losses. Returns whether there are any.
     pub fn print(&self) -> bool {
         let LogSummary { events, dropped, interrupted, damaged: records, .. } = self.logs;
         let damaged = self.counts;

@@ -76,7 +76,8 @@ impl RuleOptions {
     }
 }
 
-/// What is read, checked and opened before the program is started or stopped.
+/// Inputs that were read and checked, and outputs that were opened, before the program is started
+/// or stopped.
 pub struct Prepared {
     pub selection: Selection,
     /// What the tags of the first process write.
@@ -107,7 +108,8 @@ impl TagOptions {
     }
 }
 
-/// Blocks the signals that end tagging and those of the process, which are waited for instead.
+/// Blocks the signals that end tagging and the signals that report changes of the process. They are
+/// waited for instead of being delivered.
 pub fn block_signals() -> Result<SigSet> {
     ptrace::block_signals().context("cannot block signals")
 }

@@ -1,11 +1,12 @@
 //! Writes the outputs of the processes that are followed, and reports what could not be tagged.
 //!
-//! Data flow: [`Outputs`] opens the output of each process when its tags are inserted, updates its
-//! map when they change, and completes it when the process is no longer followed. Counts of all
-//! processes go to one file.
+//! Data flow: [`Outputs`] opens the output of each process when its tags are inserted. It updates
+//! the map of the process when the tags change. It completes the output when the process is no
+//! longer followed. The counts of all processes go to one file.
 //!
-//! A process that is followed alone is a tree of one. Its messages do not name it. Its counts are
-//! written while it is still stopped, so they are complete when `hmtt tag detach` returns.
+//! A process that is followed alone is treated as a tree of one process, but messages do not name
+//! it. Its counts are written while it is still stopped, so that they are complete when `hmtt tag
+//! detach` returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,27 +26,27 @@ use super::output_options::OutputOptions;
 use super::process_output::ProcessOutput;
 use super::warnings::{self, chain, shown};
 
-/// State of the processes and their outputs.
+/// The followed processes and their outputs.
 pub struct Outputs<'a> {
     options: &'a OutputOptions,
     /// Whether children and the programs that processes execute are followed.
     is_tree: bool,
     /// Tagged processes.
     open: BTreeMap<Pid, OpenProcess>,
-    /// Number of outputs that were named after each process.
+    /// Number of outputs that are named after each process.
     names: BTreeMap<Pid, usize>,
     /// Number of outputs that were opened.
     opened: usize,
     counts: Counts,
-    /// Logs besides the first, by the order of their start.
+    /// Logs besides the first log, with their number in the order of start.
     logs: BTreeMap<usize, NamedLog>,
     /// Programs whose refused functions were already reported.
     reported: BTreeSet<PathBuf>,
     losses: Losses,
-    /// Whether a process goes on untagged that should have been tagged.
+    /// Whether a process continues without tags that should have been tagged.
     has_untagged: bool,
     failures: Failures,
-    /// Map of the stubs of the first process for perf.
+    /// Map of the first process's stubs, for perf(1).
     perf_map: Option<PerfMap>,
     /// A process that is followed alone and has executed another program.
     replaced: Option<Tagged>,
@@ -56,11 +57,11 @@ struct OpenProcess {
     /// Number in the order of start.
     number: usize,
     output: ProcessOutput,
-    /// Whether its map could be written when its tags last changed.
+    /// Result of writing the map when the tags last changed.
     saved: Result<()>,
 }
 
-/// A log whose name is reported.
+/// A log that is named in a message at the end.
 struct NamedLog {
     pid: Pid,
     program: PathBuf,
@@ -74,7 +75,7 @@ struct Failures {
     log: Option<anyhow::Error>,
 }
 
-/// How the outputs were written.
+/// The result of writing all outputs.
 pub struct Written {
     pub has_failed: bool,
     /// Whether events or counts were lost, or a process was not tagged that should have been.
@@ -100,8 +101,8 @@ impl Failures {
 }
 
 impl<'a> Outputs<'a> {
-    /// Outputs of a process tree. `first`: its first process, with its output. `is_tree`: whether
-    /// other processes may follow.
+    /// Outputs of a process tree. `first`: its first process, whose output is `output`. `is_tree`:
+    /// whether further processes may follow.
     pub fn new(
         options: &'a OutputOptions,
         first: Pid,
@@ -128,8 +129,8 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// Waits for a program that has replaced a process that was followed alone, and returns how the
-    /// first process has ended.
+    /// Returns how the first process has ended. If a process that is followed alone has executed
+    /// another program, first waits until that program ends.
     pub fn wait_for_end(&mut self, ending: Ending) -> Result<End> {
         match self.replaced.take() {
             Some(replaced) => end::wait_for_replacement(replaced),
@@ -137,7 +138,7 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// Writes what remains to be written, and prints what was lost and what has failed.
+    /// Completes all outputs. Prints the losses and the errors.
     pub fn finish(mut self) -> Written {
         for NamedLog { pid, program, path } in self.logs.values() {
             let (program, path) = (shown(program), shown(path));

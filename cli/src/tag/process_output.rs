@@ -1,4 +1,4 @@
-//! Holds the output files of a process that its tags do not write themselves.
+//! Holds the output files of a process that are not written by its tags.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ impl ProcessOutput {
         NewFiles::new(self.created.clone())
     }
 
-    /// Removes the files of a log that was not started.
+    /// Removes the files of a log whose recording has not started.
     pub fn remove(self) {
         drop(self.new_files());
         // The map may not exist yet, or belong to another process.
@@ -47,7 +47,7 @@ impl ProcessOutput {
         }
     }
 
-    /// Writes the map, if there is one; at the end with the summary of the log.
+    /// Writes the map, if there is one. `summary`: summary of the log, at the end.
     pub fn save_map(&mut self, tagged: &Tagged, summary: Option<&LogSummary>) -> Result<()> {
         let Some(file) = &mut self.map else { return Ok(()) };
         let mut map = tagged.map(file.id, file.sink, file.is_timed, file.window_base);

@@ -1,4 +1,4 @@
-//! Reads program files, with the parts that rules need.
+//! Reads program files, with line tables if rules choose functions by source file.
 
 use std::path::Path;
 

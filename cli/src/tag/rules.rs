@@ -5,9 +5,9 @@ use hmtt_format::escape;
 use hmtt_probe::elf::{Function, Image};
 use hmtt_probe::selection::{Selection, Unmatched, near_misses};
 
-/// Checks that each rule matches a function of the program. A rule that includes and matches
-/// nothing is an error, one that excludes causes a warning. Rules for libraries are checked when
-/// the libraries are loaded.
+/// Checks that each rule matches a function of the program. It is an error if an including rule
+/// matches no function, and a warning if an excluding rule matches none. Rules for libraries are
+/// checked when the libraries are loaded.
 pub fn check(selection: &Selection, image: &Image) -> Result<()> {
     selection.record_matches(&image.functions, None);
     let unmatched = selection.unmatched().into_iter().filter(|one| !one.is_of_library);
@@ -23,8 +23,8 @@ pub fn check(selection: &Selection, image: &Image) -> Result<()> {
     Ok(())
 }
 
-/// Warns of rules that have matched no function, once tagging has ended. `is_tree`: whether a rule
-/// could match a function of any program; otherwise [`check`] has reported the rules for the
+/// Warns of rules that have matched no function by the end of tagging. `is_tree`: whether a rule
+/// could match a function of any program. If not, [`check`] has already reported the rules for the
 /// program.
 pub fn warn_of_unmatched(selection: &Selection, is_tree: bool) {
     if !is_tree {

@@ -1,4 +1,4 @@
-//! Parses values of options of `hmtt tag`.
+//! Parses the values of options of `hmtt tag`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub fn number(text: &str) -> Result<u64, String> {
     parsed.map_err(|_| format!("{text} is not a number"))
 }
 
-/// Parses a time between marks, which must be longer than a mark takes.
+/// Parses a time between marks. The time must be longer than a mark takes.
 pub fn time(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     let range = Duration::from_micros(100)..=Duration::from_secs(1);
@@ -37,7 +37,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     micros.map(Duration::from_micros).ok_or_else(|| format!("{text} is not a valid time"))
 }
 
-/// Parses a power of two in a range.
+/// Parses a power of two that must be in `range`.
 fn power(text: &str, range: std::ops::RangeInclusive<u64>) -> Result<u64, String> {
     let value = number(text)?;
     let fits = value.is_power_of_two() && range.contains(&value);
@@ -56,7 +56,8 @@ pub fn buffers(text: &str) -> Result<u64, String> {
     power(text, 2..=1 << 10)
 }
 
-/// Parses a window. A path may contain colons: only numbers after the last colons are split off.
+/// Parses a window of physical memory: `PATH[:OFFSET[:BYTES]]`. A path may contain colons, because
+/// only numbers after the last colons are split off.
 pub fn window(text: &str) -> Result<CardWindow, String> {
     let split = |text: &str| {
         let (path, last) = text.rsplit_once(':')?;

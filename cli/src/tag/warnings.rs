@@ -21,7 +21,7 @@ pub fn shown(path: &Path) -> String {
 /// The program of a process: its number, and device and inode of the program's file.
 type Program = (Pid, Option<(u64, u64)>);
 
-/// Programs in which LeakSanitizer was looked for, and whether one has it.
+/// Programs that were searched for LeakSanitizer, and whether one of them contains it.
 static CHECKED: Mutex<(BTreeSet<Program>, bool)> = Mutex::new((BTreeSet::new(), false));
 
 /// Warns once if the program of a process contains LeakSanitizer, which does not work in a traced
@@ -46,8 +46,9 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Prints how many functions and blocks are not tagged. Names some functions; those that were
-/// refused only in the process come first. `prefix`: start of each message.
+/// Prints how many functions and blocks are not tagged, and names some of the functions. Functions
+/// that could be tagged by their file and were refused only in the process come first. `prefix`:
+/// start of each message.
 pub fn print_refused(tagged: &Tagged, prefix: &str) {
     for (library, reason) in tagged.unread() {
         let (library, reason) = (shown(library), chain(reason));
@@ -75,8 +76,8 @@ pub fn print_refused(tagged: &Tagged, prefix: &str) {
     }
 }
 
-/// Prints where the program has overwritten jumps, which are left as they are, and which memory of
-/// the tags remains.
+/// Prints where the program has overwritten jumps of tags, which therefore stay. Also prints which
+/// memory of the tags remains in the process. `prefix`: start of each message.
 pub fn print_restored(restored: &Restored, prefix: &str) {
     if let RemainingMemory::Forbidden(_) = restored.remaining {
         report!("hmtt: warning: {prefix}{}", restored.remaining);
@@ -93,14 +94,14 @@ pub fn print_restored(restored: &Restored, prefix: &str) {
     }
 }
 
-/// Prints what failed after tagging started, and why.
+/// Prints what failed after tagging started, with the reason.
 pub fn print_notices(tagged: &Tagged) {
     for notice in tagged.notices() {
         report!("hmtt: warning: {}", escape::message(&notice.to_string()));
     }
 }
 
-/// Prints which functions lost their tags because of the budget.
+/// Prints the functions that have lost their tags because tagging exceeded the budget.
 pub fn print_removed(tagged: &Tagged, prefix: &str) {
     for (removed, function) in tagged.removed_functions() {
         report!(

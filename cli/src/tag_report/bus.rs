@@ -1,4 +1,4 @@
-//! Makes the report of `hmtt tag report` from a capture whose trace contains tags.
+//! Makes the report of `hmtt tag report` from a capture that contains tags, without a log.
 
 use std::fs::File;
 use std::io::Read;
@@ -19,7 +19,7 @@ use hmtt_format::tag_map::{Exits, TagMap, TaggedFunction};
 use super::super::capture_file::CaptureFile;
 use super::{Arguments, Files, Listeners, print, warn, write};
 
-/// First bytes of a pcapng file, the same in both byte orders.
+/// First bytes of a pcapng file, which are the same in both byte orders.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 /// Whether a regular file is a capture. Pipes are not checked, because they can be read only once.

@@ -1,5 +1,5 @@
-//! Prints a file of counts for `hmtt tag report`, as the table that `hmtt tag run` prints without
-//! `-o`.
+//! Prints a file of counts for `hmtt tag report`. The table is the one that `hmtt tag run` prints
+//! without `-o`.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::super::standard_io::print;
 use super::Arguments;
 
-/// Number of bytes at the start of a file that are checked.
+/// Number of bytes at the start of a file that are examined.
 const FIRST: usize = 64;
 
 /// Whether a file begins like a JSON object.
@@ -63,10 +63,11 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     Ok(false)
 }
 
-/// Count and name of each function or block in a list; `None` if the list does not exist.
+/// Count and name of each function or block in a list. `list`: key of the list. Returns `None` if
+/// the list does not exist.
 fn rows(all: &Value, list: &str) -> Option<Vec<(u64, String)>> {
     let row = |one: &Value| {
-        // Blocks had the last name when maps of tags were of version 1.
+        // The key of blocks was the last one while maps of tags had version 1.
         let count = ["calls", "entries", "count"].iter().find_map(|key| one.get(key));
         let calls = count?.as_u64()?;
         let mut name = match one.get("name").and_then(Value::as_str) {

@@ -1,5 +1,5 @@
-//! Attributes the accesses of a capture to the functions and blocks of a log that shares marks with
-//! it.
+//! Attributes the accesses of a capture to the functions and blocks of a log. Log and capture are
+//! related by the marks that both have.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,12 +16,12 @@ use hmtt_format::tag_log::Header;
 
 use super::super::capture_file::CaptureFile;
 
-/// A log after its first pass.
+/// A log after its first pass, which has found its marks and calls.
 pub struct Log<'a> {
     pub path: &'a Path,
     pub header: Header,
     pub index: LogIndex,
-    /// Times of its first and of its last event, in ticks.
+    /// Times of the first and the last event, in ticks.
     pub span: (u64, u64),
 }
 

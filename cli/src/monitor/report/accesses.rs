@@ -1,8 +1,8 @@
-//! Joins a profile with the accesses that `hmtt tag report --json` attributes to blocks and loops,
-//! by file and address.
+//! Joins a profile with the accesses of blocks and loops from `hmtt tag report --json`. Both name
+//! code by file and address.
 //!
-//! Profile and report are of two runs. A tagged block may contain calls, and then consists of
-//! several blocks of the profile, of which the first one is joined. Neither file is trusted.
+//! Profile and report come from different runs. A tagged block may contain calls, and then consists
+//! of several blocks of the profile; it is joined with the first of these. Neither file is trusted.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::tag::warnings::shown;
 
-/// A block or loop of a report.
+/// A block or loop with accesses, from a report.
 struct Region {
     function: String,
     object: String,
@@ -25,14 +25,15 @@ struct Region {
     accesses: Value,
 }
 
-/// A block or loop of a report, with how often its first instruction was executed in the run of the
-/// profile.
+/// A block or loop from a report, with the number of executions of its first instruction. The
+/// number of executions comes from the profile, which is another run.
 struct Joined {
     region: Region,
     executions: u64,
 }
 
-/// Blocks and loops with accesses that a profile contains, those with most own accesses first.
+/// Blocks and loops that have accesses and were executed in the profile. Those with most own
+/// accesses come first.
 pub struct Accesses {
     report: PathBuf,
     blocks: Vec<Joined>,
@@ -43,8 +44,8 @@ impl Accesses {
     /// Reads a report, and joins it with a profile.
     ///
     /// # Errors
-    /// It cannot be read, is not the JSON of `hmtt tag report`, or has no accesses of code in the
-    /// profile.
+    /// The report cannot be read, is not the JSON of `hmtt tag report`, or has no accesses of code
+    /// that the profile contains.
     pub fn read(report: &Path, profile: &Profile) -> Result<Self> {
         let path = shown(report);
         let text = std::fs::read(report).with_context(|| format!("cannot read {path}"))?;
@@ -63,7 +64,7 @@ impl Accesses {
         Ok(Accesses { report: report.to_owned(), blocks, loops })
     }
 
-    /// Tables of blocks and loops.
+    /// Tables of the first `top` blocks and loops.
     pub fn table(&self, top: usize) -> String {
         let mut text = format!("\naccesses in {}, of another run\n", shown(&self.report));
         for (heading, rows) in [("block", &self.blocks), ("loop", &self.loops)] {
@@ -88,7 +89,7 @@ impl Accesses {
         text
     }
 
-    /// The same as JSON.
+    /// The first `top` blocks and loops as JSON.
     pub fn json(&self, top: usize) -> Value {
         let list = |rows: &[Joined]| -> Value {
             let row = |Joined { region, executions }: &Joined| {
@@ -108,7 +109,7 @@ impl Accesses {
 }
 
 impl Region {
-    /// A block or loop of a report; `None` if it has no accesses, or is in no known file.
+    /// Parses a block or loop of a report; `None` if it has no accesses, or its file is not known.
     fn new(value: &Value) -> Option<Self> {
         let text = |name: &str| value[name].as_str();
         Some(Region {
@@ -120,7 +121,7 @@ impl Region {
         })
     }
 
-    /// Number of its accesses. `kind`: `inclusive` or `self`.
+    /// Number of the region's accesses. `kind`: `inclusive` or `self`.
     fn accesses(&self, kind: &str) -> u64 {
         self.accesses[kind]["accesses"].as_u64().unwrap_or(0)
     }
@@ -141,9 +142,10 @@ fn join(regions: Vec<Region>, files: &HashMap<&str, Vec<(u64, u64)>>) -> Vec<Joi
     joined
 }
 
-/// For each file, addresses at which the executions of instructions change, ascending, and those
-/// from there on. Blocks may overlap: an instruction is executed as often as all blocks that
-/// contain it together.
+/// For each file, ascending pairs of an address and the number of executions of the instructions
+/// from there to the next pair's address. Blocks may overlap, so an instruction has the sum of the
+/// executions of all blocks that contain it. Example: blocks 0x10..0x18, executed 5 times, and
+/// 0x14..0x18, executed twice, become (0x10, 5), (0x14, 7) and, last, (0x18, 0).
 fn files(profile: &Profile) -> HashMap<&str, Vec<(u64, u64)>> {
     let mut changes = HashMap::<&str, Vec<(u64, i128)>>::new();
     for block in &profile.blocks {
@@ -164,7 +166,7 @@ fn files(profile: &Profile) -> HashMap<&str, Vec<(u64, u64)>> {
     changes.into_iter().map(|(object, changes)| (object, sums(changes))).collect()
 }
 
-/// An address. Reports that HMTT wrote before have it without `0x`.
+/// Parses a hexadecimal address. Older reports have no `0x` before it.
 fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::accesses::Accesses;
 
-/// The profile with the hottest blocks only, and the tables of the report. `accesses`: those of
-/// another run.
+/// A profile with its hottest blocks and the tables of the report. `top`: rows of each table.
+/// `accesses`: accesses of another run, joined with the profile.
 pub fn object(analysis: &Analysis<'_>, top: usize, accesses: Option<&Accesses>) -> String {
     let profile = analysis.profile;
     let functions = analysis.functions().into_iter().take(top).map(|one| {
@@ -49,7 +49,7 @@ pub fn object(analysis: &Analysis<'_>, top: usize, accesses: Option<&Accesses>) 
         value["targets"] = site.targets.iter().take(top).map(target).collect();
         value
     };
-    // Without the long lists, of which only the beginning is wanted.
+    // Long lists are cut to their first `top` entries.
     let superblocks = analysis.superblocks().into_iter().take(top).cloned().collect();
     let rest = Profile { blocks: Vec::new(), edges: Vec::new(), superblocks, ..profile.clone() };
     let mut all: Value = serde_json::to_value(&rest).unwrap_or_default();

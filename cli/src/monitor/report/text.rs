@@ -11,7 +11,7 @@ use hmtt_translator::report::disassembly::lines;
 use hmtt_translator::report::lines::SourceLines;
 use hmtt_translator::report::{Analysis, place, shown_address, sum};
 
-/// Blocks whose instructions are printed, and targets of an indirect site.
+/// Most blocks whose instructions are printed, and most targets of an indirect branch.
 const DISASSEMBLED: usize = 5;
 const TARGETS: usize = 4;
 
@@ -21,7 +21,7 @@ fn base(object: &str) -> String {
     escape::name(&name.unwrap_or_else(|| "?".into())).to_string()
 }
 
-/// The report as text, with this many rows in each table.
+/// The report as text. `top`: rows of each table.
 pub fn table(profile: &Profile, top: usize) -> String {
     let analysis = Analysis::new(profile);
     let mut text = summary(profile);
