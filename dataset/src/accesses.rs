@@ -1,9 +1,9 @@
 //! Writes row groups of accesses.
 //!
-//! The columns are packed directly into pages, because each row has each value. Pages of memory get
-//! a Bloom filter, so that a query for one page skips row groups without it; a group with too many
-//! pages has none, because nearly every page would be in it. Invariant: the clocks of a row group
-//! ascend.
+//! The columns are packed directly into Parquet pages, because each row has a value in each column.
+//! The column `page` (pages of memory) gets a Bloom filter, so that a query for one page skips row
+//! groups without it. A row group with too many different pages has no filter, because the filter
+//! would contain nearly every page. Invariant: the clocks of a row group ascend.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -24,40 +24,41 @@ use crate::schema::{ENCODINGS, Table};
 
 /// log2 of the bytes of a page of memory.
 pub const PAGE_LOG2: u32 = hmtt_format::memory::PAGE_LOG2 as u32;
-/// As fast as level 1 and smaller; level 3 takes longer than decoding.
+/// Level of zstd: as fast as level 1, and the files are smaller. Level 3 would take longer than
+/// decoding.
 const ZSTD_LEVEL: i32 = 2;
-/// Largest filter of a row group: 4 % of its size.
+/// Largest filter of a row group: 4 % of the size of the row group.
 const MAX_FILTER_BYTES: usize = 1 << 17;
-/// Share of pages that a filter may state although they are not in the group.
+/// Share of absent pages that a filter may report as present.
 const FALSE_SHARE: f64 = 0.01;
-/// Numbers that are looked up in a full filter to see whether it still excludes any, and how many
-/// of them it may state.
+/// Number of absent pages that a full filter is tested with, and how many of them it may report as
+/// present. If it reports more, it excludes hardly any page and is dropped.
 const PROBES: i64 = 1000;
 const MAX_FALSE_PROBES: usize = 100;
-/// log2 of the entries of the table of pages that were added to a filter lately.
+/// log2 of the entries in the table of pages that were recently added to a filter.
 const RECENT_LOG2: u32 = 15;
-/// Additions after which a filter is given up. Half as many different pages fill it; the others are
-/// repeated additions of pages that share an entry of the table.
+/// Additions after which a filter is dropped. Half as many different pages already fill a filter.
+/// The rest allows for repeated additions of pages that share an entry of the table.
 const MAX_ADDITIONS: usize = 400_000;
 
-/// Accesses of one card, of a session and an hour, in columns of the same length.
+/// Accesses of one card in one session and one hour. All columns have the same length.
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
     /// Hash of the capture, as text.
     pub capture: &'a str,
-    /// Number of the session.
+    /// Number of the session in its capture.
     pub session: i64,
     /// Clocks; ascending.
     pub clocks: &'a [i64],
     /// Times of arrival in milliseconds since the Unix epoch.
     pub arrivals: &'a [i64],
-    /// Addresses.
+    /// Physical addresses.
     pub addresses: &'a [i64],
     /// Whether each access is a write.
     pub writes: &'a [bool],
 }
 
-/// A writer of such groups. It keeps its memory for the next group, of any file.
+/// Writes row groups of accesses. It keeps its memory for the next group, of any file.
 pub struct AccessWriter {
     properties: WriterPropertiesPtr,
     chunks: PackedChunks,
@@ -69,10 +70,10 @@ pub struct AccessWriter {
 }
 
 impl AccessWriter {
-    /// Creates a writer. `properties`: those of the files, with these encodings.
+    /// Creates a writer. `properties`: properties of the files, made with the same `encodings`.
     ///
     /// # Errors
-    /// There is no memory for zstd.
+    /// zstd cannot get its memory.
     pub fn new(properties: WriterPropertiesPtr, encodings: Encodings) -> Result<Self> {
         let schema = Table::Accesses.schema();
         let column = |(name, smallest): (&'static str, Encoding)| {
@@ -135,16 +136,16 @@ where
     typed.write_batch(&vec![value; rows], None, None).map(drop)
 }
 
-/// A filter of these pages; `None` if it would exclude hardly any page. `recent`: memory that is
-/// used again.
+/// Makes the Bloom filter of a row group's pages; `None` if it would exclude hardly any page.
+/// `recent`: memory for the table of recent pages, which is reused.
 fn filter(pages: &[i64], recent: &mut Vec<i64>) -> Option<Sbbf> {
     recent.clear();
     recent.resize(1 << RECENT_LOG2, -1);
     let mut filter = Sbbf::new_with_num_of_bytes(MAX_FILTER_BYTES);
     let mut additions = 0;
     for page in pages {
-        // Most accesses are to a page that has been added already; the highest bits of the product
-        // depend on all bits.
+        // Most accesses are to a page that was added recently. The table is indexed by the highest
+        // bits of the product, which depend on all bits of the page.
         let place = (*page as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT_LOG2);
         let added = &mut recent[place as usize];
         if *added != *page {
@@ -156,7 +157,7 @@ fn filter(pages: &[i64], recent: &mut Vec<i64>) -> Option<Sbbf> {
             }
         }
     }
-    // No address has such a page.
+    // The numbers are negative, and no address has a negative page.
     let stated = (1..=PROBES).filter(|number| filter.check(&-number)).count();
     if stated > MAX_FALSE_PROBES {
         return None;
@@ -165,7 +166,7 @@ fn filter(pages: &[i64], recent: &mut Vec<i64>) -> Option<Sbbf> {
     Some(filter)
 }
 
-/// A time of arrival in milliseconds, as the column has it.
+/// A time of arrival as the columns store it, in milliseconds since the Unix epoch.
 pub fn milliseconds(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

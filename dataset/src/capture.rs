@@ -1,4 +1,4 @@
-//! Reads a capture into the parts of its partitions, which are not published yet.
+//! Reads a capture, and writes its rows into parts that are not published yet.
 //!
 //! ```text
 //! capture -> sink      accesses and items of each card, with session and arrival
@@ -34,12 +34,12 @@ use run_rows::Ending;
 use sink::CaptureSink;
 pub use stream::{CaptureRows, RowOptions, RowSink};
 
-/// What a capture is added as.
+/// A capture, with the names under which it is added.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
-    /// The capture.
+    /// Path of the capture.
     pub path: &'a Path,
-    /// Its hash.
+    /// Hash of the capture's bytes.
     pub hash: CaptureHash,
     /// Name of the run.
     pub run: &'a str,
@@ -49,12 +49,12 @@ pub struct Origin<'a> {
     pub encodings: Encodings,
 }
 
-/// The parts of a capture.
+/// The written parts of a capture.
 #[derive(Debug)]
 pub struct Ingested {
-    /// The parts, in the order in which they are to be published.
+    /// The parts, in the order in which they must be published.
     pub parts: Vec<StagedPart>,
-    /// Counts of the cards.
+    /// Counts of the capture's cards.
     pub counts: LinkCounts,
     /// Whether the capture ends within a block.
     pub is_cut: bool,
@@ -67,7 +67,7 @@ pub struct Ingested {
 pub fn ingest(origin: &Origin<'_>, staging: &Staging<'_>) -> Result<Ingested, DatasetError> {
     let unreadable =
         |source: ReadError| DatasetError::Capture { path: origin.path.to_owned(), source };
-    // It was read for its hash, and so is in the page cache.
+    // The capture was just read for its hash, so its content is in the page cache.
     let mut reader = CaptureReader::open_as(origin.path, Reading::Shared).map_err(unreadable)?;
     let mut sink = CaptureSink::default();
     let mut parts = Parts::new(origin, staging)?;
@@ -101,7 +101,8 @@ pub fn ingest(origin: &Origin<'_>, staging: &Staging<'_>) -> Result<Ingested, Da
     Ok(Ingested { parts: parts.finish()?, counts, is_cut })
 }
 
-/// Opens a capture and locks it, as a receiver does that writes it.
+/// Opens a capture, and takes a shared lock. A receiver locks the file exclusively while it writes,
+/// so that an unfinished capture is an error here.
 pub fn lock_capture(path: &Path) -> Result<File, DatasetError> {
     let file = open_file(path).map_err(|error| DatasetError::file("open", path, error))?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {

@@ -1,4 +1,4 @@
-//! Counts of a card in a capture, as the table of runs has them.
+//! Counts of a card in a capture, with the names of the table of runs.
 
 use hmtt::decode::Counts;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 /// Counts of a card in a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardCounts {
-    /// Accesses that its records represent.
+    /// Accesses that the card's records represent.
     pub accesses: u64,
-    /// Accesses that are missing.
+    /// Accesses that are known to be missing.
     pub lost_accesses: u64,
-    /// Accesses before the first frame.
+    /// Accesses that the card saw before the first frame of the capture.
     pub accesses_before_start: u64,
     /// Records that the card lost.
     pub card_lost_records: u64,
@@ -18,7 +18,7 @@ pub struct CardCounts {
     pub missing_frames: u64,
     /// Frames that could not be read.
     pub malformed_frames: u64,
-    /// Gaps.
+    /// Number of gaps.
     pub gap_count: u64,
 }
 
@@ -37,7 +37,8 @@ impl CardCounts {
         pairs.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
 
-    /// The counts as a decoder has them, of some frames.
+    /// The counts in the form of a decoder. `complete_tail`: whether the end of the card's trace is
+    /// known.
     pub fn decoded(&self, complete_tail: bool) -> Counts {
         let mut counts = Counts {
             frames: 1,
@@ -54,7 +55,8 @@ impl CardCounts {
         counts
     }
 
-    /// Passes each count with its name to `compare`: that of this card, and that of the other.
+    /// Calls `compare` with the name of each count, its value for this card, and its value in
+    /// `other`.
     pub fn compare(&self, other: &CardCounts, mut compare: impl FnMut(&'static str, u64, u64)) {
         compare("accesses", self.accesses, other.accesses);
         compare("lost_accesses", self.lost_accesses, other.lost_accesses);

@@ -1,5 +1,5 @@
-//! Checks a data set: that its parts have what the captures counted, in order, and that queries
-//! skip only what they may.
+//! Checks a data set: that its parts have as many rows as the captures counted, that the rows are
+//! in order, and that queries skip only parts without matching rows.
 //!
 //! ```text
 //! parts    -> part_check  rows, sums, order and bounds of each part
@@ -46,25 +46,25 @@ pub struct Check {
     pub parts: u64,
     /// Bytes of the parts.
     pub part_bytes: u64,
-    /// Captures and logs of tags of the data set.
+    /// Number of captures and logs of tags in the data set.
     pub captures: u64,
-    /// Sessions of cards in these captures, and threads of the logs.
+    /// Number of sessions: of cards in the captures, and of threads in the logs.
     pub sessions: u64,
-    /// Rows of the table of accesses.
+    /// Number of rows in the table of accesses.
     pub access_rows: u64,
-    /// Gaps.
+    /// Number of gaps.
     pub gap_count: u64,
-    /// Accesses that are known to be lost.
+    /// Number of accesses that are known to be lost.
     pub lost_accesses: u64,
-    /// Rows of the table of calls.
+    /// Number of rows in the table of calls.
     pub call_rows: u64,
-    /// Events of logs that are known to be lost.
+    /// Number of events in logs that are known to be lost.
     pub lost_events: u64,
-    /// Captures and logs that were counted once more.
+    /// Number of captures and logs that were counted once more.
     pub recounted: u64,
     /// Number of problems.
     pub problem_count: u64,
-    /// The first problems.
+    /// The first problems, as sentences for people.
     pub problems: Vec<String>,
 }
 
@@ -76,7 +76,8 @@ impl Check {
         }
     }
 
-    /// Compares the threads that a data set has of a log with those of the log.
+    /// Compares the threads of a log with the threads that the data set has of the log. `found`:
+    /// counts in the data set.
     fn compare_log(&mut self, path: &Path, found: Vec<ThreadCounts>) -> Result<(), DatasetError> {
         let expected = log_counts::recounted(path)?;
         self.recounted += 1;
@@ -94,7 +95,7 @@ impl Check {
         Ok(())
     }
 
-    /// Compares two numbers that should be equal.
+    /// Adds a problem if two numbers differ.
     fn equal(&mut self, what: impl FnOnce() -> String, found: u64, expected: u64) {
         if found != expected {
             self.problem(format!("{}: {found}, not {expected}", what()));
@@ -103,9 +104,9 @@ impl Check {
 }
 
 impl Dataset {
-    /// Checks all parts: that they can be read; that rows are in order and in their partitions;
-    /// that the bounds by which queries skip them are right; that each session has as many rows as
-    /// were decoded, and each card as many accesses and losses as it counted.
+    /// Checks all parts. Each part must be readable, its rows must be in order and belong to its
+    /// partition, and the bounds by which queries skip it must be right. Each session must have as
+    /// many rows as were decoded, and each card as many accesses and losses as it counted.
     ///
     /// # Errors
     /// A folder cannot be read. A part that cannot be read is a problem of the check.
@@ -140,7 +141,8 @@ impl Dataset {
         Ok(check)
     }
 
-    /// Counts captures and logs once more, and adds to a check where the data set has other counts.
+    /// Counts captures and logs once more. Differences from the data set are added to `check` as
+    /// problems.
     ///
     /// # Errors
     /// A capture, a log or a table that describes sessions cannot be read.
@@ -186,7 +188,7 @@ impl Dataset {
     }
 }
 
-/// The counts of a capture's cards by number, from the sums of their frames.
+/// The counts of a capture's cards by card number, added up from the sums in their frames.
 fn recounted(path: &Path) -> Result<BTreeMap<u64, CardCounts>, DatasetError> {
     let failed = |source| DatasetError::Capture { path: path.to_owned(), source };
     let mut reader = CaptureReader::open(path).map_err(failed)?;
@@ -198,7 +200,7 @@ fn recounted(path: &Path) -> Result<BTreeMap<u64, CardCounts>, DatasetError> {
     Ok((1..).zip(counts.cards.iter().map(|card| CardCounts::from(&card.counts))).collect())
 }
 
-/// Compares the rows of each session with those that were decoded.
+/// Compares the number of rows that each session has with the number of rows that were decoded.
 fn compare_sessions(
     check: &mut Check,
     found: &BTreeMap<SessionKey, Found>,
@@ -239,7 +241,8 @@ fn compare_sessions(
     }
 }
 
-/// Compares what the sessions of each card have with what the card counted.
+/// Compares the accesses and losses in the rows of each card with the counts that the card has
+/// sent.
 fn compare_cards(
     check: &mut Check,
     found: &BTreeMap<SessionKey, Found>,
@@ -255,7 +258,8 @@ fn compare_cards(
     }
     for ((capture, number), (found, counts)) in cards {
         let what = |name: &str| format!("capture {capture}, card {number}: {name}");
-        // Slices represent accesses only where nothing else does.
+        // The accesses of slices are counted by the card only where no other rows represent them,
+        // so both numbers are possible.
         let least = found.accesses;
         if !(least..=least.saturating_add(found.slice_accesses)).contains(&counts.accesses) {
             check.problem(format!("{}: {least}, not {}", what("accesses"), counts.accesses));
@@ -275,7 +279,7 @@ fn compare_cards(
     }
 }
 
-/// Whether a part's rows are in its hour; see [`Partition`].
+/// Whether a time is in the hour of a partition.
 fn is_in_hour(partition: &Partition, milliseconds: i64) -> bool {
     let time = u64::try_from(milliseconds).map(std::time::Duration::from_millis);
     time.is_ok_and(|time| crate::hour::Hour::of(time) == partition.hour)

@@ -1,22 +1,22 @@
-//! Relates the clock of a session to the receiver's clock, for the table of runs.
+//! Relates the clock of a session to the clock of the receiver, for the table of runs.
 
 use std::time::Duration;
 
 use hmtt::merge::{Arrivals, Options};
 
-/// The receiver's time at a clock: `zero_time_ns + clock * clock_ns`.
+/// A linear relation. The receiver's time at a clock is `zero_time_ns + clock * clock_ns`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Relation {
     /// Receiver's time at clock 0, in nanoseconds since the Unix epoch.
     pub zero_time_ns: i64,
-    /// Nanoseconds of the receiver's clock in one clock.
+    /// Nanoseconds that pass on the receiver's clock during one clock of the session.
     pub clock_ns: f64,
-    /// Bound of the error between the first and the last clock, in nanoseconds, if the fastest
-    /// frames take at most a millisecond to arrive.
+    /// Bound of the error between the first and the last clock, in nanoseconds. It assumes that the
+    /// fastest frames take at most a millisecond to arrive.
     pub error_ns: f64,
 }
 
-/// The arrivals of a session's frames.
+/// First and last clock of a session, and the arrivals of its frames.
 #[derive(Clone, Debug, Default)]
 pub struct SessionClock {
     tck_ps: Option<u32>,
@@ -25,8 +25,8 @@ pub struct SessionClock {
 }
 
 impl SessionClock {
-    /// Sets the period of the clock, in picoseconds. Arrivals before that are dropped, if it
-    /// differs.
+    /// Sets the period of the clock in picoseconds. If the period has changed, earlier arrivals are
+    /// dropped.
     pub fn set_period(&mut self, tck_ps: u32) {
         if self.tck_ps != Some(tck_ps) {
             self.tck_ps = Some(tck_ps);
@@ -34,26 +34,25 @@ impl SessionClock {
         }
     }
 
-    /// Adds a clock of the session.
+    /// Extends the range of the session's clocks to this clock.
     pub fn see(&mut self, clock: u64) {
         let (first, last) = self.clocks.unwrap_or((clock, clock));
         self.clocks = Some((first.min(clock), last.max(clock)));
     }
 
-    /// Adds the arrival of a frame, whose last record has this clock.
+    /// Adds the arrival of a frame. `clock`: highest clock in the frame.
     pub fn arrive(&mut self, clock: u64, arrival: Duration) {
         if let Some(tck_ps) = self.tck_ps {
             self.arrivals.add(clock as f64 * f64::from(tck_ps) / 1e3, arrival);
         }
     }
 
-    /// First and last clock; `None` without any.
+    /// First and last clock; `None` if no clock was added.
     pub fn clocks(&self) -> Option<(u64, u64)> {
         self.clocks
     }
 
-    /// The relation; `None` without a report, which states the period, or without arrivals after
-    /// it.
+    /// The relation. `None` if no report has stated the period, or if no frame has arrived since.
     pub fn relation(&self) -> Option<Relation> {
         let period = f64::from(self.tck_ps?) / 1e3;
         let line = self.arrivals.line()?;

@@ -1,8 +1,8 @@
-//! Merges the small parts of each partition into one, and drops runs and boards.
+//! Merges the small parts of each partition into one part, and removes runs and boards.
 //!
-//! Files of a capture that are short, such as those of one minute, are many small parts, each of
-//! which a query has to open. The rows of a merged part have the order of the parts by their first
-//! time, and within a part its own.
+//! Short capture files, such as those of one minute, make many small parts, and a query has to open
+//! each of them. A merged part has the rows of the small parts one after another, in the order of
+//! the parts' first times.
 
 use std::path::PathBuf;
 
@@ -20,32 +20,32 @@ use crate::rows::Value;
 use crate::schema::Table;
 use crate::staging::{CommitLock, Staging};
 
-/// Rows from which a part is not merged any more: it has several full row groups.
+/// Number of rows from which a part is not merged: such a part has several full row groups.
 const MAX_ROWS: u64 = 1 << 22;
-/// Name of the only file that is staged for a partition.
+/// Name of the merged part in its staging folder, which has no other part.
 const STAGED: &str = "0";
 
-/// What a compaction has done.
+/// Result of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// Parts that were merged.
+    /// Number of parts that were merged and removed.
     pub merged: u64,
-    /// Parts that took their place.
+    /// Number of parts that replaced them.
     pub written: u64,
 }
 
-/// A part that is small enough to be merged.
+/// A part that is small enough to be merged, with the first time in its rows.
 struct Small {
     path: PathBuf,
     first_time: i64,
 }
 
 impl Dataset {
-    /// Merges the small parts of each partition. A query that reads the partition meanwhile may see
-    /// rows twice, or miss a part that it wanted to open.
+    /// Merges the small parts of each partition. A query that reads a partition at the same time
+    /// may see rows twice, or fail to open a part.
     ///
     /// # Errors
-    /// A part cannot be read or written. Partitions that were merged before remain so.
+    /// A part cannot be read or written. Partitions that were merged before the error stay merged.
     pub fn compact(&self) -> Result<Compacted, DatasetError> {
         let mut partitions: Vec<Partition> =
             self.parts()?.into_iter().map(|(partition, _)| partition).collect();
@@ -59,7 +59,8 @@ impl Dataset {
         Ok(compacted)
     }
 
-    /// Merges the small parts of a partition. Returns their number; 0 if there are not several.
+    /// Merges the small parts of one partition. Returns the number of merged parts; 0 if there are
+    /// fewer than two small parts.
     fn compact_partition(&self, partition: &Partition) -> Result<u64, DatasetError> {
         let set = self.folder_to_change()?;
         let commit = CommitLock::take(&set)?;
@@ -92,12 +93,14 @@ impl Dataset {
     /// Removes a run, or one board of it. Returns the number of removed parts.
     ///
     /// # Errors
-    /// A part cannot be removed. What remains is removed by the next command on the data set.
+    /// A part cannot be removed. The next command that changes the data set removes the remaining
+    /// parts.
     pub fn drop_run(&self, run: &str, board: Option<&str>) -> Result<u64, DatasetError> {
         let set = self.folder_to_change()?;
         let commit = CommitLock::take(&set)?;
         let mut parts = list(&set)?.parts;
-        // A query that joins with runs sees nothing of what is removed.
+        // The table of runs is removed first, so that a query that joins with it sees no rows of a
+        // run that is being removed.
         parts.reverse();
         let is_dropped = |partition: &Partition| {
             partition.run == run && board.is_none_or(|board| partition.board == board)
@@ -111,7 +114,7 @@ impl Dataset {
     }
 }
 
-/// Writes the rows of small parts into one.
+/// Writes the rows of the small parts into one staged part.
 fn merge(
     set: &DataFolder,
     table: Table,
@@ -139,7 +142,7 @@ fn merge(
     writer.finish()
 }
 
-/// The name of the part into which others are merged: the hash of their paths. It is no hash of a
+/// The name of a merged part: `merged-` and a hash of the merged parts' paths. It is no hash of a
 /// capture.
 fn name(small: &[Small]) -> String {
     let mut hasher = blake3::Hasher::new();

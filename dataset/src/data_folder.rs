@@ -1,7 +1,7 @@
 //! Opens the folder of a data set, for readers and for writers.
 //!
-//! Everything below it is opened by names from one descriptor, and no link is followed. Writers
-//! accept only what belongs to their user.
+//! All files below the folder are opened by names relative to one descriptor, and no link is
+//! followed. Writers accept only files and folders that belong to their user.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -13,7 +13,7 @@ use hmtt_paths::{Folder, check_owner};
 use crate::error::DatasetError;
 use crate::partition::Partition;
 
-/// Permissions of folders of a data set, less those that the umask takes away.
+/// Permissions of folders in a data set, before the umask is applied.
 const FOLDER_MODE: u32 = 0o755;
 
 /// The open folder of a data set.
@@ -45,12 +45,12 @@ impl DataFolder {
         Ok(set)
     }
 
-    /// The folder.
+    /// The open folder.
     pub fn folder(&self) -> &Folder {
         &self.folder
     }
 
-    /// A path below the folder, for messages.
+    /// The path of a file below the folder, for messages.
     pub fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.root.join(relative)
     }
@@ -61,7 +61,7 @@ impl DataFolder {
         opened.map_err(|error| DatasetError::file("open", &self.path(path), error))
     }
 
-    /// Opens a folder of a partition that exists, to change it; `None` if there is none.
+    /// Opens the folder of a partition for changes; `None` if it does not exist.
     pub fn partition(&self, partition: &Partition) -> Result<Option<Folder>, DatasetError> {
         let path = partition.folder();
         match self.folder.own_folder(&path) {
@@ -71,8 +71,7 @@ impl DataFolder {
         }
     }
 
-    /// Opens the folder of a partition to change it. What does not exist is created, and made
-    /// durable.
+    /// Opens the folder of a partition for changes. Missing folders are created and made durable.
     pub fn create_partition(&self, partition: &Partition) -> Result<Folder, DatasetError> {
         if let Some(folder) = self.partition(partition)? {
             return Ok(folder);
@@ -91,8 +90,8 @@ impl DataFolder {
         inner.ok_or_else(|| failed(ErrorKind::NotFound.into()))
     }
 
-    /// Removes folders of a partition that are empty. Another process may put a part there at the
-    /// same time, so failures are none.
+    /// Removes the folders of a partition that are empty. Failures are ignored, because another
+    /// process may put a part there at the same time.
     pub fn remove_empty(&self, partition: &Partition) {
         let path = partition.folder();
         for folder in path.ancestors() {

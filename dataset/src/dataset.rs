@@ -1,4 +1,4 @@
-//! Opens a data set, adds captures and lists parts.
+//! Opens data sets, adds captures to them and lists their parts.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -45,7 +45,7 @@ pub struct Dataset {
     encodings: Encodings,
 }
 
-/// What a capture is added as.
+/// Names under which a capture or log is added.
 #[derive(Clone, Copy, Debug)]
 pub struct AddOptions<'a> {
     /// Name of the run.
@@ -54,32 +54,33 @@ pub struct AddOptions<'a> {
     pub receiver: Option<&'a str>,
 }
 
-/// What adding a capture has done.
+/// Result of adding a capture or log.
 #[derive(Clone, Debug)]
 pub enum Added {
-    /// The capture was added.
+    /// The file was added.
     New(Box<Summary>),
-    /// The data set had the capture already, and is unchanged.
+    /// The data set already has a file with the same bytes, and is unchanged.
     Present,
 }
 
-/// What an added capture or log of tags has.
+/// Counts of an added capture or log of tags.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// Hash of the capture or log.
     pub hash: CaptureHash,
-    /// Paths of its parts, relative to the data set.
+    /// Paths of the new parts, relative to the data set.
     pub parts: Vec<PathBuf>,
-    /// Counts of its cards.
+    /// Counts of the capture's cards; empty for a log.
     pub counts: LinkCounts,
-    /// What a log of tags has; `None` for a capture.
+    /// Counts of a log of tags; `None` for a capture.
     pub log: Option<LogCounts>,
-    /// Whether it ends within a block or chunk.
+    /// Whether the file ends within a block or chunk.
     pub is_cut: bool,
 }
 
 impl Summary {
-    /// Whether anything between the first frame and the last is known to be missing.
+    /// Whether anything between the first and the last frame is known to be missing, or events of a
+    /// log are lost.
     pub fn has_loss(&self) -> bool {
         let has_lost_events = self.log.is_some_and(|log| log.lost_events != 0);
         self.is_cut || self.counts.sum().has_loss() || has_lost_events
@@ -87,22 +88,23 @@ impl Summary {
 }
 
 impl Dataset {
-    /// A data set in this folder, which is created when a capture is added.
+    /// A data set in this folder. The folder is created when a file is added.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Dataset { root: root.into(), encodings: Encodings::default() }
     }
 
-    /// Writes parts with these encodings.
+    /// Selects the encodings of the parts that will be written.
     pub fn with_encodings(self, encodings: Encodings) -> Self {
         Dataset { encodings, ..self }
     }
 
-    /// The encodings of parts that are written.
+    /// The encodings of the parts that will be written.
     pub(crate) fn encodings(&self) -> Encodings {
         self.encodings
     }
 
-    /// A data set that exists. Nothing is changed or locked, so it need not be this user's.
+    /// Opens an existing data set for reading. Nothing is changed or locked, so the data set may
+    /// belong to another user.
     ///
     /// # Errors
     /// The folder is no data set, or cannot be read.
@@ -121,18 +123,18 @@ impl Dataset {
         Err(DatasetError::NoDataset(dataset.root))
     }
 
-    /// The folder.
+    /// Path of the data set's folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Adds a capture or a log of tags. If the data set has one with the same bytes, it is
-    /// unchanged.
+    /// Adds a capture or a log of tags. If the data set already has a file with the same bytes,
+    /// nothing changes.
     ///
     /// # Errors
-    /// The file is being written or cannot be read, or a part cannot be written. The data set is
-    /// unchanged then, unless parts could be placed only in part; the next command on the data set
-    /// will place the others.
+    /// The file is being written or cannot be read, or a part cannot be written. Then the data set
+    /// is unchanged. One exception: if only some of the parts could be placed, the next command
+    /// that changes the data set places the others.
     pub fn add(&self, path: &Path, options: &AddOptions<'_>) -> Result<Added, DatasetError> {
         let locked = lock_capture(path)?;
         let hash = CaptureHash::of_file(path)?;
@@ -154,7 +156,7 @@ impl Dataset {
         drop(locked);
         let steps: Vec<Step> = parts.into_iter().map(place).collect();
         let commit = CommitLock::take(&set)?;
-        // Another process may have added it meanwhile.
+        // Another process may have added the same file in the meantime.
         if captures(&set)?.contains(&hash) {
             return Ok(Added::Present);
         }
@@ -164,15 +166,16 @@ impl Dataset {
     }
 
     /// All parts with their partitions, in the order of their paths. Paths are relative to the data
-    /// set. Of a change that is being made, or was interrupted, all parts are listed or none.
+    /// set. If a change is being made or was interrupted, either all of its parts are listed or
+    /// none.
     ///
     /// # Errors
-    /// A folder cannot be read, or the data set changes all the time.
+    /// A folder cannot be read, or the data set changes too often to be listed.
     pub fn parts(&self) -> Result<Vec<(Partition, PathBuf)>, DatasetError> {
         Ok(self.listing()?.parts)
     }
 
-    /// The parts of a table, as [`Dataset::parts`].
+    /// The parts of one table, listed as by [`Dataset::parts`].
     ///
     /// # Errors
     /// As [`Dataset::parts`].
@@ -181,17 +184,17 @@ impl Dataset {
         Ok(parts.filter(|(partition, _)| partition.table == table).collect())
     }
 
-    /// Opens a part for reading. `path`: from [`Dataset::parts`]. What is no regular file is not
-    /// opened, and no link is followed.
+    /// Opens a part for reading. `path`: a path that [`Dataset::parts`] has returned. Only regular
+    /// files are opened, and no link is followed.
     ///
     /// # Errors
-    /// There is none, or it may not be read.
+    /// The part does not exist, or may not be read.
     pub fn open_part(&self, path: &Path) -> Result<File, DatasetError> {
         self.folder()?.part(path)
     }
 
-    /// Number of changes that are being made, or were interrupted. The next command that changes
-    /// the data set completes interrupted ones.
+    /// Number of changes that are being made or were interrupted. The next command that changes the
+    /// data set completes interrupted ones.
     ///
     /// # Errors
     /// As [`Dataset::parts`].
@@ -199,7 +202,7 @@ impl Dataset {
         Ok(self.listing()?.unfinished)
     }
 
-    /// The captures and logs that the data set has.
+    /// Hashes of the captures and logs in the data set.
     ///
     /// # Errors
     /// A part of a table that describes sessions cannot be read.
@@ -207,12 +210,12 @@ impl Dataset {
         if self.is_absent() { Ok(BTreeSet::new()) } else { captures(&self.folder()?) }
     }
 
-    /// The open folder, for reading.
+    /// Opens the folder for reading.
     pub(crate) fn folder(&self) -> Result<DataFolder, DatasetError> {
         DataFolder::open(&self.root)
     }
 
-    /// The open folder, for changes. It is created if it does not exist.
+    /// Opens the folder for changes. The folder is created if it does not exist.
     pub(crate) fn folder_to_change(&self) -> Result<DataFolder, DatasetError> {
         DataFolder::create(&self.root)
     }
@@ -221,13 +224,13 @@ impl Dataset {
         if self.is_absent() { Ok(Listing::default()) } else { list(&self.folder()?) }
     }
 
-    /// Whether nothing was added yet, and so there is no folder.
+    /// Whether nothing was added yet, so that the folder does not exist.
     fn is_absent(&self) -> bool {
         self.root.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound)
     }
 }
 
-/// The captures and logs that a data set has.
+/// Hashes of the captures and logs in a data set.
 fn captures(set: &DataFolder) -> Result<BTreeSet<CaptureHash>, DatasetError> {
     let mut captures = BTreeSet::new();
     let parts = list(set)?.parts.into_iter();
@@ -245,13 +248,14 @@ fn place(part: StagedPart) -> Step {
     Step::Place { staged, path: partition.folder().join(name) }
 }
 
-/// The capture whose only part this is; `None` for parts of several captures.
+/// The hash of the capture in the name of a part; `None` if the part was merged from several
+/// captures.
 fn hash_in_name(path: &Path) -> Option<CaptureHash> {
     let (hash, _) = path.file_stem()?.to_str()?.split_once('-')?;
     CaptureHash::parse(hash)
 }
 
-/// The captures in the rows of a part.
+/// The hashes of the captures in the rows of a part.
 fn captures_in(set: &DataFolder, path: &Path) -> Result<BTreeSet<CaptureHash>, DatasetError> {
     let full = set.path(path);
     let failed = |error| DatasetError::part(&full, error);

@@ -1,4 +1,4 @@
-//! Defines why a data set could not be read or changed.
+//! Defines the errors of reading and changing a data set.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub enum DatasetError {
     /// A file or folder could not be read, written, renamed or removed.
     #[error("{}: cannot {operation}", path.display())]
     File {
-        /// What was tried.
+        /// The operation that has failed, such as "read".
         operation: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -47,7 +47,7 @@ pub enum DatasetError {
         /// The reason.
         source: TagMapError,
     },
-    /// The map beside a log is that of another one.
+    /// The map beside a log belongs to another log.
     #[error("{name}: {name}.json is the map of another log", name = .0.display())]
     OtherMap(PathBuf),
     /// A capture or log is still being written.
@@ -59,7 +59,7 @@ pub enum DatasetError {
         /// The capture.
         path: PathBuf,
     },
-    /// A frame has no arrival time, by which partitions are divided.
+    /// A frame has no arrival time, which determines its partition.
     #[error("{}: packet {packet} has no arrival time", path.display())]
     Undated {
         /// The capture.
@@ -67,8 +67,8 @@ pub enum DatasetError {
         /// Number of the packet, from 1.
         packet: u64,
     },
-    /// A capture has more partitions than a trace needs: its arrival times are not those of a
-    /// receiver.
+    /// A capture would have too many parts, because its arrival times jump from hour to hour as no
+    /// receiver writes them.
     #[error("{}: its times are in more than {most} hours in turn", path.display())]
     Scattered {
         /// The capture.
@@ -76,7 +76,7 @@ pub enum DatasetError {
         /// Most parts of a capture.
         most: usize,
     },
-    /// A clock that a column cannot hold.
+    /// A clock is too large for a column.
     #[error("clock {0} is beyond 2^63")]
     Clock(u64),
     /// A part could not be read.
@@ -93,17 +93,18 @@ pub enum DatasetError {
     /// The folder is no data set.
     #[error("{} is no data set: it has no tables", .0.display())]
     NoDataset(PathBuf),
-    /// The data set has more boards of runs than are analysed together.
+    /// The data set has more boards than can be analysed together; a board counts once for each
+    /// run.
     #[error("the data set has {0} boards of runs; at most {MOST_MEMORIES} are analysed together")]
     Boards(usize),
-    /// The journal of an interrupted change is damaged, or states what no change of a data set
-    /// does.
+    /// The journal of an interrupted change is damaged, or has steps that no change of a data set
+    /// has.
     #[error(
         "{}: damaged; the change that it states cannot be completed. Remove its folder in .staging if the data set is yours",
         .0.display()
     )]
     Journal(PathBuf),
-    /// What is to be changed does not belong to this user alone.
+    /// A file or folder that would be changed does not belong to this user alone.
     #[error("{}: only the user who owns a data set changes it", path.display())]
     Foreign {
         /// The folder or file.
@@ -111,35 +112,36 @@ pub enum DatasetError {
         /// The reason.
         source: io::Error,
     },
-    /// What has the name of a part is no file.
+    /// A file that has the name of a part is no regular file.
     #[error("{}: neither a file nor a part of a data set; links are not followed", .0.display())]
     NoPart(PathBuf),
-    /// The data set was changed during each of many lists of its parts.
+    /// The data set changed during each of many attempts to list its parts.
     #[error("{} is being changed all the time; try again when that has ended", .0.display())]
     Busy(PathBuf),
 }
 
 impl DatasetError {
-    /// An error of an operation on a file.
+    /// Makes the error of a failed operation on a file.
     pub(crate) fn file(operation: &'static str, path: &Path, source: io::Error) -> Self {
         DatasetError::File { operation, path: path.to_owned(), source }
     }
 
-    /// An error of changing a data set: of the operation, or because this user may not change it.
+    /// Makes the error of a failed change: the operation failed, or this user may not change the
+    /// data set.
     pub(crate) fn change(operation: &'static str, path: &Path, source: io::Error) -> Self {
-        // What the system refuses has its number.
+        // An error from the system has a number; otherwise the file was refused as foreign.
         if source.raw_os_error().is_some() {
             return DatasetError::file(operation, path, source);
         }
         DatasetError::Foreign { path: path.to_owned(), source }
     }
 
-    /// Makes errors of reading a log.
+    /// Returns a function that makes errors of reading the log at `path`.
     pub(crate) fn log(path: &Path) -> impl Fn(TagLogError) -> DatasetError {
         move |source| DatasetError::Log { path: path.to_owned(), source }
     }
 
-    /// The message with those of all causes.
+    /// The message of this error with the messages of all causes.
     pub fn in_full(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
@@ -150,7 +152,7 @@ impl DatasetError {
         text
     }
 
-    /// An error of reading a part.
+    /// Makes the error of reading a part.
     pub(crate) fn part(path: &Path, source: impl Into<TableError>) -> Self {
         DatasetError::Part { path: path.to_owned(), source: source.into() }
     }

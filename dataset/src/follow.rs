@@ -1,7 +1,8 @@
-//! Follows a receiver or `hmtt tag`: adds the files of a capture, or the logs of a program, as they
-//! are finished.
+//! Follows a receiver or `hmtt tag`: adds the files of a capture, or the logs of a program, each as
+//! soon as it is finished.
 //!
-//! Both lock the file that they write, so one without a lock is finished, or its writer was killed.
+//! Both programs lock the file that they write. A file without a lock is finished, or its writer
+//! was killed.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -11,33 +12,33 @@ use crate::dataset::{AddOptions, Added, Dataset};
 use crate::error::DatasetError;
 use crate::partition::{default_run, is_capture_name, is_log_name};
 
-/// What a file has become.
+/// Result of adding a file.
 #[derive(Debug)]
 pub enum Followed {
-    /// It was added, or had been before.
+    /// The file was added, or the data set already had it.
     Added(PathBuf, Added),
-    /// It cannot be added. It is tried again when its size changes.
+    /// The file cannot be added. It is tried again when its size changes.
     Failed(PathBuf, DatasetError),
 }
 
-/// A follower of one capture, or of the logs of one program.
+/// A follower of the files of one capture, or of the logs of one program.
 #[derive(Debug)]
 pub struct Follower {
     dataset: Dataset,
     file: PathBuf,
-    /// Sizes of the files that were added or have failed, in bytes.
+    /// Sizes in bytes of the files that were added or have failed.
     done: BTreeMap<PathBuf, u64>,
 }
 
 impl Follower {
-    /// Follows the capture that `hmtt-recv -w FILE` writes, also with `-b`; or the logs that `hmtt
-    /// tag -o FILE.tags` writes, also with `-f`.
+    /// Follows the capture that `hmtt-recv -w FILE` writes, with or without `-b`, or the logs that
+    /// `hmtt tag -o FILE.tags` writes, with or without `-f`.
     pub fn new(dataset: Dataset, file: &Path) -> Self {
         Follower { dataset, file: file.to_owned(), done: BTreeMap::new() }
     }
 
-    /// Adds the files that have been finished since the last call, in the order of their names, and
-    /// passes each to `report`. Returns whether a file is still being written.
+    /// Adds the files that were finished since the last call, in the order of their names. Passes
+    /// the result of each to `report`. Returns whether a file is still being written.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -49,7 +50,7 @@ impl Follower {
         let mut is_writing = false;
         for path in self.files()? {
             let Some(size) = path.metadata().ok().map(|file| file.len()) else { continue };
-            // Who has just created a file has not locked it yet.
+            // The file was just created, and its writer has not locked it yet.
             if size == 0 {
                 is_writing = true;
                 continue;
@@ -70,7 +71,7 @@ impl Follower {
         Ok(is_writing)
     }
 
-    /// The files of the capture so far.
+    /// All files of the capture or program that exist now.
     fn files(&self) -> Result<Vec<PathBuf>, DatasetError> {
         let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let run = default_run(&self.file);

@@ -7,11 +7,11 @@ use time::OffsetDateTime;
 
 /// Seconds of an hour.
 const SECONDS: u64 = 3600;
-/// Hours from 1970 to the end of the year 9999, the last one that is printed.
+/// Hours from 1970 to the end of the year 9999, which is the last printed year.
 const MAX_HOURS: u64 = 2_932_897 * 24;
 
-/// An hour of UTC, counted from the Unix epoch. Printed as `YYYYMMDDHH`, which databases compare as
-/// a number or as text.
+/// An hour in UTC, counted from the Unix epoch. It is printed as `YYYYMMDDHH`, which databases can
+/// compare as a number or as text. Example: `2026112208`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hour(u64);
 

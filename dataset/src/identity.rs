@@ -7,12 +7,12 @@ use hmtt_paths::open_file;
 
 use crate::error::DatasetError;
 
-/// Bytes of a hash: enough that no two captures have the same one, even if someone tries to make
-/// such captures.
+/// Bytes of a hash. They are enough that nobody can make two captures with the same hash, even on
+/// purpose.
 const BYTES: usize = 16;
 
-/// The first 128 bits of the BLAKE3 hash of a capture's bytes, printed as 32 hexadecimal digits. It
-/// is the same for each copy of a file, whatever its name.
+/// Identity of a capture: the first 128 bits of the BLAKE3 hash of its bytes, printed as 32
+/// hexadecimal digits. All copies of a file have the same hash, whatever their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CaptureHash([u8; BYTES]);
 

@@ -1,8 +1,8 @@
-//! Reads and writes journals: the steps of a change of a data set.
+//! Reads and writes journals. A journal lists the steps of a change of a data set.
 //!
-//! A data set may come from somebody else. So a journal names parts of this data set alone: each
-//! path is that of a partition and of a part in it, and each staged file has a number as its name.
-//! All parts are placed before any is removed.
+//! A data set may come from another person, so a journal may name only parts of its own data set.
+//! Each path must consist of a partition and the name of a part, and the name of each staged file
+//! must be a number. All parts are placed before any part is removed.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::partition::{Partition, is_published_name, part};
 
-/// Name of the journal in a staging folder, and before it is complete.
+/// Name of a complete journal in its staging folder. The next constant is its name before it is
+/// complete.
 pub const JOURNAL: &str = "journal";
 pub const UNFINISHED_JOURNAL: &str = "journal.new";
 /// Longest journal that is read, in bytes.
@@ -22,21 +23,21 @@ const MAX_BYTES: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// A part appears.
+    /// Place a staged file as a new part.
     Place {
         /// Name in the staging folder.
         staged: String,
         /// Path of the part.
         path: PathBuf,
     },
-    /// A part disappears.
+    /// Remove a part.
     Remove {
         /// Path of the part.
         path: PathBuf,
     },
 }
 
-/// A step with its path divided.
+/// A step whose path is split into partition and name.
 #[derive(Clone, Debug)]
 pub enum PartStep<'a> {
     /// Place the staged file as this part.
@@ -46,7 +47,7 @@ pub enum PartStep<'a> {
 }
 
 impl Step {
-    /// The step, if its names are those of a data set.
+    /// Splits the path of the step. Returns `None` if the names cannot belong to a data set.
     pub fn parts(&self) -> Option<PartStep<'_>> {
         match self {
             Step::Place { staged, path } => {
@@ -69,13 +70,13 @@ impl Step {
         }
     }
 
-    /// Whether the part appears.
+    /// Whether the step places a part.
     pub fn is_place(&self) -> bool {
         matches!(self, Step::Place { .. })
     }
 }
 
-/// Reads a journal; `None` if it is damaged, or has steps that no change of a data set has.
+/// Reads a journal. Returns `None` if it is damaged, or has steps that no change of a data set has.
 pub fn read(file: File) -> std::io::Result<Option<Vec<Step>>> {
     let mut text = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut text)?;
@@ -90,7 +91,7 @@ pub fn read(file: File) -> std::io::Result<Option<Vec<Step>>> {
     Ok(steps.filter(is_change))
 }
 
-/// Whether a name is that of a staging folder: the number of a process, and a time.
+/// Whether a name is that of a staging folder: a process id, a hyphen, and a time.
 pub fn is_staging_name(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     name.split_once('-').is_some_and(|(process, time)| is_number(process) && is_number(time))

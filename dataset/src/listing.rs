@@ -1,8 +1,8 @@
 //! Lists the parts of a data set as a reader sees them, without changing anything.
 //!
-//! A reader takes no lock. What it lists while a process changes the data set, or after one was
-//! killed, would have some parts of a change and not others. So it reads the journals first: the
-//! parts of a change are listed all or not at all.
+//! A reader takes no lock. While a process changes the data set, or after such a process was
+//! killed, the folders have some parts of the change and not others. So a reader first reads the
+//! journals, which state the parts of each change. It lists all parts of a change or none.
 //!
 //! ```text
 //! parts to be placed   all there          not all there
@@ -11,10 +11,10 @@
 //!                      removed
 //! ```
 //!
-//! All parts are placed before the first is removed, so the state before still has all of its
-//! parts. A whole change may be made between the reading of the journals and of the folders:
-//! journals and folders are listed until two lists are equal. A change that began and ended during
-//! the first list is whole in the second one.
+//! All parts are placed before the first part is removed, so the state before the change still has
+//! all of its parts. A complete change may happen between reading the journals and reading the
+//! folders. So journals and folders are read again and again until two results are equal. A change
+//! that began and ended during the first reading is complete in the second one.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -33,32 +33,31 @@ use crate::staging::FOLDER;
 
 /// Extension of parts.
 const EXTENSION: &str = "parquet";
-/// Lists that are made before a data set that changes all the time is an error, and the time
-/// between two.
+/// Attempts to list a data set that changes all the time, before this is an error. The next
+/// constant is the pause between two attempts.
 const ATTEMPTS: u32 = 300;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Parts with their partitions, in the order of tables and paths. Paths are relative to the data
-/// set.
+/// Parts with their partitions, ordered by table and path. Paths are relative to the data set.
 pub type Parts = Vec<(Partition, PathBuf)>;
 
-/// What a reader sees of a data set.
+/// The parts of a data set, as a reader sees them.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
-    /// The parts.
+    /// All visible parts.
     pub parts: Parts,
-    /// Changes that are being made, or were interrupted.
+    /// Number of changes that are being made or were interrupted.
     pub unfinished: usize,
 }
 
-/// What the folders of a data set have.
+/// Journals and parts in the folders of a data set, at one time.
 #[derive(PartialEq)]
 struct Snapshot {
     journals: Vec<Vec<Step>>,
     parts: Parts,
 }
 
-/// Lists the parts.
+/// Lists the parts of a data set.
 pub fn list(set: &DataFolder) -> Result<Listing, DatasetError> {
     let mut before = Snapshot::take(set)?;
     for _ in 0..ATTEMPTS {
@@ -84,8 +83,8 @@ impl Snapshot {
         Ok(Snapshot { journals, parts })
     }
 
-    /// The parts without those of changes that are not shown; `None` if parts were placed
-    /// meanwhile.
+    /// The visible parts, without the parts that a journal hides. `None` if parts were placed since
+    /// the folders were read.
     fn whole(&self, set: &DataFolder) -> Result<Option<Parts>, DatasetError> {
         let there: BTreeSet<&Path> = self.parts.iter().map(|(_, path)| &**path).collect();
         let mut hidden: BTreeSet<&Path> = BTreeSet::new();
@@ -104,7 +103,7 @@ impl Snapshot {
     }
 }
 
-/// The journals of changes that are being made, or were interrupted.
+/// Reads the journals of changes that are being made or were interrupted.
 fn journals(set: &DataFolder) -> Result<Vec<Vec<Step>>, DatasetError> {
     let Some(base) = open(set, set.folder(), Path::new(FOLDER), Path::new(FOLDER))? else {
         return Ok(Vec::new());
@@ -128,10 +127,10 @@ fn journals(set: &DataFolder) -> Result<Vec<Vec<Step>>, DatasetError> {
     Ok(journals)
 }
 
-/// What the names of a partition's folders begin with, below that of the table.
+/// Prefixes of the names of a partition's folders, below the folder of the table.
 const LEVELS: [&str; 3] = ["run=", "board=", "hour="];
 
-/// The parts of a table that the folders have.
+/// The parts in the folders of a table.
 fn parts_of(set: &DataFolder, table: Table) -> Result<Parts, DatasetError> {
     let path = PathBuf::from(format!("kind={}", table.name()));
     let mut parts = Vec::new();
@@ -141,8 +140,8 @@ fn parts_of(set: &DataFolder, table: Table) -> Result<Parts, DatasetError> {
     Ok(parts)
 }
 
-/// Adds the parts in a folder. `levels`: what the names of folders between it and the parts begin
-/// with.
+/// Adds the parts below a folder. `levels`: prefixes of the folder names between `folder` and its
+/// parts.
 fn descend(
     set: &DataFolder,
     folder: &Folder,
@@ -166,7 +165,7 @@ fn descend(
     Ok(())
 }
 
-/// Adds the parts of a partition.
+/// Adds the parts in the folder of a partition.
 fn parts_in(
     set: &DataFolder,
     folder: &Folder,
@@ -189,7 +188,8 @@ fn parts_in(
     Ok(())
 }
 
-/// Opens a folder; `None` if it does not exist. `path`: from the data set.
+/// Opens a folder; `None` if it does not exist. `path`: path of the folder, relative to the data
+/// set.
 fn open(
     set: &DataFolder,
     around: &Folder,
@@ -204,7 +204,7 @@ fn open(
     }
 }
 
-/// The names in a folder that are text, as all names of a data set are.
+/// The names in a folder that are valid text. All names in a data set are.
 fn names(set: &DataFolder, folder: &Folder, path: &Path) -> Result<Vec<String>, DatasetError> {
     let names = folder.names();
     let names = names.map_err(|error| DatasetError::file("read", &set.path(path), error))?;

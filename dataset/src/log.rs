@@ -1,4 +1,4 @@
-//! Reads a log of `hmtt tag` into the parts of its partitions, which are not published yet.
+//! Reads a log of `hmtt tag`, and writes its rows into parts that are not published yet.
 //!
 //! ```text
 //! log -> clock    readings of clocks -> times of ticks (a first pass)
@@ -6,8 +6,9 @@
 //!     -> threads  what is known of each thread at the end         -> rows of `threads`
 //! ```
 //!
-//! A thread is a session. Each entry of a function has a row, whatever ended the call. Rows are
-//! passed on after each chunk, so memory is that of the open calls.
+//! Each thread is a session. Each call, which begins with the entry of a function, has a row,
+//! whatever has ended the call. Rows are passed on after each chunk, so memory holds only the open
+//! calls.
 
 mod calls;
 mod clock;
@@ -38,32 +39,33 @@ use clock::LogClock;
 pub use threads::EXITS;
 use threads::{Ending, Exits};
 
-/// Hours whose parts are open at the same time: chunks of threads are not in the order of time.
+/// Number of hours whose parts are open at the same time, because chunks of different threads are
+/// not ordered by time.
 const OPEN_HOURS: usize = 4;
 
-/// What a log has.
+/// Counts of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Events that are known to be lost.
+    /// Number of events that are known to be lost.
     pub lost_events: u64,
 }
 
-/// The parts of a log.
+/// The written parts of a log.
 #[derive(Debug)]
 pub struct IngestedLog {
-    /// The parts, in the order in which they are to be published.
+    /// The parts, in the order in which they must be published.
     pub parts: Vec<StagedPart>,
-    /// What they have.
+    /// Counts of the log.
     pub counts: LogCounts,
     /// Whether the log ends within a chunk.
     pub is_cut: bool,
 }
 
-/// Whether a file begins as a log.
+/// Whether a file begins like a log of tags.
 pub fn is_log(path: &Path) -> Result<bool, DatasetError> {
     let failed = |error| DatasetError::file("open", path, error);
     let mut first = [0; MAGIC.len()];
@@ -148,7 +150,7 @@ pub fn ingest(origin: &Origin<'_>, staging: &Staging<'_>) -> Result<IngestedLog,
     Ok(IngestedLog { parts: parts.finish()?, counts, is_cut })
 }
 
-/// The board of a log: its process.
+/// Name of a log's board: `pid` and the process id, after the name of the receiver if there is one.
 fn board(header: &Header, receiver: Option<&str>) -> String {
     match receiver {
         Some(receiver) => format!("{receiver}-pid{}", header.pid),

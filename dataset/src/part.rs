@@ -1,4 +1,4 @@
-//! Writes a part: the Parquet file of a table.
+//! Writes a part: a Parquet file with rows of one table.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -16,20 +16,21 @@ use crate::error::DatasetError;
 use crate::rows::{Rows, Value};
 use crate::schema::{ENCODINGS, Table};
 
-/// Version of the tables, which each part states.
+/// Version of the tables' definitions, which each part states.
 const DATASET_VERSION: &str = "1";
 /// Bytes that are collected before they are written to the file.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Columns by which accesses are sorted in each row group. Rows of other tables have the order of
+/// Columns by which accesses are sorted in each row group. Rows of other tables keep the order of
 /// the trace.
 const SORTED_BY: [&str; 3] = ["capture", "session", "clock"];
 
-/// Order of a part's rows.
+/// Order of the rows in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Accesses are sorted by capture, session and clock in each row group.
     Sorted,
-    /// A row group may have rows of several captures, each in the order of its trace.
+    /// Rows keep the order of their traces. A row group may have rows of several captures, one
+    /// after another.
     Trace,
 }
 
@@ -42,7 +43,7 @@ pub struct PartWriter {
 }
 
 impl PartWriter {
-    /// Starts a part in an empty file. `path`: of the file, for messages.
+    /// Starts a part in an empty file. `path`: path of the file, for messages.
     pub fn new(
         path: PathBuf,
         file: File,
@@ -72,7 +73,7 @@ impl PartWriter {
         Ok(writer.write(&mut self.file, group)?)
     }
 
-    /// Number of rows.
+    /// Number of rows that were added.
     pub fn row_count(&self) -> u64 {
         self.written + self.rows.count() as u64
     }
@@ -96,7 +97,7 @@ impl PartWriter {
     }
 }
 
-/// Encoding and compression of a table's columns.
+/// Encoding and compression of a table's columns, as properties of the Parquet writer.
 pub fn properties(table: Table, order: Order, encodings: Encodings) -> WriterPropertiesPtr {
     let sorted = SORTED_BY.iter().filter_map(|name| table.index(name)).map(|index| SortingColumn {
         column_idx: index as i32,

@@ -1,8 +1,8 @@
 //! Names the folders of a data set: `kind=TABLE/run=RUN/board=BOARD/hour=HOUR`.
 //!
-//! Names of runs and boards come from users and from captures. Bytes other than letters, digits,
-//! `-`, `_` and `.` become `%XX`, as Hive writes them, which the readers of such folders undo.
-//! Invariant: two partitions have two folders.
+//! Names of runs and boards come from users and from captures. In a folder name, each byte other
+//! than a letter, a digit, `-`, `_` and `.` is written as `%XX`. Hive writes such names in the same
+//! way, and its readers undo this. Invariant: two partitions have two folders.
 
 use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::hour::Hour;
 use crate::identity::CaptureHash;
 use crate::schema::Table;
 
-/// A folder of a data set, and what all rows in it have in common.
+/// The folder of some parts, with the values that all of their rows share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Partition {
     /// The table.
@@ -20,20 +20,20 @@ pub struct Partition {
     pub run: String,
     /// Name of the board.
     pub board: String,
-    /// Hour of the arrival of the frames.
+    /// Hour in which the frames of the rows arrived.
     pub hour: Hour,
 }
 
 impl Partition {
-    /// The folder, relative to the data set.
+    /// Path of the folder, relative to the data set.
     pub fn folder(&self) -> PathBuf {
         let Partition { table, run, board, hour } = self;
         let (table, run, board) = (table.name(), escape(run), escape(board));
         format!("kind={table}/run={run}/board={board}/hour={hour}").into()
     }
 
-    /// The partition of a folder, whose path is relative to the data set; `None` if the folder is
-    /// none of a data set.
+    /// Parses the path of a partition's folder, relative to the data set. Returns `None` if a
+    /// partition has no such path.
     pub fn parse(folder: &Path) -> Option<Partition> {
         let mut names = folder.components().map(|component| match component {
             Component::Normal(name) => name.to_str(),
@@ -47,8 +47,8 @@ impl Partition {
     }
 }
 
-/// The partition and the name of a part, whose path is relative to the data set; `None` for any
-/// other path, also for another spelling of that of a part.
+/// Splits the path of a part, relative to the data set, into its partition and its name. Returns
+/// `None` for any other path, and for another spelling of a part's path.
 pub(crate) fn part(path: &Path) -> Option<(Partition, &str)> {
     let partition = Partition::parse(path.parent()?)?;
     let name = path.file_name()?.to_str()?;
@@ -70,13 +70,14 @@ pub(crate) fn is_published_name(name: &str) -> bool {
     }
 }
 
-/// Extensions of captures, and of the compressions in which they are read.
+/// Extensions of captures. The next constant has the extensions of compressed files that can be
+/// read.
 const CAPTURE_EXTENSIONS: [&str; 2] = [".pcapng", ".pcap"];
 const COMPRESSIONS: [&str; 3] = [".zst", ".gz", ".lz4"];
 
-/// The name of the run of a capture or of a log of tags, if the user gives none: the name of its
-/// file, without extension and without what `hmtt-recv -b` (`trace_00001_20261122081500.pcapng`) or
-/// `hmtt tag -f` (`prog.tags.4711.2`) appends to it.
+/// The name of a run, if the user gives none. It is the file name of the capture or log without
+/// extension, and without the text that `hmtt-recv -b` or `hmtt tag -f` appends. Examples:
+/// `trace_00001_20261122081500.pcapng` gives `trace`, `prog.tags.4711.2` gives `prog`.
 pub fn default_run(capture: &Path) -> String {
     let name = file_name(capture);
     if let Some(stem) = log_stem(&name) {
@@ -103,7 +104,7 @@ pub(crate) fn is_capture_name(path: &Path) -> bool {
     CAPTURE_EXTENSIONS.iter().any(|end| uncompressed(&name).ends_with(end))
 }
 
-/// A name without the extension of a compression.
+/// A file name without the extension of a compression.
 fn uncompressed(name: &str) -> &str {
     COMPRESSIONS.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
 }
@@ -117,8 +118,8 @@ fn file_name(path: &Path) -> Cow<'_, str> {
     path.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// The name of a log of tags without extension, and without the numbers of the process and of its
-/// program.
+/// The name of a log of tags without its extension, and without the process id and the number of
+/// the program. Returns `None` for other names.
 fn log_stem(name: &str) -> Option<&str> {
     let mut stem = name;
     for _ in 0..2 {
@@ -132,7 +133,7 @@ fn log_stem(name: &str) -> Option<&str> {
     stem.strip_suffix(".tags").filter(|stem| !stem.is_empty())
 }
 
-/// A name as a folder has it.
+/// Escapes a name for a folder. Example: `a/b` becomes `a%2Fb`.
 pub fn escape(name: &str) -> String {
     let mut escaped = String::new();
     for byte in name.bytes() {
@@ -146,7 +147,7 @@ pub fn escape(name: &str) -> String {
     escaped
 }
 
-/// The name that [`escape`] has escaped; `None` for what it does not return.
+/// Undoes [`escape`]. Returns `None` for a text that [`escape`] cannot return.
 pub fn unescape(escaped: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = escaped.as_bytes();

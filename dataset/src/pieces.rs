@@ -1,5 +1,5 @@
-//! Divides the accesses of a data set into pieces that are analysed apart, by one machine or by
-//! many, with the same result.
+//! Divides the accesses of a data set into pieces that are analysed separately. One machine or many
+//! machines get the same result.
 //!
 //! ```text
 //! parts of `runs`            -> sessions   when each began, whether it continues the one before, what is known of it
@@ -8,8 +8,9 @@
 //!                            -> state      what all analyses find in it, as bytes
 //! ```
 //!
-//! Invariants: a piece has all that reading it needs beside its parts, so that another machine can
-//! read it. Pieces of a memory follow each other in time, and accesses in a piece, too.
+//! Invariants: a piece contains everything that is needed to read it except its parts, so another
+//! machine can read it. The pieces of a memory follow each other in time, and so do the accesses in
+//! a piece.
 
 mod described;
 mod plan;
@@ -31,73 +32,73 @@ use crate::schema::Table;
 pub use described::address_map;
 pub use state::{PieceState, StateError};
 
-/// Tables whose parts a plan reads.
+/// Tables whose rows are read to make a plan.
 pub const PLANNED_TABLES: [Table; 2] = [Table::Runs, Table::Gaps];
-/// Tables whose parts have the accesses that are analysed. A plan reads only their footers.
+/// Tables with the accesses to be analysed. To make a plan, only their footers are read.
 pub const ANALYSED_TABLES: [Table; 3] = [Table::Accesses, Table::Pages, Table::Slices];
 
-/// All accesses of a data set.
+/// All accesses of a data set, divided into pieces.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What is known of the board of each run, in the order of their names. Each is a memory,
-    /// numbered from 0.
+    /// One memory for each board of each run, ordered by their names. Memories are numbered from 0.
     pub memories: Vec<Memory>,
-    /// The pieces of all memories, one memory after the other.
+    /// The pieces of all memories, one memory after another.
     pub pieces: Vec<Piece>,
 }
 
-/// A board of a run.
+/// The memory behind a board in one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     /// Name of the run.
     pub run: String,
     /// Name of the board.
     pub board: String,
-    /// What is known of its last session.
+    /// Facts about the accesses of the board's last session.
     pub known: Known,
-    /// What its card counted in all captures.
+    /// Counts of the card, added up over all captures.
     counts: CardCounts,
-    /// Whether its card was in analysis mode, in which it records no accesses.
+    /// Whether the card was in analysis mode, in which it records no accesses.
     has_analysis_mode: bool,
-    /// Whether the trace of the card is known to its end.
+    /// Whether the end of the card's trace is known.
     complete_tail: bool,
-    /// What is missing beside what was counted, for people.
+    /// Sentences on what is missing in addition to the counted losses.
     missing: Vec<String>,
 }
 
-/// The accesses of a board in an hour.
+/// The accesses of a board in one hour.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Piece {
-    /// Number of the memory.
+    /// Number of the piece's memory.
     pub memory: usize,
-    /// The parts, in the order of time. Paths are relative to the data set.
+    /// Paths of the piece's parts, ordered by time. They are relative to the data set.
     pub parts: Vec<PathBuf>,
-    /// The sessions in this hour, in the order of time.
+    /// The sessions in this hour, ordered by time.
     sessions: Vec<Session>,
-    /// Whether the clock begins again before the next piece.
+    /// Whether the clock restarts between this piece and the next.
     restarts_after: bool,
 }
 
-/// A session of a card in a capture, as far as it is in a piece.
+/// The part of a card's session that is in a piece.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Session {
     capture: String,
     number: i64,
-    /// Whether the clock begins again with it.
+    /// Whether the clock restarts at the begin of this session.
     restarts: bool,
     known: Known,
-    /// Bytes of a burst, of which page runs and slices count.
+    /// Bytes of a burst. Page runs and slices count bursts.
     burst_bytes: Option<u32>,
-    /// Losses, in the order of time.
+    /// Losses of the session in this piece, ordered by time.
     gaps: Vec<PlacedGap>,
 }
 
-/// A gap, and what follows it: an access at the clock of its end was before it if its frame had
-/// arrived before.
+/// A gap with its place in the trace. An access at the clock at which the gap ends is before the
+/// gap if its frame arrived before `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct PlacedGap {
     gap: Gap,
-    /// Clock and arrival with which the trace continues; `None` if it does not.
+    /// Clock and arrival at which the trace continues after the gap; `None` if it does not
+    /// continue.
     end: Option<(u64, i64)>,
 }
 
@@ -107,19 +108,20 @@ impl PlacedGap {
     }
 }
 
-/// What was read of pieces.
+/// Counts of the rows that were read from pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRows {
-    /// Accesses that were passed on, those of page runs and slices included.
+    /// Accesses that were passed on, including those in page runs and slices.
     pub accesses: u64,
-    /// Accesses whose addresses are not known.
+    /// Accesses among these whose addresses are not known.
     pub coarse: CoarseAccesses,
-    /// Accesses of captures that are not whole: `runs` does not have them yet.
+    /// Accesses that were left out because `runs` does not have their capture yet: it is still
+    /// being published.
     pub unpublished: u64,
 }
 
 impl ReadRows {
-    /// Adds what was read of other pieces.
+    /// Adds the counts of other pieces.
     pub fn add(&mut self, other: ReadRows) {
         self.accesses = self.accesses.saturating_add(other.accesses);
         self.coarse.add(other.coarse);
@@ -128,11 +130,11 @@ impl ReadRows {
 }
 
 impl Plan {
-    /// Reads all accesses, and passes them on with the numbers of their memories and the ends of
-    /// pieces.
+    /// Reads the accesses of all pieces, and passes them on. Each part has the number of its
+    /// memory. A part marks the end of each piece.
     pub fn read(&self, root: &Path, pass_on: &mut dyn FnMut(usize, Part<'_>)) -> Ending {
         let mut rows = ReadRows::default();
-        // Boards without accesses are memories, too.
+        // A board without accesses is a memory, too.
         for (memory, number) in self.memories.iter().zip(0..) {
             pass_on(number, Part::Known(&memory.known));
             pass_on(number, Part::PieceEnd);
@@ -150,7 +152,7 @@ impl Plan {
         self.ending(rows)
     }
 
-    /// What is known when all pieces were read.
+    /// Summarises a data set whose pieces were all read. `rows`: counts of the rows that were read.
     pub fn ending(&self, rows: ReadRows) -> Ending {
         let mut counts = Counts::default();
         for memory in &self.memories {
@@ -186,11 +188,11 @@ impl Plan {
 }
 
 impl Dataset {
-    /// The pieces of all accesses.
+    /// Divides all accesses of the data set into pieces.
     ///
     /// # Errors
-    /// A folder, a footer of a part of `accesses`, `pages` or `slices`, or a part of `runs` or
-    /// `gaps` cannot be read, or there are too many boards.
+    /// A folder cannot be read, the footer of a part of `accesses`, `pages` or `slices` cannot be
+    /// read, or a part of `runs` or `gaps` cannot be read. Or there are too many boards.
     pub fn plan_pieces(&self) -> Result<Plan, DatasetError> {
         plan::plan(self)
     }

@@ -1,4 +1,4 @@
-//! A folder from which a program reads files that other processes name.
+//! Opens files that other processes name, below one folder.
 //!
 //! The user who starts the program names the folder. Links of that path are followed. The other
 //! processes name files below the folder. Links of these names are not followed.
@@ -11,7 +11,7 @@ use hmtt_paths::Folder;
 
 /// A folder from which a program reads files that other processes name.
 ///
-/// It is opened for each file: it may be mounted later, or anew.
+/// The folder is opened anew for each file, because it may be mounted later, or again.
 ///
 /// ```
 /// # fn main() -> std::io::Result<()> {
@@ -33,12 +33,12 @@ pub struct ReadableFolder {
 }
 
 impl ReadableFolder {
-    /// A folder, which need not exist yet.
+    /// Names a folder, which need not exist yet.
     ///
     /// # Errors
-    /// The path is relative, and the current folder is not known.
+    /// The path is relative, and the working directory is not known.
     pub fn new(path: &Path) -> io::Result<Self> {
-        // Without `.` and without a `/` at the end.
+        // The path has no `.` components, and no `/` at its end.
         Ok(ReadableFolder { path: std::path::absolute(path)?.components().collect() })
     }
 
@@ -64,15 +64,15 @@ impl ReadableFolder {
     /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// There is none, it may not be read, or a link is on the way.
+    /// The file does not exist, it may not be read, or the path has a link.
     pub fn file(&self, within: &Path) -> io::Result<File> {
         Folder::open(&self.path)?.file(within)
     }
 
-    /// Whether a folder is there without a link on the way.
+    /// Checks that a folder exists, and that its path has no link.
     ///
     /// # Errors
-    /// It is not, or it may not be searched.
+    /// The folder does not exist, it may not be searched, or the path has a link.
     pub fn check_folder(&self, within: &Path) -> io::Result<()> {
         let folder = Folder::open(&self.path)?;
         if within.as_os_str().is_empty() {

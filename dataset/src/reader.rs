@@ -1,7 +1,8 @@
 //! Reads the columns of parts. A damaged part is an error.
 //!
-//! A few bytes can state any number of equal rows, and a long text for each of them. So the rows of
-//! a row group, and the bytes of texts that are copied, are limited to what parts have.
+//! A few bytes in a Parquet file can state any number of equal rows, and a long text for each row.
+//! So there are limits, which no real part reaches: for the rows of a row group, and for the bytes
+//! of texts that are copied.
 
 use std::fs::File;
 use std::ops::Range;
@@ -20,10 +21,9 @@ use crate::error::DatasetError;
 use crate::rows::{MAX_ACCESSES, Value};
 use crate::schema::{Column, Kind, Table};
 
-/// Longest text that is copied, in bytes: hashes and names of exits are shorter.
+/// Longest text that is copied, in bytes. Hashes and names of exits are shorter.
 const MAX_TEXT_BYTES: usize = 256;
-/// Most bytes that the descriptions in a column of a row group have together: a description has
-/// about 2 KiB.
+/// Most bytes of all descriptions in one column of a row group. One description has about 2 KiB.
 const MAX_LONG_TEXT_BYTES: usize = 256 << 20;
 
 /// An open part.
@@ -31,12 +31,12 @@ pub struct PartReader {
     path: PathBuf,
     table: Table,
     file: SerializedFileReader<CheckedFile>,
-    /// The same file, from which filters are read.
+    /// The same file, opened again to read Bloom filters.
     filters: File,
 }
 
 impl PartReader {
-    /// Opens a part of a table. `part`: its path from the data set.
+    /// Opens a part of a table. `part`: path of the part, relative to the data set.
     pub fn open(set: &DataFolder, part: &Path, table: Table) -> Result<Self, DatasetError> {
         let (path, file) = (set.path(part), set.part(part)?);
         let filters = reopen(&file).map_err(|error| DatasetError::file("open", &path, error))?;
@@ -54,12 +54,12 @@ impl PartReader {
         self.file.num_row_groups()
     }
 
-    /// Number of rows.
+    /// Number of rows in all row groups.
     pub fn row_count(&self) -> u64 {
         u64::try_from(self.file.metadata().file_metadata().num_rows()).unwrap_or(0)
     }
 
-    /// The least number of a column, as the file's statistics state it.
+    /// The least value in a column, according to the file's statistics; `None` without statistics.
     pub fn least(&self, name: &str) -> Option<i64> {
         let groups = self.file.metadata().row_groups().iter();
         let columns = groups.flat_map(|group| group.columns().iter());
@@ -71,7 +71,7 @@ impl PartReader {
         least.min()
     }
 
-    /// A row group.
+    /// Opens a row group.
     pub fn group(&self, number: usize) -> Result<GroupReader<'_>, DatasetError> {
         let group = catch_panic(|| self.file.get_row_group(number));
         let group = group.map_err(|error| DatasetError::part(&self.path, error))?;
@@ -98,7 +98,7 @@ impl GroupReader<'_> {
         self.read::<Int64Type, _>(name, |value| *value)
     }
 
-    /// Values of a column of texts.
+    /// Values of a column of short texts.
     pub fn texts(&mut self, name: &str) -> Result<Vec<Option<String>>, DatasetError> {
         let texts = self.read::<ByteArrayType, _>(name, Clone::clone)?;
         if let Some(text) = texts.iter().flatten().find(|text| text.len() > MAX_TEXT_BYTES) {
@@ -109,7 +109,7 @@ impl GroupReader<'_> {
         Ok(texts.into_iter().map(|text| text.map(copy)).collect())
     }
 
-    /// Values of a column of texts such as descriptions, of a table with few rows.
+    /// Values of a column of long texts, such as descriptions. Only for tables with few rows.
     pub fn long_texts(&mut self, name: &str) -> Result<Vec<Option<String>>, DatasetError> {
         let texts = self.read::<ByteArrayType, _>(name, Clone::clone)?;
         let bytes: usize = texts.iter().flatten().map(ByteArray::len).sum();
@@ -121,7 +121,7 @@ impl GroupReader<'_> {
         Ok(texts.into_iter().map(|text| text.map(copy)).collect())
     }
 
-    /// The captures and sessions of the rows, each with the rows in a row that are of it.
+    /// Runs of consecutive rows of one session: capture, session number, range of rows.
     pub fn sessions(&mut self) -> Result<Vec<(ByteArray, i64, Range<usize>)>, DatasetError> {
         let captures = self.read::<ByteArrayType, _>("capture", Clone::clone)?;
         let numbers = self.numbers("session")?;
@@ -138,7 +138,7 @@ impl GroupReader<'_> {
         Ok(all)
     }
 
-    /// Values of a column.
+    /// Values of a column of any type.
     pub fn values(&mut self, column: &Column) -> Result<Vec<Value>, DatasetError> {
         let name = column.name;
         fn present<T: Into<Value>>(values: Vec<Option<T>>) -> Vec<Value> {
@@ -171,7 +171,7 @@ impl GroupReader<'_> {
         let mut column = column.ok_or_else(missing)?;
         let mut values = Vec::new();
         let rows = self.group.metadata().num_rows();
-        // More than stated are counted, and not kept.
+        // A row more than stated is enough to detect an error, so reading stops there.
         while values.len() as i64 <= rows && column.advance().map_err(failed)? {
             values.push(column.get().map(&convert));
         }
@@ -184,7 +184,7 @@ impl GroupReader<'_> {
         }
     }
 
-    /// Whether the bounds that the file states of a column of numbers are those of the values.
+    /// Whether the bounds that the file states for a column of numbers are the bounds of `values`.
     pub fn has_bounds(&self, name: &str, values: &[Option<i64>]) -> bool {
         let stated = self.place(name).and_then(|place| {
             let metadata = self.group.metadata();
@@ -199,7 +199,7 @@ impl GroupReader<'_> {
         stated == Some((present.clone().min().copied(), present.max().copied()))
     }
 
-    /// Whether a column's Bloom filter, if it has one, has all values.
+    /// Whether a column's Bloom filter contains all values. True if the column has no filter.
     pub fn filter_has(&self, name: &str, values: &[Option<i64>]) -> Result<bool, DatasetError> {
         let Some(place) = self.place(name) else { return Ok(false) };
         let path = &self.part.path;

@@ -1,4 +1,4 @@
-//! Collects rows of a table as columns, and writes them as row groups.
+//! Collects rows of a table by columns, and writes them as row groups.
 
 use std::io::Write;
 
@@ -9,20 +9,20 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::schema::{Kind, Table};
 
-/// Most rows of a row group of accesses, and of another table, whose rows are few and need more
-/// memory.
+/// Most rows in a row group of accesses. The next constant is for the other tables, whose rows are
+/// fewer and need more memory.
 pub const MAX_ACCESSES: usize = 1 << 20;
 const MAX_ROWS: usize = 1 << 17;
-/// Definition levels of a present and of an absent value.
+/// Parquet's definition level of a present value. The next constant is that of an absent value.
 const PRESENT: i16 = 1;
 const ABSENT: i16 = 0;
 
 /// The value of a column in a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// There is none.
+    /// There is no value.
     Absent,
-    /// A number, or a time in milliseconds.
+    /// A whole number, or a time in milliseconds since the Unix epoch.
     Number(i64),
     /// A floating-point number.
     Real(f64),
@@ -68,8 +68,8 @@ impl<T: Into<Value>> From<Option<T>> for Value {
     }
 }
 
-/// A count, clock or address as a signed number. Those above 2^63 become the largest one: no card
-/// counts that far.
+/// Converts a count, clock or address to a signed number. Numbers from 2^63 on become the largest
+/// signed number; no card counts that far.
 pub fn signed(number: impl Into<u64>) -> i64 {
     i64::try_from(number.into()).unwrap_or(i64::MAX)
 }
@@ -82,13 +82,13 @@ enum Values {
     Texts(Vec<ByteArray>),
 }
 
-/// Values of a column, with the definition levels of an optional one.
+/// Values of a column. An optional column also has definition levels.
 struct Cells {
     values: Values,
     levels: Option<Vec<i16>>,
 }
 
-/// The rows of a table that are not written yet.
+/// Rows of a table that are not written yet.
 pub struct Rows {
     columns: Vec<Cells>,
     count: usize,
@@ -96,7 +96,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Starts without rows.
+    /// Creates a buffer without rows.
     pub fn new(table: Table) -> Self {
         let cells = |kind, is_required: bool| Cells {
             values: match kind {
@@ -126,7 +126,8 @@ impl Rows {
     /// Adds a row: the value of each column, in order.
     ///
     /// # Errors
-    /// A value is not of its column's type, or missing where one is required.
+    /// A value has another type than its column, a required value is absent, or there are too many
+    /// values.
     pub fn push(&mut self, row: impl IntoIterator<Item = Value>) -> Result<()> {
         let mut row = row.into_iter();
         for cells in &mut self.columns {

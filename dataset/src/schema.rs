@@ -1,40 +1,40 @@
-//! Defines the tables of a data set and their columns. `docs/dataset.md` has the same list, with
-//! meanings.
+//! Defines the tables of a data set and their columns. `docs/dataset.md` lists the same columns
+//! with their meanings.
 //!
-//! Addresses, clocks and counts are signed: Spark reads unsigned 64-bit numbers as decimals, which
-//! are slow.
+//! Addresses, clocks and counts are signed numbers, because Spark reads unsigned 64-bit numbers as
+//! decimals, which are slow.
 
 use std::sync::{Arc, LazyLock};
 
 use parquet::basic::{Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
-/// A table. The partition column `kind` has its name.
+/// A table. The name of the table is the value of the partition column `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
-    /// Accesses, one by one.
+    /// Accesses, one row each.
     Accesses,
-    /// Consecutive accesses to one page, in page mode.
+    /// Runs of consecutive accesses to one page, in page mode.
     Pages,
     /// Reads and writes in a time slice.
     Slices,
-    /// Counted losses and their places.
+    /// Losses, with their counts and their places in the trace.
     Gaps,
     /// Tags and marks of software.
     Tags,
-    /// What the other tables do not hold: faults, results of the card's analysis, restarts, the DDR
-    /// clock.
+    /// Everything else that a card reports: faults, results of its analysis, restarts, and changes
+    /// of the DDR clock.
     Events,
     /// Calls of functions in a log of tags.
     Calls,
-    /// Sessions of a card in a capture: memory, settings, clocks, and what the card and the decoder
-    /// counted.
+    /// Sessions of a card in a capture: memory, settings, clocks, and the counts of the card and
+    /// the decoder.
     Runs,
-    /// Threads of a log of tags: what was read and lost.
+    /// Threads of a log of tags, with the numbers of events that were read and lost.
     Threads,
 }
 
-/// Type of a column.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A signed 64-bit number.
@@ -52,13 +52,13 @@ pub enum Kind {
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
-    /// Name, as in `docs/glossary.md`.
+    /// Name of the column, as in `docs/glossary.md`.
     pub name: &'static str,
-    /// Type.
+    /// Type of the column.
     pub kind: Kind,
     /// Whether each row has a value.
     pub is_required: bool,
-    /// Whether parts have Bloom filters of the values.
+    /// Whether parts have Bloom filters for the column.
     pub has_filter: bool,
 }
 
@@ -229,8 +229,8 @@ const THREADS: &[Column] = &[
     required("is_cut", Flag),
 ];
 
-/// The smallest encoding of each column that has many values. The other columns have dictionaries.
-/// Whole addresses take twice the time to compress.
+/// The encoding of each column that has many different values: the one with the smallest files. The
+/// other columns have dictionaries. Whole addresses would take twice the time to compress.
 pub const ENCODINGS: [(&str, Encoding); 10] = [
     ("clock", Encoding::DELTA_BINARY_PACKED),
     ("arrival", Encoding::DELTA_BINARY_PACKED),
@@ -249,8 +249,8 @@ static SCHEMAS: LazyLock<Vec<SchemaDescPtr>> =
     LazyLock::new(|| Table::ALL.into_iter().map(schema).collect());
 
 impl Table {
-    /// All tables. Parts of a capture are published in this order: what describes the others comes
-    /// last.
+    /// All tables. The parts of a capture are published in this order, so tables that describe
+    /// other tables come last.
     pub const ALL: [Table; 9] = [
         Table::Accesses,
         Table::Pages,
@@ -278,7 +278,7 @@ impl Table {
         }
     }
 
-    /// The table of this name.
+    /// The table with this name; `None` if there is none.
     pub fn from_name(name: &str) -> Option<Table> {
         Table::ALL.into_iter().find(|table| table.name() == name)
     }
@@ -298,7 +298,7 @@ impl Table {
         }
     }
 
-    /// Name of the column of times whose hour is that of the partition.
+    /// Name of the time column that determines the hour of a row's partition.
     pub const fn time(self) -> &'static str {
         match self {
             Table::Calls => "end_time",
@@ -308,13 +308,13 @@ impl Table {
         }
     }
 
-    /// Whether the table has rows of captures; the others have those of logs of tags.
+    /// Whether the table has rows of captures. Otherwise it has rows of logs of tags.
     pub const fn is_of_captures(self) -> bool {
         !matches!(self, Table::Calls | Table::Threads)
     }
 
-    /// Whether the table describes the sessions of the other tables: each session has one row in
-    /// one such table.
+    /// Whether the table describes sessions. Each session of the other tables has one row in one
+    /// such table.
     pub const fn is_of_sessions(self) -> bool {
         matches!(self, Table::Runs | Table::Threads)
     }
@@ -331,7 +331,7 @@ impl Table {
 }
 
 impl Kind {
-    /// Type of the values in a file.
+    /// Type of the column's values in Parquet.
     pub(crate) fn physical(self) -> Physical {
         match self {
             Number | Time => Physical::INT64,

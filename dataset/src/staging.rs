@@ -1,5 +1,5 @@
-//! Publishes parts: a change of a data set is made whole, or completed by the next command that
-//! changes the data set.
+//! Publishes parts. A change of a data set is made as a whole; if it is interrupted, the next
+//! command that changes the data set completes it.
 //!
 //! ```text
 //! DIR/.staging/ID.lock     locked while its process lives
@@ -9,15 +9,16 @@
 //! DIR/.staging/commit.lock locked while a change is made or completed
 //! ```
 //!
-//! A process that is killed before its journal has changed nothing: its folder is removed later.
-//! After that, each step of the change can be repeated. Invariants: parts are placed by renaming,
-//! so that they appear whole; no part is placed before all of them are durable; all are placed
-//! before any is removed. The folder is not a partition, and its files do not end in `.parquet`, so
-//! databases do not read it. Readers use none of this (`listing`).
+//! If a process is killed before its journal appears, it has changed nothing, and its folder is
+//! removed later. After the journal appears, each step of the change can be repeated. Invariants:
+//! parts are placed by renaming, so that each part appears whole. No part is placed before all
+//! parts are durable. All parts are placed before any part is removed. The folder `.staging` is no
+//! partition, and its files do not end in `.parquet`, so databases do not read it. Readers do not
+//! depend on this module (`listing`).
 //!
-//! A data set may come from somebody else, or be in a folder to which others can write. So a writer
-//! changes only a data set that belongs to its user, completes only changes whose folder, journal
-//! and parts are the user's own, and does so by names below one descriptor.
+//! A data set may come from another person, or be in a folder that other users can write to. So a
+//! writer changes only a data set that belongs to its user. It completes only changes whose folder,
+//! journal and parts belong to its user. It opens all names relative to one descriptor.
 
 mod apply;
 mod recover;
@@ -36,12 +37,12 @@ use crate::error::DatasetError;
 use crate::journal::{JOURNAL, Step, UNFINISHED_JOURNAL};
 use apply::apply;
 
-/// Name of the folder.
+/// Name of the folder with all staging folders.
 pub const FOLDER: &str = ".staging";
 const COMMIT_LOCK: &str = "commit.lock";
 const LOCK_SUFFIX: &str = ".lock";
-/// Permissions of folders and files, less those that the umask takes away: readers of other users
-/// read journals.
+/// Permissions of folders and files, before the umask is applied. Other users may read them,
+/// because readers read journals.
 const FOLDER_MODE: u32 = 0o755;
 const FILE_MODE: u32 = 0o644;
 
@@ -51,16 +52,16 @@ pub struct Staging<'a> {
     set: &'a DataFolder,
     base: Folder,
     folder: Folder,
-    /// Name of the folder.
+    /// Name of the staging folder: process id and time.
     id: String,
-    /// Whether the journal states a change that is not complete.
+    /// Whether the journal has appeared and its change is not complete.
     is_begun: bool,
-    /// Open while the process lives.
+    /// The lock file, locked while the process lives.
     _locked: File,
 }
 
 impl<'a> Staging<'a> {
-    /// Creates a staging folder in a data set.
+    /// Creates a staging folder, and locks it.
     pub fn begin(set: &'a DataFolder) -> Result<Self, DatasetError> {
         let base = base(set)?;
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -79,13 +80,13 @@ impl<'a> Staging<'a> {
         self.set.path(FOLDER).join(&self.id).join(name)
     }
 
-    /// Creates a file in the folder.
+    /// Creates a file in the staging folder.
     pub fn create(&self, name: &str) -> Result<File, DatasetError> {
         let created = self.folder.create_file(name.as_ref(), FILE_MODE);
         created.map_err(|error| DatasetError::file("create", &self.path(name), error))
     }
 
-    /// Makes a change, whose parts are durable in the folder.
+    /// Makes a change. The parts that it places must be durable in the staging folder.
     pub fn commit(mut self, _commit: &CommitLock, steps: &[Step]) -> Result<(), DatasetError> {
         let path = self.path(UNFINISHED_JOURNAL);
         let failed = |error| DatasetError::file("write", &path, error);
@@ -104,8 +105,8 @@ impl<'a> Staging<'a> {
 }
 
 impl Drop for Staging<'_> {
-    /// Removes the folder, unless it has a change that is not complete. What cannot be removed is
-    /// left to the next process.
+    /// Removes the staging folder, unless it has a change that is not complete. If that fails, the
+    /// next process removes the folder.
     fn drop(&mut self) {
         if !self.is_begun {
             let _ = remove(&self.base, &self.id);
@@ -113,12 +114,13 @@ impl Drop for Staging<'_> {
     }
 }
 
-/// The right to change what a data set has, which one process has at a time.
+/// The right to change a data set. Only one process has it at a time.
 #[derive(Debug)]
 pub struct CommitLock(#[allow(dead_code)] File);
 
 impl CommitLock {
-    /// Waits for the right, then completes or removes what killed processes have left.
+    /// Waits for the right. Then completes the changes of killed processes, and removes their
+    /// folders.
     pub fn take(set: &DataFolder) -> Result<Self, DatasetError> {
         let base = base(set)?;
         let path = set.path(FOLDER).join(COMMIT_LOCK);
@@ -131,14 +133,15 @@ impl CommitLock {
     }
 }
 
-/// Opens the folder of staging folders, which is created if need be. Nobody else can write to it.
+/// Opens the folder `.staging`, which is created if it does not exist. No other user can write to
+/// it.
 fn base(set: &DataFolder) -> Result<Folder, DatasetError> {
     let path = set.path(FOLDER);
     let name = OsStr::new(FOLDER);
     let created = set.folder().create_folder(name, FOLDER_MODE);
     created.map_err(|error| DatasetError::file("create", &path, error))?;
     let base = set.folder().folder(Path::new(FOLDER)).and_then(|base| {
-        // Older versions left it to the umask.
+        // Older versions created the folder with permissions that depended on the umask.
         base.make_private()?;
         Ok(base)
     });
@@ -149,8 +152,8 @@ fn lock_name(id: &str) -> String {
     format!("{id}{LOCK_SUFFIX}")
 }
 
-/// Creates and locks the lock of a staging folder. Another process may remove it before it is
-/// locked, as that of a dead one: then it is created again.
+/// Creates and locks the lock file of a staging folder. Before it is locked, another process may
+/// take it for the lock of a dead process and remove it. Then it is created again.
 fn lock_new(base: &Folder, name: &str) -> io::Result<File> {
     loop {
         let file = base.lock_file(name.as_ref())?;
@@ -161,14 +164,14 @@ fn lock_new(base: &Folder, name: &str) -> io::Result<File> {
     }
 }
 
-/// Whether a name is that of an open file.
+/// Whether `name` still refers to an open file.
 fn is_at(file: &File, base: &Folder, name: &str) -> io::Result<bool> {
     let open = fstat(file)?;
     let there = base.status_of(name.as_ref())?;
     Ok(there.is_some_and(|there| (there.st_dev, there.st_ino) == (open.st_dev, open.st_ino)))
 }
 
-/// Removes a staging folder, the journal last, then its lock.
+/// Removes a staging folder: its parts, then its journal, then its lock.
 fn remove(base: &Folder, id: &str) -> io::Result<()> {
     let ignore_missing = |result: io::Result<()>| match result {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

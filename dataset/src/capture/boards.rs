@@ -1,21 +1,22 @@
-//! Names the boards of a capture: a card is the board of its interface.
+//! Names the boards of a capture. The name of a card's board is the name of the interface that
+//! received its frames.
 
 use hmtt::pcapng::Interface;
 use hmtt::{CardId, LinkId};
 
-/// The names of a capture's boards, by card.
+/// The names of the boards, by card.
 pub struct Boards {
     receiver: Option<String>,
     names: Vec<String>,
 }
 
 impl Boards {
-    /// Starts without boards. `receiver`: the first part of their names.
+    /// Creates a set without boards. `receiver`: name that each board's name begins with.
     pub fn new(receiver: Option<&str>) -> Self {
         Boards { receiver: receiver.map(str::to_owned), names: Vec::new() }
     }
 
-    /// Names the cards that have appeared since. `links`: the link of each card.
+    /// Names the cards that are not named yet. `links`: the link of each card.
     pub fn learn(&mut self, links: &[LinkId], interfaces: &[Interface]) {
         for card in self.names.len()..links.len() {
             let link = links[card];
@@ -27,7 +28,7 @@ impl Boards {
             if let Some(receiver) = &self.receiver {
                 name = format!("{receiver}-{name}");
             }
-            // A card that was plugged in later, on the same wire.
+            // The link had another card before, which was replaced on the same wire.
             match links[..card].iter().filter(|other| **other == link).count() {
                 0 => {}
                 before => name = format!("{name}-{}", before + 1),

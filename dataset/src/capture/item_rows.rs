@@ -1,4 +1,4 @@
-//! Converts items to rows of tables.
+//! Converts the items of a capture to rows of tables.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::accesses::{PAGE_LOG2, milliseconds};
 use crate::rows::{Value, signed};
 use crate::schema::Table;
 
-/// The values with which each row begins.
+/// The values that the rows of an item's frame share.
 pub struct Head {
     /// Hash of the capture, as text.
     pub capture: ByteArray,
@@ -19,7 +19,8 @@ pub struct Head {
     pub session: usize,
     /// Arrival of the item's frame.
     pub arrival: Duration,
-    /// Whether no other row has the accesses of a slice.
+    /// Whether the frame has no records of accesses. Then only the row of a slice counts its
+    /// accesses.
     pub has_slices_only: bool,
 }
 
@@ -33,8 +34,8 @@ impl Head {
     }
 }
 
-/// The row of an item, and its table; `None` for items that are no rows. `report`: the card's last
-/// one.
+/// The table and the row of an item; `None` for items that have no row. `report`: the card's last
+/// report.
 pub fn row(head: &Head, item: &Item, report: Option<&Report>) -> Option<(Table, Vec<Value>)> {
     let [capture, session] = head.values();
     let arrival = head.arrival();

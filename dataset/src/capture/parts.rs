@@ -1,4 +1,4 @@
-//! Distributes the rows of a capture to parts: one file for each table, board and hour.
+//! Distributes the rows of a capture to parts: files for one table, board and hour.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,30 +16,32 @@ use crate::rows::Value;
 use crate::schema::Table;
 use crate::staging::Staging;
 
-/// Rows from which a part is ended: its footer should be read quickly.
+/// Number of rows after which a part is ended, so that its footer is not too long to be read
+/// quickly.
 const MAX_ROWS: u64 = 1 << 28;
-/// Most parts of a capture. Arrival times that jump from hour to hour are no receiver's.
+/// Most parts of a capture. If there are more, the arrival times jump from hour to hour as no
+/// receiver writes them.
 const MAX_PARTS: usize = 1 << 13;
 
-/// A part in the staging folder.
+/// A part in the staging folder, which is complete and not yet published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedPart {
-    /// Name in the staging folder.
+    /// Name of the file in the staging folder.
     pub staged: String,
-    /// Where it belongs.
+    /// Partition in which the part is published.
     pub partition: Partition,
-    /// Name in its partition.
+    /// Name that the part gets in its partition.
     pub name: String,
 }
 
-/// An open part.
+/// A part that is being written.
 struct Open {
     partition: Partition,
     staged: String,
     file: PartWriter,
 }
 
-/// Memory for the columns of a row group.
+/// Memory for the columns of a row group, which is reused.
 #[derive(Default)]
 struct Scratch {
     clocks: Vec<i64>,
@@ -48,25 +50,25 @@ struct Scratch {
     writes: Vec<bool>,
 }
 
-/// A writer of the parts of one capture.
+/// Writes the parts of one capture.
 pub struct Parts<'a> {
     origin: &'a Origin<'a>,
     staging: &'a Staging<'a>,
     capture: String,
     accesses: AccessWriter,
-    /// The open parts of each board and table.
+    /// The parts that are being written, by board and table.
     open: HashMap<(String, Table), Vec<Open>>,
-    /// Most of them.
+    /// Most parts in each of these lists.
     open_hours: usize,
     finished: Vec<StagedPart>,
-    /// Number of parts of each partition.
+    /// Number of complete parts in each partition.
     counts: HashMap<Partition, usize>,
     created: usize,
     scratch: Scratch,
 }
 
 impl<'a> Parts<'a> {
-    /// Starts without parts.
+    /// Creates a writer without parts.
     pub fn new(origin: &'a Origin<'a>, staging: &'a Staging<'a>) -> Result<Self, DatasetError> {
         Ok(Parts {
             origin,
@@ -85,14 +87,15 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Keeps parts of several hours open, for rows that are not in the order of time.
+    /// Keeps the parts of several hours open for each board and table, for rows that are not
+    /// ordered by time.
     pub fn with_open_hours(mut self, hours: usize) -> Self {
         self.open_hours = hours;
         self
     }
 
-    /// Takes what the sink has collected; at the end of the capture all of it, otherwise whole row
-    /// groups.
+    /// Takes rows from the sink, and writes them. At the end of the capture it takes everything,
+    /// otherwise only as many accesses as fill whole row groups.
     pub fn take(
         &mut self,
         sink: &mut CaptureSink,
@@ -116,7 +119,7 @@ impl<'a> Parts<'a> {
         self.open(partition)?.file.row(row)
     }
 
-    /// Completes all parts, and returns them in the order in which they are to be published.
+    /// Completes all parts. Returns them in the order in which they must be published.
     pub fn finish(mut self) -> Result<Vec<StagedPart>, DatasetError> {
         let open: Vec<Open> = self.open.drain().flat_map(|(_, open)| open).collect();
         open.into_iter().try_for_each(|open| self.close(open))?;
@@ -131,7 +134,8 @@ impl<'a> Parts<'a> {
         Partition { table, run, board, hour: Hour::of(arrival) }
     }
 
-    /// Writes accesses of a card: row groups of one session and one hour.
+    /// Writes the accesses of a card as row groups. Each row group has accesses of one session and
+    /// one hour.
     fn take_accesses(
         &mut self,
         accesses: &mut CardAccesses,
@@ -151,7 +155,7 @@ impl<'a> Parts<'a> {
             }
             let partition = self.partition(Table::Accesses, board, first.arrival);
             self.write_accesses(partition, accesses, &accesses.frames[done..], start..end)?;
-            // A frame in which a row group becomes full is divided.
+            // A frame that has more accesses than fit into the row group is divided.
             done += rest.iter().take_while(|frame| frame.end <= end).count();
             start = end;
         }
@@ -160,7 +164,7 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Writes a row group. `frames`: the frames of its accesses, and those after them.
+    /// Writes a row group. `frames`: the frames from the first access in `rows` on.
     fn write_accesses(
         &mut self,
         partition: Partition,
@@ -174,7 +178,7 @@ impl<'a> Parts<'a> {
         if let Some(clock) = clock.filter(|clock| i64::try_from(**clock).is_err()) {
             return Err(DatasetError::Clock(*clock));
         }
-        // The memory of the group before is used again.
+        // The memory of the previous group is reused.
         let Scratch { mut clocks, mut arrivals, mut addresses, mut writes } =
             std::mem::take(&mut self.scratch);
         arrivals.clear();
@@ -215,8 +219,8 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// The open part of a partition. One that is long enough is completed, and that of the earliest
-    /// hour if too many are open.
+    /// Returns the open part of a partition. A part with [`MAX_ROWS`] rows is completed and a new
+    /// one begun. If too many parts are open, the part of the earliest hour is completed.
     fn open(&mut self, partition: Partition) -> Result<&mut Open, DatasetError> {
         let key = (partition.board.clone(), partition.table);
         let open = self.open.entry(key.clone()).or_default();
@@ -264,7 +268,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The values in another order.
+/// The values in the order of `order`, whose elements are indices into `values`. Example: the
+/// values `a b c` in the order 2, 0, 1 are `c a b`.
 fn ordered<T: Copy>(values: &[T], order: &[usize]) -> Vec<T> {
     order.iter().map(|at| values[*at]).collect()
 }

@@ -1,4 +1,4 @@
-//! Builds the rows of the table `runs`: one for each session of a card in a capture.
+//! Builds the rows of the table `runs`. Each session of a card in a capture has one row.
 
 use std::path::Path;
 
@@ -16,15 +16,15 @@ use crate::partition::Partition;
 use crate::rows::{Value, signed};
 use crate::schema::Table;
 
-/// What is known at the end of a capture.
+/// Facts about a capture that are known at its end.
 pub struct Ending<'a> {
-    /// The capture.
+    /// Path of the capture.
     pub path: &'a Path,
-    /// Its hash, as text.
+    /// Hash of the capture, as text.
     pub capture: &'a str,
     /// Name of the run.
     pub run: &'a str,
-    /// Counts of the cards.
+    /// Counts of the capture's cards.
     pub counts: &'a LinkCounts,
     /// Interfaces of the capture.
     pub interfaces: &'a [Interface],
@@ -85,7 +85,7 @@ fn row(number: i64, session: &Session, ending: &Ending<'_>) -> Vec<Value> {
     row
 }
 
-/// The columns of the memory, the settings and the clock.
+/// The columns that describe the memory, the settings and the clock.
 fn description(session: &Session) -> [Value; 8] {
     let report = session.report.as_deref();
     let card = report.map(Card::from);

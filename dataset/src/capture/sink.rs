@@ -1,9 +1,10 @@
-//! Collects the accesses and items of each card of a capture, with the session and the arrival of
-//! each.
+//! Collects the accesses and items of each card in a capture, each with its session and its
+//! arrival.
 //!
-//! A frame may wait for others before it is decoded. So its arrival is that of its own packet,
-//! which is known after its items ([`Sink::frame_read`]). Items without a frame, such as the end of
-//! a session without an end frame, have the arrival of their card's last frame.
+//! A frame may wait for other frames before it is decoded, so its arrival is the time of its own
+//! packet. That is known only after the frame's items ([`Sink::frame_read`]). Items without a
+//! frame, such as the end of a session without an end frame, get the arrival of the card's last
+//! frame.
 
 use std::time::Duration;
 
@@ -19,28 +20,28 @@ use crate::error::DatasetError;
 use crate::rows::Value;
 use crate::schema::Table;
 
-/// Number of accesses of a card from which they are written.
+/// Number of collected accesses of a card at which they are written.
 pub const DUE_ACCESSES: usize = 1 << 20;
-/// Number of items from which they are written.
+/// Number of collected items at which they are written.
 const DUE_ITEMS: usize = 1 << 12;
 
-/// A session of a card: what it sends between two restarts.
+/// A session of a card: everything that the card sends between two restarts.
 #[derive(Debug)]
 pub struct Session {
-    /// The card.
+    /// The card that the session belongs to.
     pub card: CardId,
-    /// Its clocks and arrivals.
+    /// Clocks of the session, and arrivals of its frames.
     pub clock: SessionClock,
-    /// The last report.
+    /// The last report of the card in the session.
     pub report: Option<Box<Report>>,
-    /// First and last arrival.
+    /// First and last arrival of the session's frames.
     pub arrivals: Option<(Duration, Duration)>,
-    /// Rows of each table, by [`Table`].
+    /// Number of the session's rows in each table, by [`Table`].
     pub rows: [u64; Table::ALL.len()],
     is_used: bool,
 }
 
-/// Accesses of a card's frame.
+/// The accesses of one frame: those between the `end` of the previous frame and this one's.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameAccesses {
     /// Number of the session.
@@ -51,16 +52,16 @@ pub struct FrameAccesses {
     pub arrival: Duration,
 }
 
-/// Accesses of a card that are not written yet.
+/// Collected accesses of a card that are not written yet.
 #[derive(Debug, Default)]
 pub struct CardAccesses {
-    /// Clocks, addresses and directions.
+    /// Clocks, addresses and directions of the accesses.
     pub columns: Columns,
     /// The frames of the accesses, in order.
     pub frames: Vec<FrameAccesses>,
-    /// Number of the card's current session.
+    /// Number of the card's current session; `None` before its first item and after a restart.
     session: Option<usize>,
-    /// Last clock of the frame that is being read.
+    /// Highest clock in the frame that is being read.
     reached: Option<u64>,
     /// Arrival of the card's last frame.
     arrival: Option<Duration>,
@@ -86,7 +87,7 @@ impl CardAccesses {
         self.remove(start);
     }
 
-    /// Removes the first accesses, whose frames were removed.
+    /// Removes the first accesses. Their frames must have been removed before.
     pub fn remove(&mut self, count: usize) {
         let CardAccesses { columns, frames, .. } = self;
         frames.iter_mut().for_each(|frame| frame.end -= count);
@@ -96,7 +97,7 @@ impl CardAccesses {
     }
 }
 
-/// An item that is not written yet.
+/// A collected item that is not written yet.
 #[derive(Debug)]
 pub struct Placed {
     /// Number of the session.
@@ -105,42 +106,44 @@ pub struct Placed {
     pub item: Item,
     /// Arrival of the item's frame; `None` while the frame is being read.
     pub arrival: Option<Duration>,
-    /// Whether the item's frame has no records of accesses, so that no other row has those of a
-    /// slice.
+    /// Whether the item's frame has no records of accesses. Then only the row of a slice counts its
+    /// accesses.
     pub has_slices_only: bool,
 }
 
-/// A sink that collects accesses and items.
+/// Collects the accesses and items of a capture, as a sink of the decoder.
 #[derive(Debug, Default)]
 pub struct CaptureSink {
-    /// Sessions of all cards, in the order in which they began.
+    /// Sessions of all cards, in the order in which they began. The index is the number of a
+    /// session.
     pub sessions: Vec<Session>,
-    /// Accesses of each card.
+    /// Collected accesses of each card.
     pub cards: Vec<CardAccesses>,
-    /// Items of all cards.
+    /// Collected items of all cards.
     pub items: Vec<Placed>,
-    /// Arrival of the current packet.
+    /// Arrival of the packet that is being decoded.
     time: Duration,
     has_due_card: bool,
 }
 
 impl CaptureSink {
-    /// Notes the arrival of the packet that is decoded next.
+    /// Sets the arrival of the packet that is decoded next.
     pub fn begin(&mut self, time: Duration) {
         self.time = time;
     }
 
-    /// Whether accesses or items should be written now.
+    /// Whether there are enough accesses or items to be written.
     pub fn is_due(&self) -> bool {
         self.has_due_card || self.items.len() >= DUE_ITEMS
     }
 
-    /// Notes that what is due has been taken.
+    /// Notes that the accesses that are due were taken.
     pub fn taken(&mut self) {
         self.has_due_card = false;
     }
 
-    /// Ends the capture: what has no frame gets the arrival of its card's last frame.
+    /// Ends the capture. Items and accesses without a frame get the arrival of their card's last
+    /// frame.
     pub fn end(&mut self) {
         for card in 0..self.cards.len() {
             let arrival = self.cards[card].arrival.unwrap_or(self.time);
@@ -148,8 +151,8 @@ impl CaptureSink {
         }
     }
 
-    /// Takes the items whose arrival is known: passes on their rows, each with its card and its
-    /// arrival. `capture`: the hash, as text.
+    /// Removes the items whose arrival is known. Passes on their rows, each with its card, its
+    /// arrival and its table. `capture`: hash of the capture, as text.
     pub fn take_rows(
         &mut self,
         capture: &str,
@@ -173,7 +176,7 @@ impl CaptureSink {
         Ok(())
     }
 
-    /// The number of the card's current session, which begins if there is none.
+    /// The number of the card's current session. If there is none, a session begins.
     fn session(&mut self, card: CardId) -> usize {
         while self.cards.len() <= card.0 {
             self.cards.push(CardAccesses::default());
@@ -192,7 +195,7 @@ impl CaptureSink {
         })
     }
 
-    /// Gives an arrival to a card's accesses and items that have none.
+    /// Sets the arrival of the card's accesses and items that have none yet.
     fn date(&mut self, card: CardId, arrival: Duration) {
         let number = self.session(card);
         let of = &mut self.cards[card.0];

@@ -1,7 +1,8 @@
-//! Reads a capture as the rows that it would have in a data set, without writing parts.
+//! Reads a capture as the rows that it would have in a data set. No parts are written.
 //!
-//! Memory is that of a few frames: rows are passed on as soon as the arrival of their frame is
-//! known. Accesses have the order of the trace, which parts sort by clock in each row group.
+//! Only a few frames are in memory: rows are passed on as soon as the arrival of their frame is
+//! known. Accesses are in the order of the trace, whereas parts sort them by clock in each row
+//! group.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,25 +20,25 @@ use crate::error::DatasetError;
 use crate::rows::Value;
 use crate::schema::Table;
 
-/// Takes the rows of a capture.
+/// Receives the rows of a capture.
 pub trait RowSink {
-    /// Takes accesses of one frame. `session`: number of the session; `arrival`: of the frame,
-    /// since the Unix epoch.
+    /// Receives the accesses of one frame. `session`: number of the session. `arrival`: arrival of
+    /// the frame since the Unix epoch.
     fn accesses(&mut self, board: &str, session: i64, arrival: Duration, accesses: Accesses<'_>);
 
-    /// Takes a row of another table: the value of each column, in order. `arrival`: the time by
-    /// which the row's hour is determined.
+    /// Receives a row of another table: the value of each column, in order. `arrival`: the time
+    /// that determines the hour of the row's partition.
     fn row(&mut self, board: &str, arrival: Duration, table: Table, row: Vec<Value>);
 }
 
-/// What the rows of a capture state.
+/// Names that the rows of a capture contain.
 #[derive(Clone, Copy, Debug)]
 pub struct RowOptions<'a> {
     /// Name of the run.
     pub run: &'a str,
     /// Name of the receiver, the first part of the names of boards.
     pub receiver: Option<&'a str>,
-    /// The value of the column `capture`: the hash, as text, or anything if the column is not used.
+    /// Value of the column `capture`: the hash as text, or any text if nobody reads the column.
     pub capture: &'a str,
 }
 
@@ -76,7 +77,7 @@ pub struct CaptureRows {
     path: PathBuf,
     run: String,
     capture: String,
-    /// Locked as a receiver locks it that writes it.
+    /// The capture, locked as a receiver locks a capture that it writes.
     _locked: File,
     reader: CaptureReader,
     sink: CaptureSink,
@@ -106,11 +107,12 @@ impl CaptureRows {
         })
     }
 
-    /// Decodes the next packet and passes on the rows that are complete; after the last packet the
-    /// rest, with the rows of [`Table::Runs`]. Returns whether there was a packet.
+    /// Decodes the next packet, and passes on the rows that are complete. After the last packet,
+    /// passes on all other rows, with the rows of [`Table::Runs`] last. Returns whether there was a
+    /// packet.
     ///
     /// # Errors
-    /// The capture cannot be read here; everything before was passed on.
+    /// The capture cannot be read further. All rows before the error were passed on.
     pub fn read(&mut self, to: &mut impl RowSink) -> Result<bool, DatasetError> {
         if self.counts.is_some() {
             return Ok(false);
@@ -149,7 +151,7 @@ impl CaptureRows {
         self.counts.as_ref()
     }
 
-    /// Whether the capture ends within a block, once its end was read.
+    /// Whether the capture ends within a block. False before its end was read.
     pub fn is_cut(&self) -> bool {
         self.reader.truncated_at().is_some()
     }

@@ -1,4 +1,4 @@
-//! Reads what the tables of runs and threads state of sessions: of cards and of logs.
+//! Reads the counts that the tables of runs and threads state for each session.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,21 +12,21 @@ use crate::log::EXITS;
 use crate::reader::PartReader;
 use crate::schema::Table;
 
-/// What a session has according to its row in the table of runs or of threads.
+/// Counts of a session according to its row in the table of runs or threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SessionCounts {
     /// Number of the card in its capture, from 1.
     pub card: u64,
-    /// Rows of each table, by [`Table`].
+    /// Number of rows in each table, by [`Table`].
     pub rows: [u64; Table::ALL.len()],
     /// Counts of the card in the whole capture.
     pub counts: CardCounts,
-    /// Counts of a thread of a log, and its calls by how they ended; `None` for a session of a
-    /// card.
+    /// For a thread of a log, its counts, and the number of its calls by kind of end. `None` for a
+    /// session of a card.
     pub thread: Option<(ThreadCounts, [u64; EXITS.len()])>,
 }
 
-/// Adds the sessions of a part of the table of runs or of threads.
+/// Reads a part of the table of runs or threads, and adds its sessions to `sessions`.
 pub fn read(
     set: &DataFolder,
     path: &Path,

@@ -1,5 +1,5 @@
-//! Counts of the threads of a log of tags: what the table of threads states, and what the log's
-//! events add up to without reconstructing calls.
+//! Counts of the threads in a log of tags. They come from the table of threads, or from the events
+//! of the log, which are added up without reconstructing calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,29 +11,30 @@ use crate::error::DatasetError;
 use crate::log::{self, EXITS};
 use crate::reader::GroupReader;
 
-/// Columns of lost events, by reason.
+/// Columns with lost events, one for each reason.
 const LOSSES: [&str; 4] = ["buffer_full", "interrupted", "damaged", "other"];
 
-/// Counts of a thread.
+/// Counts of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadCounts {
-    /// The kernel's number of the thread.
+    /// Number of the thread in the kernel.
     pub thread: u64,
-    /// Events that were read.
+    /// Events of the thread that were read.
     pub events: u64,
-    /// Calls: entries of functions.
+    /// Calls of the thread: entries of functions.
     pub calls: u64,
-    /// Lost events, by [`LOSSES`].
+    /// Lost events of the thread, by [`LOSSES`].
     pub lost: [u64; LOSSES.len()],
 }
 
 impl ThreadCounts {
-    /// Lost events, whatever the reason.
+    /// Lost events of the thread for all reasons together.
     pub fn lost_events(&self) -> u64 {
         self.lost.iter().fold(0, |sum, lost| sum.saturating_add(*lost))
     }
 
-    /// Passes each count with its name to `compare`: that of this thread, and that of the other.
+    /// Calls `compare` with the name of each count, its value for this thread, and its value in
+    /// `other`.
     pub fn compare(&self, other: &ThreadCounts, mut compare: impl FnMut(&'static str, u64, u64)) {
         compare("thread", self.thread, other.thread);
         compare("events", self.events, other.events);
@@ -44,7 +45,8 @@ impl ThreadCounts {
     }
 }
 
-/// What the rows of a row group of the table of threads state: counts, and calls by how they ended.
+/// Reads the counts of a row group in the table of threads: the counts of each thread, and its
+/// calls by kind of end.
 pub fn stated(
     group: &mut GroupReader<'_>,
 ) -> Result<Vec<(ThreadCounts, [u64; EXITS.len()])>, DatasetError> {
@@ -69,13 +71,13 @@ pub fn stated(
     Ok((0..threads.len()).map(row).collect())
 }
 
-/// Counts the events of a log once more. Threads are in the order in which they appear.
+/// Counts the events of a log once more. Returns the threads in the order in which they appear.
 pub fn recounted(path: &Path) -> Result<Vec<ThreadCounts>, DatasetError> {
     let (mut reader, map) = log::open(path)?;
     let is_timed = reader.header().is_timed;
     let blocks: BTreeSet<_> = map.blocks.iter().map(|block| block.number).collect();
     let mut threads = Vec::<ThreadCounts>::new();
-    // Numbers are used again after a thread has ended.
+    // The kernel uses a thread's number again after the thread has ended.
     let mut live = BTreeMap::<u32, usize>::new();
     let mut offset = reader.offset();
     while let Some(chunk) = reader.next_chunk().map_err(DatasetError::log(path))? {

@@ -1,4 +1,4 @@
-//! Checks one part: order, partition and bounds of its rows, and what they add up to.
+//! Checks one part: the order, partition and bounds of its rows, and adds up its counts.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,27 +12,27 @@ use crate::partition::Partition;
 use crate::reader::{GroupReader, PartReader};
 use crate::schema::Table;
 
-/// What the parts have of a session.
+/// Counts of a session, added up over all parts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Found {
-    /// Rows of each table, by [`Table`].
+    /// Number of rows in each table, by [`Table`].
     pub rows: [u64; Table::ALL.len()],
-    /// Accesses that rows represent, but those of slices.
+    /// Accesses that rows other than slices represent.
     pub accesses: u64,
-    /// Accesses of slices.
+    /// Accesses that slices represent.
     pub slice_accesses: u64,
     /// Accesses lost in gaps.
     pub lost_accesses: u64,
-    /// Accesses in gaps at a start.
+    /// Accesses in the gap before the first frame of a capture.
     pub accesses_before_start: u64,
     /// Records that the card lost.
     pub card_lost_records: u64,
-    /// Calls by how they ended.
+    /// Number of calls by kind of end.
     pub exits: [u64; EXITS.len()],
 }
 
 impl Found {
-    /// Adds what another session has.
+    /// Adds the counts of another session.
     pub fn add(&mut self, other: &Found) {
         self.rows.iter_mut().zip(other.rows).for_each(|(sum, rows)| *sum += rows);
         self.accesses = self.accesses.saturating_add(other.accesses);
@@ -44,7 +44,8 @@ impl Found {
     }
 }
 
-/// Checks a part and adds its rows to what is found. Returns its size in bytes and its problems.
+/// Checks a part, and adds the counts of its rows to `found`. Returns the size of the part in
+/// bytes, and its problems.
 ///
 /// # Errors
 /// The part cannot be read.
@@ -108,7 +109,8 @@ pub fn check(
     Ok((reader.bytes(), problems))
 }
 
-/// The accesses that each row represents. Checks the order and the bounds of accesses.
+/// The number of accesses that each row represents. For the table of accesses, also checks the
+/// order and the bounds of the columns.
 fn represented(
     group: &mut GroupReader<'_>,
     keys: &[(Option<String>, Option<i64>)],
@@ -148,7 +150,7 @@ fn represented(
                 .map(|(reads, writes)| count(reads) + count(writes))
                 .collect())
         }
-        // A mark has no offset in the tag window.
+        // A mark is no access in the tag window, so it represents no access.
         Table::Tags => Ok(group
             .numbers("offset")?
             .into_iter()
@@ -158,7 +160,7 @@ fn represented(
     }
 }
 
-/// How each call ended, by [`EXITS`]. Checks its times.
+/// The kind of end of each call, as an index into [`EXITS`]. Also checks the times of the calls.
 fn calls(
     group: &mut GroupReader<'_>,
     problem: &mut impl FnMut(&str),
@@ -183,7 +185,7 @@ fn calls(
     Ok(exits.unwrap_or_default())
 }
 
-/// What a row of the table of gaps adds to the losses.
+/// The losses that a row of the table of gaps states.
 struct GapCounts {
     is_at_start: bool,
     accesses: u64,

@@ -1,4 +1,4 @@
-//! Collects the calls of a log that have ended, and builds their rows.
+//! Collects the calls of a log when they end, and builds their rows.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,23 +19,23 @@ use crate::rows::{Value, signed};
 pub struct EndedCall {
     /// Index of the thread in the log.
     pub session: usize,
-    /// The kernel's number of the thread.
+    /// Number of the thread in the kernel.
     pub thread: u32,
     /// Number of the function.
     pub function: FunctionId,
-    /// Number of the function that called it; `None` if none was open.
+    /// Number of the calling function; `None` if no tagged function was open.
     pub caller: Option<FunctionId>,
-    /// Calls that were open around it on its stack.
+    /// Number of calls that were open around this call on its stack.
     pub depth: u32,
-    /// Times of its entry and of its end, in ticks.
+    /// Times of the entry and of the end, in ticks.
     pub ticks: (u64, u64),
-    /// Ticks during which it was the innermost running call.
+    /// Ticks during which this call was the innermost running call.
     pub own: u64,
-    /// How it ended.
+    /// Kind of the call's end.
     pub exit: Exit,
 }
 
-/// What is known of an open call.
+/// What is kept of a call until it ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Note {
     function: FunctionId,
@@ -43,7 +43,7 @@ pub struct Note {
     depth: u32,
 }
 
-/// Collects calls.
+/// Collects the calls of a log that have ended.
 #[derive(Debug, Default)]
 pub struct CallRows {
     session: usize,
@@ -85,7 +85,7 @@ impl Listener for CallRows {
     }
 }
 
-/// Texts of rows, each of which is stored once.
+/// Texts of the rows. Each text is stored only once.
 pub struct Texts<'a> {
     names: &'a Names,
     capture: ByteArray,
@@ -93,12 +93,13 @@ pub struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// Texts of a log with this hash.
+    /// Texts for a log. `hash`: hash of the log, which each row states.
     pub fn new(names: &'a Names, hash: CaptureHash) -> Self {
         Texts { names, capture: (&*hash.to_string()).into(), functions: HashMap::new() }
     }
 
-    /// The row of a call, and the time of its end since the Unix epoch.
+    /// Builds the row of a call. Also returns the time of the call's end since the Unix epoch,
+    /// which determines the row's hour.
     pub fn row(&mut self, call: &EndedCall, clock: &LogClock) -> (Duration, Vec<Value>) {
         let (entered, left) = call.ticks;
         let (start, end) = (clock.time_ns(entered), clock.time_ns(left));

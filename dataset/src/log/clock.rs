@@ -1,8 +1,8 @@
 //! Converts the ticks of a log to times.
 //!
-//! The log has readings of the processor's counter and of the wall clock. Between two of them time
-//! is interpolated, before the first and after the last one it goes on with the counter's
-//! frequency.
+//! The log has pairs of readings: of the processor's counter and of the wall clock. Between two
+//! pairs, times are interpolated. Before the first pair and after the last one, they are
+//! extrapolated with the frequency of the counter.
 
 use std::path::Path;
 
@@ -11,19 +11,19 @@ use hmtt_format::tag_log::{ClockPair, Content};
 
 use crate::error::DatasetError;
 
-/// The clocks of a log.
+/// Relates the ticks of a log to time.
 #[derive(Clone, Debug, Default)]
 pub struct LogClock {
-    /// Begin of the log, in nanoseconds since the Unix epoch.
+    /// Time at which the log begins, in nanoseconds since the Unix epoch.
     pub start_ns: u64,
     is_timed: bool,
     tsc_hz: u64,
-    /// Readings, in the order of the counter.
+    /// Pairs of readings, ordered by the counter.
     readings: Vec<ClockPair>,
 }
 
 impl LogClock {
-    /// Reads the clocks of a log.
+    /// Reads the pairs of readings of a log.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -42,8 +42,9 @@ impl LogClock {
         Ok(LogClock { start_ns, is_timed, tsc_hz, readings })
     }
 
-    /// Time of a tick, in nanoseconds since the Unix epoch; `None` if the log has no times, or no
-    /// clocks.
+    /// Time of a tick, in nanoseconds since the Unix epoch. `None` if the log has no times, no
+    /// frequency, or no readings. Example: with readings of 5000 ns at tick 1000 and 6100 ns at
+    /// tick 2000, tick 1500 is at 5550 ns.
     pub fn time_ns(&self, tsc: u64) -> Option<u64> {
         if !self.is_timed || self.tsc_hz == 0 {
             return None;
@@ -67,7 +68,7 @@ impl LogClock {
         })
     }
 
-    /// Nanoseconds of some ticks; `None` if the log has no times, or the frequency is not known.
+    /// Duration of some ticks in nanoseconds. `None` if the log has no times, or no frequency.
     pub fn duration_ns(&self, ticks: u64) -> Option<u64> {
         (self.is_timed && self.tsc_hz != 0).then(|| nanoseconds(ticks, self.tsc_hz))
     }

@@ -1,4 +1,4 @@
-//! Builds the rows of the table `threads`: one for each thread of a log.
+//! Builds the rows of the table `threads`. Each thread of a log has one row.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use parquet::data_type::ByteArray;
 use crate::accesses::milliseconds;
 use crate::rows::{Value, signed};
 
-/// Ways in which calls end, in the order of the columns.
+/// Kinds of a call's end, in the order of the columns.
 pub const EXITS: [&str; 4] = ["returned", "abandoned", "ended", "open"];
 
-/// The value of the column `exit`.
+/// The value of the column `exit` for a kind of end.
 pub fn exit_name(exit: Exit) -> &'static str {
     EXITS[place(exit)]
 }
@@ -28,7 +28,7 @@ fn place(exit: Exit) -> usize {
     }
 }
 
-/// Numbers of calls, by [`EXITS`].
+/// Number of calls for each kind of end, by [`EXITS`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exits([u64; EXITS.len()]);
 
@@ -38,29 +38,29 @@ impl Exits {
         self.0[place(exit)] += 1;
     }
 
-    /// Number of calls.
+    /// Number of all calls.
     pub fn calls(&self) -> u64 {
         self.0.iter().sum()
     }
 }
 
-/// What is known at the end of a log.
+/// Facts about a log that are known at its end.
 pub struct Ending<'a> {
-    /// The log.
+    /// Path of the log.
     pub path: &'a Path,
-    /// Its hash, as text.
+    /// Hash of the log, as text.
     pub capture: ByteArray,
-    /// The program's file.
+    /// Path of the program's file.
     pub program: &'a str,
     /// The log's header.
     pub header: &'a Header,
-    /// How tagging ended; `None` if the end of the log is missing.
+    /// Reason for the end of tagging; `None` if the log has no end.
     pub ending: Option<tag_log::Ending>,
     /// Whether the log ends within a chunk.
     pub is_cut: bool,
 }
 
-/// The row of a thread.
+/// Builds the row of a thread. `number`: index of the thread in the log.
 pub fn row(number: usize, thread: &Thread, exits: &Exits, ending: &Ending<'_>) -> Vec<Value> {
     let Ending { path, capture, program, header, ending, is_cut } = ending;
     let file = path.file_name().unwrap_or_default().to_string_lossy();
@@ -87,8 +87,8 @@ pub fn row(number: usize, thread: &Thread, exits: &Exits, ending: &Ending<'_>) -
     row
 }
 
-/// Lost events: the buffer was full, a signal interrupted, the program overwrote them, for another
-/// reason.
+/// Numbers of lost events by reason: the buffer was full, a signal interrupted a tag, the program
+/// overwrote the events, or another reason.
 fn lost(thread: &Thread) -> [u64; 4] {
     let mut lost = [0_u64; 4];
     for (reason, count) in &thread.lost {

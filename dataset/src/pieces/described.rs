@@ -7,8 +7,8 @@ use hmtt_format::config::Mode;
 use hmtt_format::{Generation, MemoryDescription};
 use serde_json::Value;
 
-/// The map of addresses of a memory, from the entries that its description has: `bank[1]=p15^p18`.
-/// `None` if they are damaged.
+/// Parses an address map from the entries of a memory's description, such as `bank[1]=p15^p18`.
+/// Returns `None` if an entry is damaged.
 pub fn address_map<'a>(entries: impl IntoIterator<Item = &'a str>) -> Option<AddressMap> {
     let mut map = MapBuilder::default();
     for entry in entries {
@@ -28,14 +28,14 @@ pub fn address_map<'a>(entries: impl IntoIterator<Item = &'a str>) -> Option<Add
     map.build().ok()
 }
 
-/// What the descriptions of a session say of its accesses.
+/// Facts about a session's accesses, from the descriptions in `runs`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Described {
-    /// What is known of them.
+    /// Facts that the analyses use.
     pub known: Known,
-    /// Bytes of a burst, of which page runs and slices count.
+    /// Bytes of a burst. Page runs and slices count bursts.
     pub burst_bytes: Option<u32>,
-    /// Whether the card was in analysis mode, in which it records none.
+    /// Whether the card was in analysis mode, in which it records no accesses.
     pub has_analysis_mode: bool,
 }
 
@@ -44,7 +44,8 @@ fn number(value: &Value) -> Option<u32> {
 }
 
 impl Described {
-    /// Interprets JSON objects; without them the card has not reported.
+    /// Interprets the JSON objects of the columns `memory` and `settings`. If they are absent, the
+    /// card has not reported, and little is known.
     pub fn new(memory: Option<&str>, settings: Option<&str>) -> Described {
         let no_report =
             Known { address_space: AddressSpace::Physical, clocks: true, ..Known::default() };
@@ -55,7 +56,8 @@ impl Described {
         let bus_bytes = number(&memory["bus_bytes"]).filter(|bytes| *bytes > 0);
         let unit_bytes = match settings["granularity"].as_str() {
             Some("line") => number(&memory["line_bytes"]),
-            // Each command may select its burst length; then sizes are not known.
+            // If each command may select its burst length, `burst_length` is no number, and sizes
+            // are not known.
             _ => number(&settings["burst_length"])
                 .zip(bus_bytes)
                 .and_then(|(words, bytes)| words.checked_mul(bytes)),
@@ -76,7 +78,7 @@ impl Described {
     }
 }
 
-/// Bytes of the smallest burst of a memory, as its card counts them.
+/// Bytes of the smallest burst of a memory, which is the unit in which its card counts.
 fn burst_bytes(memory: &Value, map: AddressMap) -> Option<u32> {
     let name = memory["generation"].as_str()?;
     let generation = Generation::ALL.into_iter().find(|generation| generation.name() == name)?;

@@ -1,4 +1,5 @@
-//! Divides the accesses of a data set into pieces, by what its tables of runs and gaps have.
+//! Makes the plan of a data set: divides its accesses into pieces, using the tables of runs and
+//! gaps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -19,17 +20,17 @@ use crate::listing::list;
 use crate::reader::PartReader;
 use crate::schema::Table;
 
-/// The board of a run.
+/// The rows and parts of a board in one run.
 #[derive(Default)]
 struct Board {
     sessions: Vec<SessionRow>,
-    /// Parts of accesses, pages and slices, each with its first arrival.
+    /// Parts of accesses, pages and slices by hour, each with its first arrival in milliseconds.
     parts: BTreeMap<Hour, Vec<(i64, PathBuf)>>,
-    /// Losses, each with its capture and session.
+    /// Losses by hour, each with its capture and session.
     gaps: BTreeMap<Hour, Vec<(String, i64, PlacedGap)>>,
 }
 
-/// The pieces of a data set.
+/// Makes the plan of a data set.
 pub fn plan(dataset: &Dataset) -> Result<Plan, DatasetError> {
     let mut boards: BTreeMap<(String, String), Board> = BTreeMap::new();
     let set = dataset.folder()?;
@@ -65,7 +66,7 @@ pub fn plan(dataset: &Dataset) -> Result<Plan, DatasetError> {
     Ok(plan)
 }
 
-/// The losses in a part of the table of gaps.
+/// Reads the losses in a part of the table of gaps.
 fn gaps(set: &DataFolder, path: &Path) -> Result<Vec<(String, i64, PlacedGap)>, DatasetError> {
     let reader = PartReader::open(set, path, Table::Gaps)?;
     let mut all = Vec::new();
@@ -98,7 +99,7 @@ fn gaps(set: &DataFolder, path: &Path) -> Result<Vec<(String, i64, PlacedGap)>, 
 }
 
 impl Board {
-    /// Adds a memory and its pieces.
+    /// Adds the board as a memory with its pieces to `plan`.
     fn pieces(mut self, run: String, board: String, plan: &mut Plan) {
         sessions::sort(&mut self.sessions);
         let restarts = self.restarts();
@@ -110,7 +111,7 @@ impl Board {
         for hour in hours {
             let mut parts = self.parts.remove(&hour).unwrap_or_default();
             parts.sort();
-            // Without sessions, the piece is between those of the pieces around it.
+            // An hour without sessions lies between the sessions of the pieces before and after it.
             let end = ranges.last().map_or(0, |range| range.end);
             let range = self.in_hour(hour).unwrap_or(end..end);
             let mut in_piece: Vec<Session> = range
@@ -127,7 +128,7 @@ impl Board {
                 }
             }
             for session in &mut in_piece {
-                // Without a clock, what is missing is at the end.
+                // Losses without a clock are placed at the end of the session.
                 session.gaps.sort_by_key(|gap| gap.end.unwrap_or((u64::MAX, i64::MAX)));
             }
             ranges.push(range);
@@ -139,8 +140,8 @@ impl Board {
             });
         }
         for (piece, pair) in plan.pieces[first..].iter_mut().zip(ranges.windows(2)) {
-            // From behind the last session of the piece up to the first one of the next, if that
-            // has any.
+            // Look at the sessions after the piece's last session, up to the first session of the
+            // next piece if it has any.
             let next = pair[1].clone().next().map_or(pair[0].end, |next| next + 1);
             let between = restarts.get(pair[0].end..next).unwrap_or_default();
             piece.restarts_after = between.contains(&true);
@@ -148,24 +149,25 @@ impl Board {
         plan.memories.push(memory);
     }
 
-    /// Whether the clock begins again with each session.
+    /// For each session, whether the clock restarts at its begin. False for the first session.
     fn restarts(&self) -> Vec<bool> {
         let pairs = self.sessions.windows(2).map(|pair| !pair[1].continues(&pair[0]));
         std::iter::once(false).chain(pairs).collect()
     }
 
-    /// What the captures of the board have together.
+    /// Summarises all captures of the board.
     fn memory(&self, run: String, board: String, restarts: &[bool]) -> Memory {
         let mut counts = CardCounts::default();
         let mut complete_tail = true;
         let mut missing = Vec::new();
         let mut captures = HashSet::new();
         for (at, session) in self.sessions.iter().enumerate() {
-            // Each session states the counts of its capture.
+            // Each session states the counts of its whole capture, so each capture is counted once.
             if !captures.insert(&session.capture) {
                 continue;
             }
-            // Of a series, the first file states what came before it, and the last one has the end.
+            // In a series of files, only the first file has accesses before its start, and only the
+            // last one has the end of the trace.
             let continues = at > 0 && !restarts[at];
             let is_continued = self.continuation(at, restarts).is_some();
             let own = &session.counts;
@@ -181,15 +183,16 @@ impl Board {
         Memory { run, board, known, counts, has_analysis_mode, complete_tail, missing }
     }
 
-    /// The session with which another capture continues that of a session.
+    /// The next session of another capture, if it continues the session at index `at`; otherwise
+    /// `None`.
     fn continuation(&self, at: usize, restarts: &[bool]) -> Option<usize> {
         let capture = &self.sessions[at].capture;
         let next = (at..self.sessions.len()).find(|at| self.sessions[*at].capture != *capture)?;
         (!restarts[next]).then_some(next)
     }
 
-    /// What is missing between captures of one session: the gap before the session of the later
-    /// one, and its hour.
+    /// The losses between two captures that continue each other. For each, the index of the later
+    /// session, with the hour in which the gap lies and the gap.
     fn lost_between(
         &self,
         restarts: &[bool],
@@ -213,7 +216,7 @@ impl Board {
         lost
     }
 
-    /// The sessions that have frames in an hour.
+    /// The range of the sessions that have frames in an hour; `None` if no session has any.
     fn in_hour(&self, hour: Hour) -> Option<Range<usize>> {
         let of = self::hour;
         let is_in = |session: &SessionRow| {
@@ -237,7 +240,7 @@ impl Board {
     }
 }
 
-/// The hour of a time in milliseconds.
+/// The hour of a time in milliseconds since the Unix epoch.
 fn hour(milliseconds: i64) -> Hour {
     Hour::of(Duration::from_millis(milliseconds.max(0) as u64))
 }

@@ -6,7 +6,7 @@
 //!                                  -> position  parts for analyses, gaps and restarts between them
 //! ```
 //!
-//! Invariant: memory holds a row group of each table.
+//! Invariant: at any time, memory holds at most one row group of each table.
 
 mod position;
 mod rows;
@@ -24,11 +24,12 @@ use crate::error::DatasetError;
 use crate::partition::Partition;
 
 impl Piece {
-    /// Reads the piece. `root`: the folder of the data set. `rows`: counts what was read.
-    /// `is_wanted`: asked before each row group; if it is not, reading ends.
+    /// Reads the piece, and passes its accesses on. `root`: folder of the data set. `rows`: counts
+    /// of the rows that were read, which are increased. `is_wanted`: called before each row group;
+    /// if it returns false, reading ends.
     ///
     /// # Errors
-    /// A part cannot be read; what precedes it was passed on.
+    /// A part cannot be read. Everything before the error was passed on.
     pub fn read(
         &self,
         root: &Path,
@@ -68,7 +69,7 @@ impl Piece {
         Ok(())
     }
 
-    /// The rows of each table, of which none is loaded.
+    /// The three tables of the piece, before any row is loaded.
     fn tables(&self) -> Vec<TableRows<'_>> {
         let has_gaps = self.sessions.iter().any(|session| !session.gaps.is_empty());
         let table_of = |path: &Path| Some(Partition::parse(path.parent()?)?.table);
@@ -86,27 +87,27 @@ impl ReadRows {
     }
 }
 
-/// Rows that are passed on before those of other tables.
+/// Rows of one table that are passed on next, before rows of other tables.
 struct Turn {
     /// Index of the table.
     table: usize,
-    /// Rows of its row group.
+    /// Range of rows in the loaded row group of the table.
     rows: Range<usize>,
-    /// Their session in the piece; `None` if it is not there.
+    /// Number of the rows' session in the piece; `None` if the piece does not have the session.
     session: Option<usize>,
 }
 
-/// The rows that are next, of tables with loaded rows: those of the earliest session, and of these
-/// the ones before the clock of another table's next row. Example: accesses at the clocks 1, 5 and
-/// 9 and a page run at clock 6. The first turn is of two accesses, the second one of the run.
-/// `None`: no table has further rows.
+/// Selects the rows that are passed on next. The earliest session is first. Of its rows, the rows
+/// up to the clock of another table's next row are selected. Example: accesses at the clocks 1, 5
+/// and 9 and a page run at clock 6. The first turn has the accesses at 1 and 5, the second turn has
+/// the page run. Returns `None` if no table has further rows.
 fn turn(tables: &[TableRows<'_>], position: &Position<'_>) -> Option<Turn> {
     let heads = tables.iter().enumerate().filter_map(|(table, rows)| {
         let (capture, session) = rows.session()?;
         Some((position.number(capture, session), rows.clock(), table))
     });
     let heads: Vec<_> = heads.collect();
-    // Rows without a session, which `None` orders first, are counted only.
+    // Rows without a session, which `None` orders first, are only counted.
     let (session, _, table) = *heads.iter().min()?;
     let others = heads.iter().filter(|head| head.2 != table && head.0 == session);
     let bound = others.map(|head| head.1).min().filter(|_| session.is_some());

@@ -1,5 +1,5 @@
-//! Reads the sessions of boards from the table `runs`, and decides which of them continue the one
-//! before.
+//! Reads the sessions of boards from the table `runs`, and decides which sessions continue the
+//! previous one.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ use crate::error::DatasetError;
 use crate::reader::PartReader;
 use crate::schema::Table;
 
-/// Largest difference of the time between two captures by their clock and by their arrivals, if
-/// both are of one session.
+/// Largest difference, in milliseconds, between the time by the clock and the time by arrivals from
+/// one capture to the next, if both captures are of one session.
 const MOST_DIFFERENCE_MS: f64 = 1000.0;
 
-/// A row of `runs`.
+/// A row of the table `runs`.
 #[derive(Clone, Debug)]
 pub struct SessionRow {
     pub capture: String,
@@ -26,13 +26,13 @@ pub struct SessionRow {
     pub first_arrival: i64,
     pub last_arrival: i64,
     pub known: Known,
-    /// Bytes of a burst.
+    /// Bytes of a burst, if they are known.
     pub burst_bytes: Option<u32>,
     /// Whether the card was in analysis mode.
     pub has_analysis_mode: bool,
     /// Counts of the card in the whole capture.
     pub counts: CardCounts,
-    /// Whether an end frame ends the card's trace.
+    /// Whether the card's trace ends with an end frame.
     pub complete_tail: bool,
     /// Whether the capture ends within a block.
     pub is_cut: bool,
@@ -103,7 +103,7 @@ pub fn read(set: &DataFolder, path: &Path) -> Result<Vec<SessionRow>, DatasetErr
     Ok(rows)
 }
 
-/// Sorts the sessions of a board by time.
+/// Sorts the sessions of a board by their first arrival.
 pub fn sort(sessions: &mut [SessionRow]) {
     sessions.sort_by(|one, other| {
         let key = |of: &SessionRow| (of.first_arrival, of.capture.clone(), of.number);
@@ -112,8 +112,10 @@ pub fn sort(sessions: &mut [SessionRow]) {
 }
 
 impl SessionRow {
-    /// Whether the clock continues from another session: receivers divide what a card sends into
-    /// several files.
+    /// Whether the clock of this session continues that of `before`. Receivers divide what a card
+    /// sends into several files, so one session of a card may be in several captures. Example: if
+    /// the first capture ends at clock 1,000,000,000 and the second begins 2 s later at clock
+    /// 1,200,000,000 with a period of 10 ns, it continues the first.
     pub fn continues(&self, before: &SessionRow) -> bool {
         let (Some((_, end)), Some((begin, _))) = (before.clocks, self.clocks) else { return false };
         let (Some(tck_ps), Some(clocks)) = (self.known.tck_ps, begin.checked_sub(end)) else {
@@ -124,9 +126,9 @@ impl SessionRow {
         before.capture != self.capture && (by_clock - by_arrival).abs() <= MOST_DIFFERENCE_MS
     }
 
-    /// The accesses that are missing between a capture and the one that continues it, by the card's
-    /// counts. Not known if a capture has several sessions, because the counts are those of the
-    /// capture.
+    /// The accesses that are missing between the capture `before` and this capture, which continues
+    /// it. They follow from the card's counts. The result is right only if `before` has one
+    /// session, because the counts are those of the whole capture.
     pub fn lost_since(&self, before: &SessionRow) -> u64 {
         let counts = &before.counts;
         let seen = counts
@@ -136,7 +138,7 @@ impl SessionRow {
         self.counts.accesses_before_start.saturating_sub(seen)
     }
 
-    /// The gap before the first record of a capture that continues another one.
+    /// The gap before this session's first record, if its capture continues the capture `before`.
     pub fn gap_since(&self, before: &SessionRow) -> Gap {
         Gap {
             lost_accesses: Some(self.lost_since(before)),
@@ -145,7 +147,7 @@ impl SessionRow {
         }
     }
 
-    /// The gap since another capture in words.
+    /// A sentence on the accesses that are missing since the capture `before`.
     pub fn missing_since(&self, before: &SessionRow) -> String {
         format!(
             "{} accesses are missing between {} and {}",
@@ -155,7 +157,7 @@ impl SessionRow {
         )
     }
 
-    /// That the capture is cut, in words.
+    /// A sentence that states that the capture is cut.
     pub fn cut(&self) -> String {
         format!("{} ends within a block", self.file)
     }

@@ -1,4 +1,4 @@
-//! Analyses a piece apart, and writes what was found as bytes that another machine reads.
+//! Analyses a piece separately, and writes the results as bytes that another machine can read.
 
 use std::path::Path;
 
@@ -9,41 +9,41 @@ use serde::{Deserialize, Serialize};
 use super::{Piece, ReadRows};
 use crate::error::DatasetError;
 
-/// Stated before a state: only programs of one version exchange states.
+/// Text before each state. Only programs of the same version exchange states.
 const VERSION: &str = concat!("hmtt ", env!("CARGO_PKG_VERSION"), " analyses 5\n");
 
-/// What was found in a piece.
+/// The results of analysing one piece.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PieceState {
-    /// What was read.
+    /// Counts of the rows that were read.
     pub rows: ReadRows,
-    /// What all analyses have found.
+    /// Results of all analyses.
     pub found: Combined,
 }
 
-/// Why bytes are no state.
+/// Errors of reading a state from bytes.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// Another program has written them.
+    /// The bytes were written by another version of the program.
     #[error(
         "the state of the analyses is of another version of HMTT; all programs of a cluster are of one version"
     )]
     Version,
-    /// The state has reuse distances of another kind than was asked for, or sampled at another
-    /// rate.
+    /// The state's reuse distances do not have the requested sampling rate, or one is exact and the
+    /// other is sampled.
     #[error(
         "the state of the analyses has other reuse distances than were asked for: exact ones, or of another sample"
     )]
     OtherDistances,
-    /// They are damaged.
+    /// The bytes are damaged.
     #[error("the state of the analyses is damaged")]
     Damaged(#[from] postcard::Error),
 }
 
 impl PieceState {
-    /// Analyses a piece. `root`: the folder of the data set. `sample`: the part of lines of which
-    /// reuse distances are found. `is_wanted`: asked from time to time; if it is not any more, the
-    /// result has only what was read before.
+    /// Analyses a piece. `root`: folder of the data set. `sample`: fraction of lines for which
+    /// reuse distances are computed; `None` for all lines. `is_wanted`: called from time to time;
+    /// if it returns false, the result has only the rows that were read before.
     ///
     /// # Errors
     /// A part cannot be read.
@@ -62,16 +62,16 @@ impl PieceState {
     /// The state as bytes.
     ///
     /// # Errors
-    /// Never: memory is the only limit.
+    /// Never returned: only memory limits the size of a state.
     pub fn to_bytes(&self) -> Result<Vec<u8>, StateError> {
         Ok(postcard::to_extend(self, VERSION.as_bytes().to_vec())?)
     }
 
-    /// Reads a state. `sample`: as in [`PieceState::of`].
+    /// Reads a state from bytes. `sample`: as in [`PieceState::of`].
     ///
     /// # Errors
-    /// The bytes are of another version, of another kind of reuse distances, which could not be
-    /// joined, or damaged.
+    /// The bytes come from another version, or are damaged. Or the reuse distances have another
+    /// sampling, so that they cannot be joined with others.
     pub fn from_bytes(bytes: &[u8], sample: Option<f64>) -> Result<PieceState, StateError> {
         let bytes = bytes.strip_prefix(VERSION.as_bytes()).ok_or(StateError::Version)?;
         let state: PieceState = postcard::from_bytes(bytes)?;

@@ -1,4 +1,4 @@
-//! Makes a change, of which any part may have been made already.
+//! Makes a change. Any of its steps may have been made already.
 
 use std::io::{self, ErrorKind};
 
@@ -9,7 +9,7 @@ use crate::error::DatasetError;
 use crate::journal::{PartStep, Step};
 use crate::partition::Partition;
 
-/// Makes the steps of a change. `staged`: the folder of the parts to be placed.
+/// Makes the steps of a change. `staged`: folder with the parts that are placed.
 pub fn apply(set: &DataFolder, staged: &Folder, steps: &[Step]) -> Result<(), DatasetError> {
     let mut changed = Changed { set, last: None, emptied: Vec::new() };
     for step in steps {
@@ -39,8 +39,8 @@ pub fn apply(set: &DataFolder, staged: &Folder, steps: &[Step]) -> Result<(), Da
     Ok(())
 }
 
-/// Renames a staged part to its place, unless it was placed before the process that did it was
-/// killed.
+/// Renames a staged part to its place. Does nothing if an earlier process has already placed the
+/// part.
 fn place(staged: &Folder, from: &str, folder: &Folder, name: &str) -> io::Result<()> {
     match staged.status_of(from.as_ref())? {
         Some(status) => {
@@ -52,8 +52,8 @@ fn place(staged: &Folder, from: &str, folder: &Folder, name: &str) -> io::Result
     }
 }
 
-/// The partitions that are changed. Steps of one partition follow each other, so one folder is open
-/// at a time.
+/// The partitions that a change touches. Only one folder is open at a time, because steps of one
+/// partition follow each other.
 struct Changed<'a> {
     set: &'a DataFolder,
     last: Option<(Partition, Folder)>,

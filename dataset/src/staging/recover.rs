@@ -1,4 +1,4 @@
-//! Completes or removes what processes have left that do not live any more.
+//! Completes or removes the changes of processes that do not run any more.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,8 +16,8 @@ use crate::error::DatasetError;
 use crate::journal::{self, JOURNAL, is_staging_name};
 
 /// Completes the changes that have a journal, and removes all other staging folders. A change is
-/// completed only if everything of it is the user's own: another user would decide which parts are
-/// placed and removed.
+/// completed only if its folder, journal and parts belong to this user. Otherwise another user
+/// could decide which parts are placed and removed.
 pub fn recover(set: &DataFolder, base: &Folder) -> Result<(), DatasetError> {
     let path = set.path(FOLDER);
     let names = base.names().map_err(|error| DatasetError::file("read", &path, error))?;
@@ -50,8 +50,8 @@ fn complete(set: &DataFolder, folder: &Folder, path: &Path) -> Result<(), Datase
     apply(set, folder, &steps.ok_or(DatasetError::Journal(path))?)
 }
 
-/// The lock of a process that does not live any more; `None` if it lives, or has removed the file
-/// meanwhile.
+/// Takes the lock of a process that does not run any more. Returns `None` if the process still
+/// runs, or if the lock file was removed in the meantime.
 fn lock_of_dead(base: &Folder, id: &str) -> io::Result<Option<File>> {
     let name = lock_name(id);
     let file = base.lock_file(name.as_ref())?;

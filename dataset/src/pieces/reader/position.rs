@@ -1,4 +1,5 @@
-//! Follows the sessions of a piece, and passes on rows with gaps and restarts between them.
+//! Keeps the current session of a piece, and passes on rows with the gaps and restarts between
+//! them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,36 +10,37 @@ use hmtt::analysis::{Batch, FrequencySlice, PageRun};
 use super::super::{PlacedGap, ReadRows, Session};
 use super::rows::{Columns, RowValues};
 
-/// A place in a piece.
+/// A position in a piece: a session, and a gap in it.
 pub struct Position<'a> {
     sessions: &'a [Session],
-    /// Numbers of the sessions.
+    /// Number of each session, by capture and session number.
     numbers: HashMap<(&'a [u8], i64), usize>,
-    /// Number of the session.
+    /// Number of the current session.
     at: usize,
-    /// Gaps of the session that were passed on.
+    /// Number of the session's gaps that were passed on.
     gap: usize,
 }
 
 impl<'a> Position<'a> {
-    /// Starts at the first session.
+    /// Starts before the first row of the first session.
     pub fn new(sessions: &'a [Session]) -> Self {
         let key = |session: &'a Session| (session.capture.as_bytes(), session.number);
         let numbers = sessions.iter().map(key).zip(0..).collect();
         Position { sessions, numbers, at: 0, gap: 0 }
     }
 
-    /// The number of a session; `None` if the piece does not have it.
+    /// The number of a session in the piece; `None` if the piece does not have the session.
     pub fn number(&self, capture: &[u8], session: i64) -> Option<usize> {
         self.numbers.get(&(capture, session)).copied()
     }
 
-    /// Goes to a session of this number, and passes on what is between.
+    /// Goes to the session with this number. Passes on the gaps and restarts on the way.
     pub fn go_to(&mut self, number: usize, pass_on: &mut dyn FnMut(Part<'_>)) {
         if number >= self.at {
             return self.advance(number, pass_on);
         }
-        // Captures that arrived at the same time.
+        // The session is earlier than the current one: captures of several receivers overlap in
+        // time. Each change between them is a restart.
         pass_on(Part::Restart);
         pass_on(Part::Known(&self.sessions[number].known));
         (self.at, self.gap) = (number, self.sessions[number].gaps.len());
@@ -59,7 +61,8 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// Passes on gaps that end at or before a clock and arrival; without it all.
+    /// Passes on the gaps that end at or before a clock and arrival; all gaps of the session if
+    /// `time` is `None`.
     fn gaps_before(&mut self, time: Option<(u64, i64)>, pass_on: &mut dyn FnMut(Part<'_>)) {
         let Some(session) = self.sessions.get(self.at) else { return };
         let is_before =
@@ -70,7 +73,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// Passes on rows of the session, with gaps between, and counts them.
+    /// Passes on rows of the current session, with the gaps between them, and counts the rows.
     pub fn pass_on(
         &mut self,
         columns: &Columns,
@@ -129,7 +132,7 @@ impl<'a> Position<'a> {
         }
     }
 
-    /// Passes on what follows the last row.
+    /// Passes on the gaps and restarts after the last row.
     pub fn end(mut self, pass_on: &mut dyn FnMut(Part<'_>)) {
         if let Some(last) = self.sessions.len().checked_sub(1) {
             self.advance(last, pass_on);

@@ -1,4 +1,4 @@
-//! Reads the rows of a table in a piece, row group by row group.
+//! Reads the rows of one table in a piece, one row group at a time.
 
 use std::ops::Range;
 use std::path::Path;
@@ -11,40 +11,40 @@ use crate::error::DatasetError;
 use crate::reader::{GroupReader, PartReader};
 use crate::schema::Table;
 
-/// Rows of a table.
+/// The rows of one table in a piece.
 pub struct TableRows<'p> {
     table: Table,
-    /// Whether arrivals are needed.
+    /// Whether arrivals are read, which only gaps need.
     has_gaps: bool,
     parts: std::vec::IntoIter<&'p Path>,
-    /// The open part, and its next row group.
+    /// The open part, and the number of its next row group.
     part: Option<(PartReader, usize)>,
     columns: Columns,
-    /// The next row, and the number of its session in [`Columns::sessions`].
+    /// Index of the next row; the next field is the index of its session in [`Columns::sessions`].
     row: usize,
     session: usize,
 }
 
-/// Columns of a row group.
+/// The columns of a row group.
 #[derive(Default)]
 pub struct Columns {
     pub clocks: Vec<u64>,
-    /// Arrivals; empty if there are no gaps.
+    /// Arrivals; empty if the piece has no gaps.
     arrivals: Vec<i64>,
     pub values: RowValues,
-    /// Rows of one session that follow each other.
+    /// Runs of consecutive rows of one session: capture, session number, range of rows.
     sessions: Vec<(ByteArray, i64, Range<usize>)>,
 }
 
-/// What rows of each table have.
+/// The values of the rows, by table.
 pub enum RowValues {
     Accesses {
         addresses: Vec<u64>,
         writes: Vec<bool>,
     },
-    /// Page runs, without their bytes of a burst.
+    /// Page runs. Their `burst_bytes` are filled in later.
     Pages(Vec<PageRun>),
-    /// Slices of which no other row has the accesses, without their bytes of a burst.
+    /// Slices whose accesses are in no other row. Their `burst_bytes` are filled in later.
     Slices(Vec<FrequencySlice>),
 }
 
@@ -55,15 +55,15 @@ impl Default for RowValues {
 }
 
 impl<'p> TableRows<'p> {
-    /// Starts before the first row. `parts`: in the order of time. `has_gaps`: whether rows need
-    /// arrivals.
+    /// Starts before the first row. `parts`: paths of the parts, ordered by time. `has_gaps`:
+    /// whether arrivals are needed.
     pub fn new(table: Table, parts: Vec<&'p Path>, has_gaps: bool) -> Self {
         let (parts, columns) = (parts.into_iter(), Columns::default());
         TableRows { table, has_gaps, parts, part: None, columns, row: 0, session: 0 }
     }
 
-    /// Reads row groups until there is a row. `is_wanted`: asked before each one. Returns whether
-    /// it was.
+    /// Reads row groups until a row is loaded, or there are no more. `is_wanted`: called before
+    /// each row group. Returns false if `is_wanted` has returned false.
     ///
     /// # Errors
     /// A part cannot be read.
@@ -91,12 +91,12 @@ impl<'p> TableRows<'p> {
         Ok(true)
     }
 
-    /// The loaded rows.
+    /// The columns of the loaded row group.
     pub fn columns(&self) -> &Columns {
         &self.columns
     }
 
-    /// Capture and session of the next row; `None` if none is loaded.
+    /// Capture and session of the next row; `None` if no row is loaded.
     pub fn session(&self) -> Option<(&[u8], i64)> {
         let (capture, session, _) = self.columns.sessions.get(self.session)?;
         Some((capture.data(), *session))
@@ -107,7 +107,8 @@ impl<'p> TableRows<'p> {
         self.columns.clocks.get(self.row).copied().unwrap_or(0)
     }
 
-    /// The next row, and those of its session that follow up to this clock.
+    /// The range from the next row to the last row of its session whose clock is at most `clock`.
+    /// The next row itself is always in it.
     pub fn rows_up_to(&self, clock: Option<u64>) -> Range<usize> {
         let end = self.columns.sessions.get(self.session).map_or(self.row, |of| of.2.end);
         let is_later = |row: &usize| clock.is_some_and(|clock| self.columns.clocks[*row] > clock);
@@ -115,7 +116,7 @@ impl<'p> TableRows<'p> {
         self.row..first_later.unwrap_or(end)
     }
 
-    /// Goes to a row, which is the next one.
+    /// Makes `row` the next row.
     pub fn go_to(&mut self, row: usize) {
         self.row = row;
         if self.columns.sessions.get(self.session).is_some_and(|(.., rows)| rows.end <= row) {
@@ -150,7 +151,8 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Removes slices.
+    /// Keeps only the slices for which `is_kept` returns true. `is_kept` receives the index of the
+    /// row.
     fn retain(&mut self, is_kept: impl Fn(usize) -> bool) {
         let mut end = 0;
         for (.., rows) in &mut self.sessions {
@@ -171,7 +173,7 @@ impl Columns {
         (self.clocks[row], self.arrivals.get(row).copied().unwrap_or(0))
     }
 
-    /// Number of accesses that rows represent.
+    /// Number of accesses that the rows represent.
     pub fn accesses(&self, rows: Range<usize>) -> u64 {
         let add = u64::saturating_add;
         match &self.values {
@@ -184,7 +186,7 @@ impl Columns {
     }
 }
 
-/// Removes values by the rows in which they are.
+/// Keeps only the values for whose index `is_kept` returns true.
 fn retain<T>(values: &mut Vec<T>, is_kept: &impl Fn(usize) -> bool) {
     let mut row = 0;
     values.retain(|_| {
@@ -226,12 +228,12 @@ fn slices(
     Ok((0..clocks.len()).map(slice).collect())
 }
 
-/// An address, all bits of which a column has.
+/// Converts a value of an address column, which stores all 64 bits as a signed number.
 fn address(value: Option<i64>) -> u64 {
     value.unwrap_or(0) as u64
 }
 
-/// Values of a column of counts or clocks. Columns have 0 for those that are not.
+/// Reads a column of counts or clocks. Absent values become 0.
 fn counts(group: &mut GroupReader<'_>, name: &str) -> Result<Vec<u64>, DatasetError> {
     let values = group.numbers(name)?.into_iter();
     Ok(values.map(|value| value.unwrap_or(0).max(0) as u64).collect())
