@@ -1,7 +1,7 @@
-//! Reads a capture file packet by packet and decodes each packet on request.
+//! Reads a capture file packet by packet, and decodes each packet on request.
 //!
-//! Connects `pcapng` with `decode`. A file that continues a series carries the card's last report
-//! from the files before it, in an interface comment ([`crate::decode::earlier_report`]).
+//! This module connects `pcapng` with `decode`. A file that continues a series has the card's last
+//! report from the files before it, in an interface comment ([`crate::decode::earlier_report`]).
 
 use std::fs::File;
 use std::io::Read;
@@ -12,7 +12,7 @@ use crate::identity::{CardId, LinkId};
 use crate::link_layer::{self, LinkFrame, link_type::ETHERNET};
 use crate::pcapng::{Interface, Packet, PcapngReader, ReadError, Reading, Source};
 
-/// A reader of one capture.
+/// Reads one capture and decodes its packets.
 ///
 /// ```
 /// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
@@ -39,23 +39,23 @@ pub struct CaptureReader<R: Read = File> {
     links: Links,
     /// Number of interfaces whose comments have been searched for an earlier report.
     described: usize,
-    /// Packets whose link type is not read.
+    /// Number of packets whose link type is not supported.
     unknown_packets: u64,
-    /// Memory for a frame that is put together.
+    /// Memory for a frame that is assembled from parts of a packet.
     frame: Vec<u8>,
 }
 
-/// What a capture has that is not read.
+/// Counts of the parts of a capture that this reader cannot use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
-    /// Blocks of other types than those of packets, interfaces, statistics and names.
+    /// Blocks of other types than packets, interfaces, statistics and names.
     pub skipped_blocks: u64,
     /// Packets of link types other than Ethernet, Linux cooked, loopback and IP.
     pub unknown_packets: u64,
 }
 
 impl Unread {
-    /// What it is, for people: one text for each.
+    /// Sentences for people, one for each count that is not 0.
     pub fn in_words(&self) -> Vec<String> {
         let Unread { skipped_blocks, unknown_packets } = *self;
         let texts = [
@@ -81,8 +81,8 @@ pub struct UndecodedPacket<'a> {
 }
 
 impl UndecodedPacket<'_> {
-    /// Decodes the packet. `sink` gets the items of its frame, and those of earlier frames that
-    /// waited for it.
+    /// Decodes the packet. `sink` gets the items of its frame, and the items of earlier frames that
+    /// waited for this frame.
     pub fn decode(&mut self, sink: &mut impl Sink) {
         let packet = &self.packet;
         let interface = packet.interfaces.get(packet.interface);
@@ -98,7 +98,7 @@ impl UndecodedPacket<'_> {
         self.links.push(origin(packet), bytes, sink);
     }
 
-    /// The links of the cards found so far: one link for each card, by card number.
+    /// The link of each card that was found so far, by card number.
     pub fn cards(&self) -> &[LinkId] {
         self.links.cards()
     }
@@ -129,7 +129,7 @@ impl CaptureReader {
         Ok(CaptureReader::new(PcapngReader::stream(file)?))
     }
 
-    /// Reads a file that is open already, and of which these bytes were read.
+    /// Continues to read an open file. `begin`: its first bytes, which were already read.
     ///
     /// # Errors
     /// [`ReadError`]: the file cannot be read, or is no capture.
@@ -152,7 +152,7 @@ impl<R: Read> CaptureReader<R> {
         CaptureReader { reader, links, described: 0, unknown_packets: 0, frame }
     }
 
-    /// The next packet; `None` at the end of the file.
+    /// Reads the next packet; `None` at the end of the file.
     ///
     /// # Errors
     /// [`ReadError`]: the file cannot be read, or its next block is damaged.
@@ -166,35 +166,36 @@ impl<R: Read> CaptureReader<R> {
         Ok(Some(UndecodedPacket { packet, links, unknown_packets, frame }))
     }
 
-    /// Decodes the frames that still wait and closes all traces. Returns the counts of each card.
+    /// Decodes the frames that still wait for others, and ends the trace of each card. Returns the
+    /// counts of each card.
     pub fn finish(&mut self, sink: &mut impl Sink) -> LinkCounts {
         std::mem::take(&mut self.links).finish(sink)
     }
 
-    /// The link of a card; `None` before the card's first frame, and at the end of the capture.
+    /// The link of a card. `None` before the card's first frame, and after
+    /// [`CaptureReader::finish`].
     pub fn link_of(&self, card: CardId) -> Option<LinkId> {
         self.links.cards().get(card.0).copied()
     }
 
-    /// The interfaces that the blocks read so far describe.
+    /// The interfaces that were described in the blocks read so far.
     pub fn interfaces(&self) -> &[Interface] {
         self.reader.interfaces()
     }
 
-    /// What the capture has that was not read so far.
+    /// Counts of the parts that were not used so far.
     pub fn unread(&self) -> Unread {
         let skipped_blocks = self.reader.skipped_blocks();
         Unread { skipped_blocks, unknown_packets: self.unknown_packets }
     }
 
-    /// The byte offset at which a last, incomplete block begins; `None` if the file ends with a
-    /// whole block.
+    /// Byte offset of a last block that is incomplete; `None` if the file ends with a whole block.
     pub fn truncated_at(&self) -> Option<u64> {
         self.reader.truncated_at()
     }
 }
 
-/// Gives the link of an interface the earlier report that the interface's comments carry, if any.
+/// If the comments of an interface have an earlier report, passes it to the interface's link.
 fn apply_earlier_report(links: &mut Links, number: usize, interface: &Interface) {
     let report = earlier_report::from_comments(&interface.comments);
     if let (Some(report), Ok(link)) = (report, number.try_into()) {

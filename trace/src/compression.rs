@@ -1,12 +1,13 @@
-//! Decompresses files, which their first bytes show to be compressed: with zstd, gzip or LZ4.
+//! Decompresses files that are compressed with zstd, gzip or LZ4. The first bytes of a file show
+//! its compression.
 //!
 //! ```text
 //! reader -> first bytes -> Compression -> Decompressed -> bytes
 //!                 '------> Begin: whether it is compressed, and how its content begins
 //! ```
 //!
-//! Invariant: memory does not grow with the input. What was compressed in several pieces, one
-//! behind the other, is read as one. xz is recognised, and not read.
+//! Invariant: the use of memory does not grow with the input. Several compressed pieces in one file
+//! are read as one content. xz is recognised and refused.
 
 #[cfg(feature = "compressed-captures")]
 mod lz4_frames;
@@ -22,10 +23,10 @@ use lz4_frames::Lz4Frames;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
-/// Bytes by which a compression is recognised.
+/// Number of first bytes that are needed to recognise a compression.
 const MAGIC_BYTES: usize = 6;
-/// Magic numbers of zstd frames (RFC 8878, 3.1.1) and of skippable frames, whose low 4 bits vary
-/// (3.1.2).
+/// Magic number of zstd frames (RFC 8878, 3.1.1). The next constant is that of skippable frames,
+/// whose low 4 bits vary (3.1.2).
 const ZSTD: u32 = 0xfd2f_b528;
 const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
 /// First bytes of a gzip member with its only method of compression (RFC 1952, 2.3.1).
@@ -35,16 +36,16 @@ const LZ4: u32 = 0x184d_2204;
 /// First bytes of a stream of xz.
 const XZ: [u8; MAGIC_BYTES] = [0xfd, b'7', b'z', b'X', b'Z', 0];
 
-/// How a file is compressed.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// Frames of zstd.
     Zstd,
     /// Members of gzip.
     Gzip,
-    /// Frames of LZ4, not its legacy format.
+    /// Frames of LZ4. Its legacy format is not recognised.
     Lz4,
-    /// Streams of xz, which are not read.
+    /// Streams of xz, which are refused.
     Xz,
 }
 
@@ -60,8 +61,8 @@ impl fmt::Display for Compression {
 }
 
 impl Compression {
-    /// The compression of a file by its first bytes, not by its name; `None` if it is not
-    /// compressed.
+    /// Recognises the compression of a file by its first bytes; its name does not matter. Returns
+    /// `None` if the file is not compressed.
     pub fn of(first: &[u8]) -> Option<Compression> {
         if first.starts_with(&GZIP) {
             return Some(Compression::Gzip);
@@ -78,25 +79,26 @@ impl Compression {
     }
 }
 
-/// The decompressed bytes of a reader.
+/// A reader of the decompressed bytes of another reader.
 pub enum Decompressed<R: Read> {
-    /// Not compressed.
+    /// The bytes are not compressed.
     Plain(R),
-    /// Compressed with zstd.
+    /// The bytes are compressed with zstd.
     Zstd(Box<zstd::Decoder<'static, BufReader<R>>>),
-    /// Compressed with gzip.
+    /// The bytes are compressed with gzip.
     #[cfg(feature = "compressed-captures")]
     Gzip(Box<MultiGzDecoder<BufReader<R>>>),
-    /// Compressed with LZ4, in frames.
+    /// The bytes are compressed with LZ4, in frames.
     #[cfg(feature = "compressed-captures")]
     Lz4(Box<Lz4Frames<BufReader<R>>>),
 }
 
 impl<R: Read> Decompressed<R> {
-    /// Decompresses what a reader has. `compression`: that of its first bytes.
+    /// Creates a reader of decompressed bytes. `compression`: the compression that the first bytes
+    /// of `reader` show.
     ///
     /// # Errors
-    /// It is compressed with xz, or the cargo feature for its compression is missing.
+    /// The bytes are compressed with xz, or the cargo feature for their compression is missing.
     pub fn new(compression: Option<Compression>, reader: R) -> io::Result<Decompressed<R>> {
         #[cfg(feature = "compressed-captures")]
         let buffered = |reader| BufReader::with_capacity(READ_BYTES, reader);
@@ -137,7 +139,7 @@ impl<R: Read> Read for Decompressed<R> {
     }
 }
 
-/// How a file begins.
+/// The begin of a file, decompressed, with all bytes that were read for it.
 ///
 /// ```
 /// use std::io::Read;
@@ -156,17 +158,17 @@ impl<R: Read> Read for Decompressed<R> {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Begin {
-    /// How the file is compressed.
+    /// Compression of the file; `None` if it is not compressed.
     pub compression: Option<Compression>,
-    /// First bytes of what it decompresses to; fewer than asked for only if there are no more, or
-    /// they are damaged.
+    /// First bytes of the decompressed content. There are fewer than requested only if the content
+    /// is shorter or damaged.
     pub content: Vec<u8>,
-    /// All bytes that were read from the file, as they are: at most what the decompression reads
-    /// ahead.
+    /// All bytes that were read from the file, not decompressed. This is more than needed for
+    /// `content`, because the decompression reads ahead.
     pub raw: Vec<u8>,
 }
 
-/// Keeps what is read.
+/// A reader that also appends everything that is read to `raw`.
 struct Recorded<'r, R> {
     reader: &'r mut R,
     raw: &'r mut Vec<u8>,
@@ -181,10 +183,11 @@ impl<R: Read> Read for Recorded<'_, R> {
 }
 
 impl Begin {
-    /// Reads the begin of a file. `bytes`: how many are wanted of its content.
+    /// Reads the begin of a file. `bytes`: requested number of decompressed bytes.
     ///
     /// # Errors
-    /// The reader fails. Damaged compressed data are no error here: the content ends before them.
+    /// The reader fails. Damage in compressed data is no error here: the content ends before the
+    /// damage.
     pub fn read(reader: &mut impl Read, bytes: usize) -> io::Result<Begin> {
         let mut raw = Vec::new();
         reader.by_ref().take(bytes.max(MAGIC_BYTES) as u64).read_to_end(&mut raw)?;
@@ -196,17 +199,17 @@ impl Begin {
         let (read, mut more, mut content) = (raw.clone(), Vec::new(), Vec::new());
         let rest = Recorded { reader, raw: &mut more };
         let decoder = Decompressed::new(compression, Cursor::new(read).chain(rest))?;
-        // The reader of the file reports damage, with what precedes it.
+        // Damage is ignored here. It is reported when the whole file is read, after the bytes
+        // before it.
         let _ = decoder.take(bytes as u64).read_to_end(&mut content);
         raw.append(&mut more);
         Ok(Begin { compression, content, raw })
     }
 
-    /// The whole decompressed file. `rest`: what follows in the reader that the begin was read
-    /// from.
+    /// A reader of the whole decompressed file. `rest`: the reader from which the begin was read.
     ///
     /// # Errors
-    /// Those of [`Decompressed::new`].
+    /// The errors of [`Decompressed::new`].
     pub fn decompress<R: Read>(
         self,
         rest: R,

@@ -1,10 +1,10 @@
-//! Defines what identifies the cards of a trace and the links of a capture.
+//! Identifies the cards of a trace and the links of a capture.
 
 use std::fmt;
 
 /// Identifies a card of a capture, or of a merged trace. Cards are numbered from 0 in the order in
-/// which they appear; text and tables that people read number them from 1, as
-/// [`Display`](fmt::Display) does.
+/// which they appear. Text and tables for people number them from 1, as [`Display`](fmt::Display)
+/// does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CardId(pub usize);
 
@@ -14,8 +14,8 @@ impl CardId {
         self.0 as u64 + 1
     }
 
-    /// Converts the number of a card in a table; `None` for 0 and for numbers above 2^32, which no
-    /// table has.
+    /// Converts the number of a card in a table. Returns `None` for 0 and for numbers above 2^32,
+    /// which no table has.
     pub fn from_number(number: u64) -> Option<Self> {
         let index = number.checked_sub(1).and_then(|index| u32::try_from(index).ok())?;
         Some(CardId(index as usize))
@@ -28,8 +28,8 @@ impl fmt::Display for CardId {
     }
 }
 
-/// Identifies a link, on which frames of cards arrive: the index of its interface in the capture,
-/// from 0.
+/// Identifies a link, on which frames of cards arrive. The number is the index of the link's
+/// interface in the capture, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u16);
 

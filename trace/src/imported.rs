@@ -1,5 +1,5 @@
-//! Reads the accesses that other programs have recorded: one access after the other, in the order
-//! of the file.
+//! Reads the accesses that other programs have recorded, one access at a time, in the order of the
+//! file.
 //!
 //! ```text
 //! file -> text: a line at a time      -> a parser for each format ---.
@@ -8,10 +8,11 @@
 //!         perf_data: all records -> samples, sorted ------------------'
 //! ```
 //!
-//! What a format does not state is absent, and never guessed: [`Contents`] says what it states, and
-//! [`ImportedReader::notes`] what else limits results. Invariant: what is not understood is an
-//! error with its line or offset; time is linear in the file and memory is that of a line, record
-//! or message, and of perf's recording that of its samples.
+//! A value that a format does not state is absent and never guessed. [`Contents`] names the values
+//! that a format states, and [`ImportedReader::notes`] names further limits of the results.
+//! Invariant: a line or record that is not understood is an error with its line number or offset.
+//! Time is linear in the file. The use of memory is limited to a line, record or message; for a
+//! recording of perf it is linear in the number of samples.
 
 mod format;
 mod objects;
@@ -35,40 +36,40 @@ use records::{RecordParser, RecordReader};
 pub use refused::{DAMON, is_damon};
 use text::{Parser, TextReader};
 
-/// Bytes of a file that [`ImportedFormat::of`] looks at.
+/// Number of first bytes that [`ImportedFormat::of`] needs.
 pub const BEGIN_BYTES: usize = 4096;
-/// Why nothing is complete that samples say.
+/// Sentence on results from samples, which are never complete.
 const SAMPLES: &str =
     "accesses were sampled: most of them are missing, and numbers are those of the samples";
 
-/// An access that another program has recorded.
+/// An access in the recording of another program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImportedAccess {
-    /// When it was made; 0 if the format does not state that.
+    /// Time of the access, in the unit of the format; 0 if the format has no times.
     pub clock: u64,
-    /// Number of the thread; 0 if the format does not state it.
+    /// Number of the thread; 0 if the format has no threads.
     pub thread: u32,
     /// Address of the instruction; 0 if it is not known.
     pub pc: u64,
-    /// Whether it reads or writes.
+    /// Whether the access reads or writes.
     pub direction: Direction,
-    /// Its address.
+    /// Address of the access; [`Contents::addresses`] states its kind.
     pub address: u64,
-    /// Its bytes; 0 if they are not known.
+    /// Size in bytes; 0 if it is not known.
     pub size: u32,
 }
 
 impl ImportedAccess {
-    /// An access of which nothing else is known.
+    /// An access with a direction and an address, and no other values.
     const fn new(direction: Direction, address: u64) -> Self {
         ImportedAccess { clock: 0, thread: 0, pc: 0, direction, address, size: 0 }
     }
 }
 
 impl ImportedFormat {
-    /// The format of a file that begins with these bytes, if it is one of these. A CSV file of
-    /// libCacheSim has a heading, and a trace of instructions for Ramulator has lines with and
-    /// without a write.
+    /// Recognises the format of a file by its first bytes. Returns `None` if no format fits. A CSV
+    /// file of libCacheSim is recognised only by its heading. A trace of instructions for Ramulator
+    /// is recognised only if it has lines with and lines without a write.
     pub fn of(begin: &[u8]) -> Option<ImportedFormat> {
         if begin.starts_with(&packets::MAGIC) {
             return Some(ImportedFormat::Gem5);
@@ -79,9 +80,8 @@ impl ImportedFormat {
         text::format_of(begin).or_else(|| records::format_of(begin))
     }
 
-    /// The format among those that have a name in common: requests or instructions for Ramulator,
-    /// CSV or records of libCacheSim, text or the recording of perf. `begin`: the first bytes of
-    /// the file.
+    /// Selects one of the formats that share a name: requests or instructions for Ramulator, CSV or
+    /// binary records of libCacheSim, text or recording of perf. `begin`: first bytes of the file.
     pub fn resolve(self, begin: &[u8]) -> ImportedFormat {
         let first = begin.trim_ascii_start().first();
         match self {
@@ -93,7 +93,7 @@ impl ImportedFormat {
             ImportedFormat::Perf if begin.starts_with(&perf_data::MAGIC) => {
                 ImportedFormat::PerfData
             }
-            // Sizes and numbers of requests have bytes that are 0, and text has none.
+            // Binary records contain zero bytes in sizes and numbers. Text contains none.
             ImportedFormat::LibCacheSim if begin.contains(&0) => ImportedFormat::OracleGeneral,
             other => other,
         }
@@ -119,11 +119,11 @@ pub struct ImportedReader<R> {
     format: ImportedFormat,
     content: Content<R>,
     waiting: VecDeque<ImportedAccess>,
-    /// Why reading ended, for after the accesses that wait.
+    /// The error that has ended reading. It is returned after the accesses in `waiting`.
     error: Option<TableError>,
 }
 
-/// What reads a file.
+/// The reader for the kind of format.
 enum Content<R> {
     Text(TextReader<R>),
     Records(RecordReader<R>),
@@ -132,7 +132,7 @@ enum Content<R> {
 }
 
 impl<R: BufRead> ImportedReader<R> {
-    /// Starts to read.
+    /// Creates a reader. Nothing is read yet.
     pub fn new(format: ImportedFormat, input: R) -> Self {
         let content = if let Some(parser) = Parser::new(format) {
             Content::Text(TextReader::new(parser, input))
@@ -146,7 +146,8 @@ impl<R: BufRead> ImportedReader<R> {
         ImportedReader { format, content, waiting: VecDeque::new(), error: None }
     }
 
-    /// The next access; `None` at the end. After an error nothing more can be read.
+    /// Reads the next access; `None` at the end of the file. After an error nothing more can be
+    /// read.
     ///
     /// # Errors
     /// [`TableError`]: the file cannot be read, or a line or record is not understood.
@@ -172,7 +173,8 @@ impl<R: BufRead> ImportedReader<R> {
         }
     }
 
-    /// What limits results, for people, as far as it is known up to here.
+    /// Sentences on the limits of the results, as far as they are known after the accesses read so
+    /// far.
     pub fn notes(&self) -> Vec<String> {
         match &self.content {
             Content::Text(reader) => reader.notes(),
@@ -182,7 +184,7 @@ impl<R: BufRead> ImportedReader<R> {
         }
     }
 
-    /// What the file states of each access: known once the first access was read.
+    /// The values that the file states for each access. Complete after the first access was read.
     pub fn contents(&self) -> Contents {
         let contents = self.format.contents();
         match &self.content {
@@ -191,7 +193,8 @@ impl<R: BufRead> ImportedReader<R> {
         }
     }
 
-    /// What is missing, for people, as far as it is known up to here. Empty if nothing is.
+    /// Sentences on what is missing in the file, as far as it is known after the accesses read so
+    /// far.
     pub fn missing(&self) -> Vec<String> {
         let samples = self.format.contents().are_samples.then(|| SAMPLES.to_owned());
         let packets = match &self.content {

@@ -1,4 +1,4 @@
-//! Finds the Ethernet frame in a captured packet, whatever link type its interface has.
+//! Finds the Ethernet frame in a captured packet. Supports the link types of usual captures.
 //!
 //! ```text
 //! Ethernet           destination, source, tags of VLANs, EtherType, payload   -> the frame without its tags
@@ -7,12 +7,12 @@
 //! ```
 //!
 //! `tcpdump -i any` writes Linux cooked captures, and a mirror or trunk port sends tagged frames.
-//! Receivers need neither: the kernel removes the tag before it passes a frame on. Invariant: a
-//! frame without tags is not copied.
+//! Captures of our receivers have neither, because the kernel removes the tag before it passes a
+//! frame on. Invariant: a frame without tags is not copied.
 
 use hmtt_format::frame::{DESTINATION, MAC_HEADER_BYTES};
 
-/// Link types, as <https://www.tcpdump.org/linktypes.html> numbers them.
+/// Numbers of link types, from <https://www.tcpdump.org/linktypes.html>.
 pub mod link_type {
     /// Loopback of BSD: a protocol family in the byte order of the host, and an IP packet.
     pub const NULL: u16 = 0;
@@ -28,29 +28,29 @@ pub mod link_type {
     pub const LINUX_SLL2: u16 = 276;
 }
 
-/// Protocols of tags: 802.1Q, 802.1ad, and the one of switches before 802.1ad.
+/// EtherTypes of tags: 802.1Q, 802.1ad, and the type that switches used before 802.1ad.
 const TAGS: [[u8; 2]; 3] = [[0x81, 0x00], [0x88, 0xa8], [0x91, 0x00]];
-/// Bytes of a tag with its protocol.
+/// Bytes of a tag with its EtherType.
 const TAG_BYTES: usize = 4;
-/// Most tags of a frame that are removed. 802.1ad has two.
+/// Most tags that are removed from a frame. 802.1ad has two.
 const MOST_TAGS: usize = 4;
-/// Bytes of the two addresses.
+/// Bytes of the destination and source addresses.
 const ADDRESSES: usize = MAC_HEADER_BYTES - 2;
 /// Bytes of an Ethernet address.
 const ADDRESS_BYTES: usize = 6;
 
-/// A packet by its link type.
+/// The content of a packet, by its link type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkFrame<'a> {
     /// An Ethernet frame without tags.
     Ethernet(&'a [u8]),
-    /// A packet that is no Ethernet frame, so that it cannot be of a card.
+    /// The packet has no Ethernet frame, so it cannot come from a card.
     Other,
-    /// A packet of a link type that is not read.
+    /// The link type is not supported.
     Unknown,
 }
 
-/// The frame in a packet. `space`: memory for a frame that is put together.
+/// Finds the frame in a packet. `space`: memory for a frame that must be assembled.
 pub fn frame<'a>(link_type: u16, packet: &'a [u8], space: &'a mut Vec<u8>) -> LinkFrame<'a> {
     let (addresses, rest) = match link_type {
         link_type::ETHERNET => match packet.split_at_checked(ADDRESSES) {
@@ -62,19 +62,20 @@ pub fn frame<'a>(link_type: u16, packet: &'a [u8], space: &'a mut Vec<u8>) -> Li
             }
             None => return LinkFrame::Ethernet(packet),
         },
-        // Packet type, hardware type, length of the address, 8 bytes of address, protocol.
+        // Header: packet type, hardware type, length of the address, 8 bytes of address, protocol.
         link_type::LINUX_SLL => match (packet.get(4..6), packet.get(6..6 + ADDRESS_BYTES)) {
             (Some([0, 6]), Some(source)) if packet.len() >= 16 => {
                 (cooked(source, space), &packet[14..])
             }
             _ => return LinkFrame::Other,
         },
-        // Protocol, 2 reserved bytes, interface, hardware type, packet type, length of the address,
-        // 8 bytes of address.
+        // Header: protocol, 2 reserved bytes, interface, hardware type, packet type, length of the
+        // address, 8 bytes of address.
         link_type::LINUX_SLL2 => match (packet.get(11), packet.get(12..12 + ADDRESS_BYTES)) {
             (Some(6), Some(source)) if packet.len() >= 20 => {
                 let space = cooked(source, space);
-                // A tag that the packet begins with has its protocol in the header.
+                // If the packet begins with a tag, the tag's EtherType is the protocol in the
+                // header.
                 space.extend_from_slice(&packet[..2]);
                 space.extend_from_slice(&packet[20..]);
                 let rest = space.split_off(ADDRESSES);
@@ -89,7 +90,8 @@ pub fn frame<'a>(link_type: u16, packet: &'a [u8], space: &'a mut Vec<u8>) -> Li
     without_tags(addresses, rest)
 }
 
-/// The addresses of a cooked packet, in empty memory: only the source is known.
+/// Puts the addresses of a cooked packet into `space`. The packet has only the source; the
+/// destination is the card's.
 fn cooked<'a>(source: &[u8], space: &'a mut Vec<u8>) -> &'a mut Vec<u8> {
     space.clear();
     space.extend_from_slice(&DESTINATION);
@@ -97,12 +99,12 @@ fn cooked<'a>(source: &[u8], space: &'a mut Vec<u8>) -> &'a mut Vec<u8> {
     space
 }
 
-/// Whether a tag follows the addresses.
+/// Whether a tag follows. `rest`: the frame after its addresses.
 fn is_tagged(rest: &[u8]) -> bool {
     rest.get(..2).is_some_and(|protocol| TAGS.iter().any(|tag| tag == protocol))
 }
 
-/// Appends what follows the tags of a frame to its addresses.
+/// Appends the frame after its tags. `frame`: the addresses. `rest`: the frame after the addresses.
 fn without_tags<'a>(frame: &'a mut Vec<u8>, mut rest: &[u8]) -> LinkFrame<'a> {
     for _ in 0..MOST_TAGS {
         match rest.get(TAG_BYTES..) {

@@ -7,9 +7,9 @@
 //! HMTT's 13-byte records <-> table_records
 //! ```
 //!
-//! Invariant: nothing is guessed. A frame is resolved if every snapshot says the same of it
-//! ([`Owner`]), or, where marks in a capture relate its clock to the map, every snapshot around the
-//! access. Memory and time are linear in the file, besides sorting.
+//! Invariant: nothing is guessed. A frame is resolved only if all snapshots agree on it
+//! ([`Owner`]). If a capture has marks that relate its clock to the map, only the snapshots around
+//! the access must agree. Memory and time are linear in the file, except for sorting.
 
 mod attribution;
 mod attributor;
@@ -32,19 +32,19 @@ pub use history::Held;
 pub use label::label;
 pub use owners::{Between, MOST_OWNERS, Owner, Owners};
 
-/// Why a map cannot be used.
+/// The reason why a map cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PageMapError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("cannot be read")]
     File(#[from] std::io::Error),
-    /// It is none, or of another version.
+    /// The file is no map, or has another version.
     #[error(transparent)]
     Format(#[from] MapError),
-    /// It has no whole snapshot.
+    /// The map has no complete snapshot.
     #[error("has no whole snapshot of any process{0}")]
     Empty(String),
-    /// It is of another machine.
+    /// The map was made on another machine than the capture.
     #[error(
         "is a map of another machine: that has {ram_mib} MiB of memory, and the card's memory has {card_mib} MiB"
     )]
@@ -56,46 +56,46 @@ pub enum PageMapError {
     },
 }
 
-/// A process of a map.
+/// A process in a map.
 #[derive(Clone, Debug, Default)]
 pub struct MappedProcess {
-    /// What identifies it.
+    /// Identity of the process.
     pub process: Process,
-    /// Times that it was read.
+    /// Number of times that the process was read.
     pub scans: u64,
-    /// Pages with frames at the last reading.
+    /// Pages that had a frame at the last reading.
     pub present_pages: u64,
     /// Pages that were swapped out at the last reading.
     pub swapped_pages: u64,
-    /// Pages whose frame the kernel did not show at the last reading.
+    /// Pages whose frame the kernel hid at the last reading.
     pub hidden_pages: u64,
-    /// Longest time of a reading, by the clock of the map.
+    /// Longest duration of a reading, in nanoseconds of the map's clock.
     pub longest_scan_ns: u64,
-    /// Longest time from the begin of a reading to the end of the next one, by the clock of the
-    /// map; 0 if it was read once.
+    /// Longest time from the begin of a reading to the end of the next one, in nanoseconds of the
+    /// map's clock; 0 if the process was read once. In this time a page may have moved unnoticed.
     pub longest_stale_ns: u64,
-    /// When the last reading began.
+    /// Begin of the last reading, in nanoseconds of the map's clock.
     last_begin_ns: u64,
-    /// Whether it has ended in the map.
+    /// Whether the process has ended before the end of the map.
     pub is_gone: bool,
 }
 
-/// A map, read to its end or as far as possible.
+/// A map that was read, to its end or as far as possible.
 #[derive(Clone, Debug, Default)]
 pub struct PageMap {
-    /// The machine.
+    /// The machine on which the map was made.
     pub machine: Machine,
-    /// Processes, of which the first has number 1.
+    /// Processes by number. The first process has number 1.
     pub processes: Vec<MappedProcess>,
-    /// Mappings, of which the first has number 1, each with the number of its process.
+    /// Mappings by number, each with the number of its process. The first mapping has number 1.
     pub mappings: Vec<(u32, Mapping)>,
-    /// Whole snapshots.
+    /// The complete snapshots, in the order of time.
     pub snapshots: Vec<Snapshot>,
-    /// Which process had which frames, and when.
+    /// The frames that each process had, with the snapshots in which it had them.
     pub held: Vec<Held>,
-    /// Why the map ends; `None` if it is cut.
+    /// The reason why the recording ended; `None` if the file is cut.
     pub ending: Option<Ending>,
-    /// What is missing, for people.
+    /// Sentences on what is missing.
     pub missing: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ impl PageMap {
     /// Reads a map.
     ///
     /// # Errors
-    /// [`PageMapError`]: it cannot be read, is none, or has no whole snapshot.
+    /// [`PageMapError`]: the file cannot be read, is no map, or has no complete snapshot.
     pub fn open(path: impl AsRef<Path>) -> Result<PageMap, PageMapError> {
         let file = std::fs::File::open(path)?;
         if file.metadata()?.is_dir() {
@@ -112,29 +112,29 @@ impl PageMap {
         PageMap::read(std::io::BufReader::with_capacity(1 << 16, file))
     }
 
-    /// The process with a number.
+    /// The process with this number; `None` if there is none.
     pub fn process(&self, number: u32) -> Option<&MappedProcess> {
         self.processes.get((number as usize).checked_sub(1)?)
     }
 
-    /// The mapping with a number.
+    /// The mapping with this number; `None` if there is none.
     pub fn mapping(&self, number: u32) -> Option<&Mapping> {
         self.mappings.get((number as usize).checked_sub(1)?).map(|(_, mapping)| mapping)
     }
 
-    /// Bytes of the machine's memory; `None` if they are not known.
+    /// Bytes of the machine's memory; `None` if the map does not state them.
     pub fn memory_bytes(&self) -> Option<u64> {
         let lengths = self.machine.memory.iter().map(|range| range.end.saturating_sub(range.start));
         Some(lengths.fold(0, u64::saturating_add)).filter(|bytes| *bytes > 0)
     }
 
-    /// Whether times of the map are nanoseconds, and not only an order.
+    /// Whether the map's times are nanoseconds. If not, they only number the snapshots in order.
     pub fn is_timed(&self) -> bool {
         self.machine.clock == Clock::Monotonic
     }
 
-    /// Longest time in which a page may have moved unnoticed, in nanoseconds; `None` if no process
-    /// was read twice, or the map has no times.
+    /// Longest time in which a page may have moved unnoticed, in nanoseconds. `None` if no process
+    /// was read twice, or if the map has no times.
     pub fn longest_stale_ns(&self) -> Option<u64> {
         if !self.is_timed() {
             return None;
@@ -142,14 +142,15 @@ impl PageMap {
         self.processes.iter().map(|one| one.longest_stale_ns).max().filter(|ns| *ns > 0)
     }
 
-    /// Checks that a card's memory can be one of this machine: it has not more than twice as many
-    /// bytes.
+    /// Checks that a card's memory can belong to this machine. `capacity_bytes`: bytes of the
+    /// card's memory, which may be at most twice the machine's bytes.
     ///
     /// # Errors
     /// [`PageMapError::OtherMachine`].
     pub fn check_capacity(&self, capacity_bytes: u64) -> Result<(), PageMapError> {
         match self.memory_bytes() {
-            // Firmware and devices have a part of a memory, which is then not one of the ranges.
+            // The factor is needed because firmware and devices use a part of the memory, which the
+            // map does not list.
             Some(bytes) if capacity_bytes > bytes.saturating_mul(2) => {
                 Err(PageMapError::OtherMachine {
                     ram_mib: bytes >> 20,

@@ -1,31 +1,32 @@
-//! Pages that ranges of addresses cover as a whole, kept as ranges.
+//! Stores sets of pages as ranges, for pages that ranges of addresses cover completely.
 //!
-//! A string instruction, of which a row of a table states any number of elements, adds one range:
-//! time and memory do not depend on its length. Invariant: ranges neither overlap nor touch.
+//! A string instruction may access any number of elements, and a row of a table states their
+//! number. It adds only one range, so time and memory do not depend on its length. Invariant:
+//! ranges neither overlap nor touch.
 
 use std::collections::BTreeMap;
 
 #[cfg(feature = "analysis")]
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Pages in the longest range that is not kept as one: what is shorter is cheaper in a table of
-/// pages.
+/// A range of lines that crosses at most this many page borders is returned and not stored. A table
+/// of single pages is cheaper for it.
 const MOST_SINGLE: u64 = 4;
 
-/// A set of numbers of pages.
+/// A set of page numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageRanges {
-    /// The last page of each range, by the first one.
+    /// For each range, its first page and its last page.
     ranges: BTreeMap<u64, u64>,
 }
 
 impl PageRanges {
-    /// Adds the pages from `first` to `last`; nothing if these are out of order.
+    /// Adds the pages from `first` to `last`. Does nothing if `first` is larger.
     pub fn add(&mut self, mut first: u64, mut last: u64) {
         if first > last {
             return;
         }
-        // Each range that is removed was added once.
+        // A range is removed at most once after it was added, so the work is linear in the calls.
         while let Some((start, end)) = self.at_or_before(last.saturating_add(1))
             && end >= first.saturating_sub(1)
         {
@@ -35,9 +36,10 @@ impl PageRanges {
         self.ranges.insert(first, last);
     }
 
-    /// Adds the pages of which a range of lines has all lines, and returns the lines that are left:
-    /// of a page before these and of one behind them, or all of a short range. `lines_log2`: log2
-    /// of the lines of a page.
+    /// Adds the pages that a range of lines covers completely. Returns the remaining lines, which
+    /// are at the begin and at the end of the range; all lines if the range is short. `lines_log2`:
+    /// log2 of the lines in a page. Example: with 64 lines in a page, lines 10 to 400 add the pages
+    /// 1 to 5, and the lines 10 to 63 and 384 to 400 are returned.
     pub fn add_lines(&mut self, first: u64, last: u64, lines_log2: u32) -> [Option<(u64, u64)>; 2] {
         let (page, end) = (first >> lines_log2, last >> lines_log2);
         if end - page <= MOST_SINGLE {
@@ -51,7 +53,7 @@ impl PageRanges {
         [(!starts).then_some(head), (!ends).then_some(tail)]
     }
 
-    /// The last range that begins at a page or before it.
+    /// The last range that begins at `page` or before it.
     fn at_or_before(&self, page: u64) -> Option<(u64, u64)> {
         self.ranges.range(..=page).next_back().map(|(first, last)| (*first, *last))
     }
@@ -61,19 +63,19 @@ impl PageRanges {
         self.at_or_before(page).is_some_and(|(_, last)| last >= page)
     }
 
-    /// Number of pages.
+    /// Number of pages in the set.
     pub fn pages(&self) -> u64 {
         let sizes = self.ranges.iter().map(|(first, last)| (last - first).saturating_add(1));
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// Number of ranges.
+    /// Number of ranges in the set.
     #[cfg(any(test, feature = "access-traces"))]
     pub fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Whether there are no pages.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -84,7 +86,7 @@ impl PageRanges {
     }
 }
 
-/// A list of pairs.
+/// Serialized as a list of pairs: first and last page of each range.
 #[cfg(feature = "analysis")]
 impl Serialize for PageRanges {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

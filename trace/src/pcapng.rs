@@ -1,8 +1,8 @@
 //! Writes frames with their arrival times to pcapng files, and reads them back.
 //!
-//! pcapng (draft-ietf-opsawg-pcapng) is append-only: a file whose writer was killed can be read up
-//! to its last whole block. Classic pcap files are read, too. The module uses no sockets and does
-//! not interpret frames.
+//! pcapng (draft-ietf-opsawg-pcapng) is append-only: if the writer of a file was killed, the file
+//! can be read up to its last whole block. Classic pcap files are read, too. This module uses no
+//! sockets and does not interpret frames.
 
 mod block;
 mod capture_sums;

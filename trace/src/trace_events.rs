@@ -1,13 +1,13 @@
-//! Writes events in Chrome's trace event format, which ui.perfetto.dev shows.
+//! Writes events in Chrome's trace event format, which ui.perfetto.dev can display.
 //!
-//! Events are written as they arrive, so a long trace needs no additional memory.
+//! Events are written as they arrive, so the use of memory does not grow with the trace.
 
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-/// A writer of events. After the first error nothing more is written, and [`TraceEvents::finish`]
-/// returns it.
+/// Writes the events of a trace. After an error nothing more is written, and
+/// [`TraceEvents::finish`] returns the error.
 #[derive(Debug)]
 pub struct TraceEvents<W> {
     output: W,
@@ -16,7 +16,7 @@ pub struct TraceEvents<W> {
 }
 
 impl<W: Write> TraceEvents<W> {
-    /// Begins a trace. `other`: what is to be stated of the trace as a whole.
+    /// Begins a trace. `other`: facts about the trace as a whole, written as `otherData`.
     pub fn new(mut output: W, other: Option<&Value>) -> Self {
         let begin = |output: &mut W| {
             write!(output, "{{\"displayTimeUnit\": \"ns\", ")?;
@@ -29,7 +29,7 @@ impl<W: Write> TraceEvents<W> {
         TraceEvents { output, has_events: false, written }
     }
 
-    /// Whether an event of the trace was written; names are none.
+    /// Whether an event was written. Names do not count as events.
     pub fn has_events(&self) -> bool {
         self.has_events
     }
@@ -41,8 +41,8 @@ impl<W: Write> TraceEvents<W> {
         }
     }
 
-    /// Writes an event at a time in ns, of a thread of a process. `rest`: more members, each after
-    /// a comma.
+    /// Writes an event. `phase`: letter of the event's kind. `ns`: its time in nanoseconds. `rest`:
+    /// further members in JSON, each after a comma.
     pub fn event(&mut self, phase: char, pid: u32, thread: u32, ns: u64, rest: &str) {
         let (micros, nanos) = (ns / 1000, ns % 1000);
         let is_first = !std::mem::replace(&mut self.has_events, true);
@@ -54,7 +54,8 @@ impl<W: Write> TraceEvents<W> {
         );
     }
 
-    /// Completes the trace with names: of processes, and of threads of processes.
+    /// Completes the trace with names. Each name belongs to a process (pid), or to a thread of a
+    /// process.
     ///
     /// # Errors
     /// The first error of the output.

@@ -1,16 +1,15 @@
-//! Decompresses the LZ4 frames of a file, one after the other.
+//! Decompresses the LZ4 frames of a file, one after another.
 //!
-//! The library's decoder returns no bytes at the end of a frame, and also where the file ends
-//! between two blocks of one. Here a file that ends within a frame is an error of the kind
-//! [`io::ErrorKind::UnexpectedEof`], as for the other compressions. Each frame has a decoder of its
-//! own, with memory for two blocks (at most 4 MiB each). Skippable frames and dictionaries are
-//! errors.
+//! The library's decoder returns no bytes in two cases: at the end of a frame, and at the end of a
+//! file that ends between two blocks of a frame. Here the second case is an error of the kind
+//! [`io::ErrorKind::UnexpectedEof`], as for the other compressions. Each frame gets a new decoder,
+//! with memory for two blocks (at most 4 MiB each). Skippable frames and dictionaries are errors.
 
 use std::io::{self, BufRead, Read};
 
 use lz4_flex::frame::FrameDecoder;
 
-/// A reader that remembers whether it was read beyond its end.
+/// A reader that notes whether it was read beyond its end.
 struct EndWatch<R> {
     reader: R,
     is_beyond: bool,
@@ -24,14 +23,14 @@ impl<R: Read> Read for EndWatch<R> {
     }
 }
 
-/// A reader of decompressed bytes.
+/// A reader of the decompressed bytes of all frames.
 pub struct Lz4Frames<R: Read> {
-    /// `None` only while a decoder is replaced.
+    /// The decoder of the current frame. `None` only while it is replaced.
     decoder: Option<FrameDecoder<EndWatch<R>>>,
 }
 
 impl<R: BufRead> Lz4Frames<R> {
-    /// A reader of what `reader` has compressed.
+    /// Creates a reader. `reader`: the compressed bytes.
     pub fn new(reader: R) -> Self {
         let decoder = FrameDecoder::new(EndWatch { reader, is_beyond: false });
         Lz4Frames { decoder: Some(decoder) }

@@ -1,11 +1,11 @@
-//! States of each format what it says of an access.
+//! Lists the formats of other programs, with the values that each format states for an access.
 
 /// The format of a file that another program has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportedFormat {
     /// `valgrind --tool=lackey --trace-mem=yes`.
     Lackey,
-    /// What the view tool of DynamoRIO's drmemtrace prints.
+    /// Output of the view tool of DynamoRIO's drmemtrace.
     Drmemtrace,
     /// Requests for DRAMsim3.
     Dramsim3,
@@ -23,45 +23,46 @@ pub enum ImportedFormat {
     ChampSim,
     /// Packets that gem5's `MemTraceProbe` has recorded.
     Gem5,
-    /// `perf script` of what `perf mem record` has sampled.
+    /// Output of `perf script` for a recording of `perf mem record`.
     Perf,
-    /// The recording of `perf mem record` itself.
+    /// A recording of `perf mem record`: the file `perf.data`.
     PerfData,
 }
 
-/// Which addresses a format has.
+/// The kind of addresses in a format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImportedAddresses {
-    /// The format does not say whether they are physical.
+    /// The format does not state whether addresses are physical or virtual.
     #[default]
     Unknown,
-    /// Those of a program.
+    /// Virtual addresses of a program.
     Virtual,
-    /// Those of memory.
+    /// Physical addresses of memory.
     Physical,
 }
 
-/// What a format states of each access, besides its address.
+/// The values that a format states for each access, besides its direction and an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// When it was made, in clocks or another unit.
+    /// Whether accesses have times, in clocks or another unit.
     pub clocks: bool,
-    /// The unit of times in picoseconds, if it is known.
+    /// Unit of the times in picoseconds, if it is known.
     pub tck_ps: Option<u32>,
-    /// Its bytes.
+    /// Whether accesses have sizes.
     pub sizes: bool,
-    /// Its thread.
+    /// Whether accesses have threads.
     pub threads: bool,
-    /// The address of its instruction.
+    /// Whether accesses have addresses of instructions.
     pub instructions: bool,
-    /// Which address it has.
+    /// The kind of the addresses.
     pub addresses: ImportedAddresses,
-    /// Whether these are samples, so that most accesses are missing.
+    /// Whether the accesses are samples, so that most accesses of the program are missing.
     pub are_samples: bool,
 }
 
 impl ImportedFormat {
-    /// All formats. One that recognises more files comes behind others.
+    /// All formats, in the order in which they are tried. A format that would fit more files comes
+    /// later.
     pub const ALL: [ImportedFormat; 12] = [
         ImportedFormat::Lackey,
         ImportedFormat::Dramsim3,
@@ -77,7 +78,7 @@ impl ImportedFormat {
         ImportedFormat::PerfData,
     ];
 
-    /// What it is, for people.
+    /// Name of the format for people.
     pub const fn name(self) -> &'static str {
         match self {
             ImportedFormat::Lackey => "lackey trace",
@@ -93,7 +94,8 @@ impl ImportedFormat {
         }
     }
 
-    /// What it states of each access. A file may state more: [`ImportedReader::contents`].
+    /// The values that the format states for each access. A file may state more, see
+    /// [`ImportedReader::contents`].
     ///
     /// [`ImportedReader::contents`]: super::ImportedReader::contents
     pub const fn contents(self) -> Contents {

@@ -1,27 +1,27 @@
-//! Takes objects of libCacheSim for lines, and counts what that leaves out.
+//! Converts requests for objects, as in libCacheSim's formats, to accesses of lines.
 //!
-//! An object is taken for the line of 64 bytes with its number, so that analyses by line are
-//! analyses by object; its size is not used.
+//! An object becomes the line of 64 bytes that has the object's number. So analyses by line become
+//! analyses by object. The size of an object is not used.
 
 use hmtt_format::Direction;
 
 use super::ImportedAccess;
 use crate::table::requests::LINE_BYTES;
 
-/// Objects that have a line: numbers from 2^58 on are taken modulo 2^58.
+/// Number of objects that have a line of their own. Larger object numbers are taken modulo 2^58.
 const OBJECTS: u64 = u64::MAX / LINE_BYTES + 1;
 
-/// Requests for objects, up to here.
+/// Counts of the converted requests.
 #[derive(Default)]
 pub struct Objects {
-    /// Requests whose objects were taken modulo 2^58.
+    /// Number of requests whose object numbers were taken modulo 2^58.
     folded: u64,
-    /// Requests without an operation that is known.
+    /// Number of requests whose operation is not known. They count as reads.
     undirected: u64,
 }
 
 impl Objects {
-    /// The access of a request.
+    /// Converts a request to an access. `clock`: time of the request.
     pub fn access(
         &mut self,
         clock: u64,
@@ -35,7 +35,7 @@ impl Objects {
         ImportedAccess { clock, ..access }
     }
 
-    /// What limits results.
+    /// Sentences on the limits of the results.
     pub fn notes(&self) -> Vec<String> {
         let lines = "an object is taken for a line of 64 bytes, whatever its size";
         let mut notes = vec![lines.to_owned()];

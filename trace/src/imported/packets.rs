@@ -6,10 +6,10 @@
 //!   packet: 1 tick; 2 command; 3 address; 4 bytes; 7 address of the instruction, if it was recorded
 //! ```
 //!
-//! Commands are numbers of an enumeration in gem5's source, which a trace does not explain. Numbers
-//! below [`FIRST_VARYING`] are those of gem5 from version 20 on. Older versions have other ones:
-//! there a write-back has the number of a response, which no trace of requests has, so that such a
-//! trace is an error.
+//! A command is a number of an enumeration in gem5's source code, which a trace does not explain.
+//! The numbers below [`FIRST_VARYING`] are valid for gem5 from version 20 on. In older versions a
+//! write-back has a number that means a response from version 20 on. No trace of requests has
+//! responses, so a trace of an older version is an error.
 
 mod protobuf;
 
@@ -24,14 +24,15 @@ use protobuf::{Fields, MOST_VARINT_BYTES, NoField, Value, varint};
 
 /// First bytes of a file.
 pub const MAGIC: [u8; 4] = *b"gem5";
-/// Longest message that is accepted, in bytes: a header names all components that send packets.
+/// Longest accepted message, in bytes. A header is long, because it names all components that send
+/// packets.
 const MOST_MESSAGE_BYTES: u64 = 1 << 20;
-/// Picoseconds of a second.
+/// Picoseconds in a second.
 const SECOND_PS: u64 = 1_000_000_000_000;
-/// The first command whose number differs between versions from 20 on: swaps, locked accesses,
-/// operations on caches.
+/// The first command whose number differs between the versions from 20 on. The commands from it on
+/// are swaps, locked accesses and operations on caches.
 const FIRST_VARYING: u64 = 30;
-/// Numbers of fields.
+/// Field numbers in the header and in packets.
 const NAME: u64 = 1;
 const FREQUENCY: u64 = 3;
 const TICK: u64 = 1;
@@ -39,19 +40,20 @@ const COMMAND: u64 = 2;
 const ADDRESS: u64 = 3;
 const SIZE: u64 = 4;
 const PC: u64 = 7;
-/// A field that is text in the header of packets, and a number in headers of other traces of gem5.
+/// Number of a field that is a text in the header of packets, and a number in the headers of gem5's
+/// other traces.
 const IDENTIFIER: u64 = 4;
 
-/// What a command does.
+/// The effect of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
-    /// It reads or writes.
+    /// The command reads or writes memory.
     Access(Direction),
-    /// It transfers no data: it upgrades or drops a line of a cache.
+    /// The command transfers no data: it upgrades or drops a line of a cache.
     NoAccess,
-    /// It answers a request, or is none.
+    /// The command answers a request, or is no command.
     Response,
-    /// Its number has several meanings.
+    /// The number means different commands in different versions.
     Varying,
 }
 
@@ -71,14 +73,14 @@ impl Command {
     }
 }
 
-/// What the header states.
+/// Fields of the header.
 #[derive(Clone, Debug, Default)]
 struct Header {
     name: String,
     frequency: u64,
 }
 
-/// A packet, whose fields may be absent.
+/// Fields of a packet. Fields that are absent are `None`, or 0 for the size.
 #[derive(Clone, Copy, Debug, Default)]
 struct Packet {
     tick: Option<u64>,
@@ -88,22 +90,23 @@ struct Packet {
     pc: Option<u64>,
 }
 
-/// Reads packets.
+/// Reads a packet trace message by message.
 pub struct PacketReader<R> {
     input: R,
-    /// Offset of the next byte.
+    /// Offset of the next message in the file.
     offset: u64,
-    /// The header, once it was read.
+    /// The header; `None` before it was read.
     header: Option<Header>,
     message: Vec<u8>,
-    /// Packets that are no accesses, those that may be some, and those with an instruction.
+    /// Number of packets that transfer no data. The next fields count packets whose commands vary,
+    /// and packets with an address of an instruction.
     without_access: u64,
     varying: u64,
     with_pc: u64,
 }
 
 impl Header {
-    /// The header in a message. An error says why it is none.
+    /// Parses the header. The error is a text that says why the message is no header.
     fn parse(message: &[u8]) -> Result<Header, String> {
         let mut header = Header::default();
         for field in Fields(message) {
@@ -156,7 +159,8 @@ impl<R: BufRead> PacketReader<R> {
         }
     }
 
-    /// Reads the next message, and adds the access of a packet. Returns `false` at the end.
+    /// Reads the next message, and adds the packet's access to `add` if there is one. Returns
+    /// `false` at the end of the file.
     ///
     /// # Errors
     /// [`TableError`]: the file cannot be read, ends within a message, or is no trace of packets.
@@ -190,7 +194,7 @@ impl<R: BufRead> PacketReader<R> {
         Ok(())
     }
 
-    /// Reads the next message. Returns `false` at the end of the file.
+    /// Reads the next message into `self.message`. Returns `false` at the end of the file.
     fn read_message(&mut self) -> Result<bool, TableError> {
         let offset = self.offset;
         let failed = |problem: String| TableError::Record { offset, problem };
@@ -223,7 +227,8 @@ impl<R: BufRead> PacketReader<R> {
         Ok(true)
     }
 
-    /// The access of the packet that was read, if it makes one. An error says why it is no packet.
+    /// The access of the packet in `self.message`; `None` if the packet makes no access. The error
+    /// is a text that says why the message is no packet.
     fn packet(&mut self) -> Result<Option<ImportedAccess>, String> {
         let packet = Packet::parse(&self.message);
         let packet = packet.map_err(|NoField| "the message is damaged".to_owned())?;
@@ -253,14 +258,14 @@ impl<R: BufRead> PacketReader<R> {
 }
 
 impl<R> PacketReader<R> {
-    /// Picoseconds of a tick, if they are a whole number.
+    /// Picoseconds in a tick; `None` if that is no whole number.
     pub fn tck_ps(&self) -> Option<u32> {
         let frequency = self.header.as_ref()?.frequency;
         let is_whole = frequency > 0 && SECOND_PS.is_multiple_of(frequency);
         is_whole.then(|| u32::try_from(SECOND_PS / frequency).ok())?
     }
 
-    /// What limits results.
+    /// Sentences on the limits of the results.
     pub fn notes(&self) -> Vec<String> {
         let PacketReader { header, without_access, with_pc, .. } = self;
         let mut notes = Vec::new();
@@ -280,7 +285,7 @@ impl<R> PacketReader<R> {
         notes
     }
 
-    /// What may be missing.
+    /// A sentence on accesses that may be missing; `None` if none are.
     pub fn missing(&self) -> Option<String> {
         (self.varying > 0).then(|| {
             format!(

@@ -1,4 +1,4 @@
-//! Reads the recording of perf, `perf.data`: the samples of `perf mem record`.
+//! Reads a recording of perf, the file `perf.data`: the samples of `perf mem record`.
 //!
 //! ```text
 //! header of 104 bytes: where attributes and data are
@@ -6,9 +6,10 @@
 //! -> data: records, each with its type and bytes -> samples, sorted by time
 //! ```
 //!
-//! A recording has what each processor has sampled one behind the other, so all samples are read
-//! and sorted: memory is linear in them. Recordings of pipes, compressed ones, and those of the
-//! other byte order are refused: `perf script` makes text of them.
+//! A recording has the samples of each processor in separate pieces. So all samples are read and
+//! then sorted by time, and the use of memory is linear in their number. Recordings that were
+//! written to a pipe, compressed recordings, and recordings of the other byte order are refused.
+//! The error names the command `perf script`, which converts them to text.
 
 mod events;
 mod sample;
@@ -22,39 +23,39 @@ use crate::table::TableError;
 use events::Events;
 use sample::{Cursor, parse};
 
-/// First bytes of a recording, of the byte order of this machine's kind.
+/// First bytes of a recording in little-endian byte order.
 pub const MAGIC: [u8; 8] = *b"PERFILE2";
-/// Bytes of the header, and the offset of a section's offset and bytes in it.
+/// Bytes of the header. The next constants are offsets of its fields, in bytes.
 const HEADER_BYTES: usize = 104;
 const DATA_SECTION: usize = 40;
 const ATTRIBUTE_BYTES: usize = 16;
 const ATTRIBUTE_SECTION: usize = 24;
-/// Most bytes in front of the data: attributes, and identifiers of counters.
+/// Most bytes before the data. They contain the attributes and the identifiers of counters.
 const MOST_BEGIN_BYTES: u64 = 64 << 20;
-/// Bytes of the type, flags and length of a record.
+/// Bytes of a record's header: type, flags and length.
 const RECORD_HEADER_BYTES: usize = 8;
-/// Types of records. `AUXTRACE` is followed by bytes that are not part of it, whose number it
-/// states.
+/// Types of records. An `AUXTRACE` record states the number of bytes that follow it and do not
+/// belong to it.
 const SAMPLE: u32 = 9;
 const AUXTRACE: u32 = 71;
 const COMPRESSED: [u32; 2] = [81, 83];
-/// What to do with recordings that are not read.
+/// Advice for recordings that are refused.
 const AS_TEXT: &str = "make text of it, which is read: perf script -F comm,tid,time,event,addr,data_src,weight,ip -i FILE > FILE.txt";
 
-/// What a sample must be.
+/// Error for a sample that is no sample of an access.
 const NO_SAMPLE: &str = "expected a sample with an instruction, a thread, a time and an address, as `perf mem record` takes them";
 
-/// Reads samples.
+/// Reads the samples of a recording.
 pub struct PerfDataReader<R> {
     input: R,
     offset: u64,
     is_read: bool,
-    /// Why reading has ended early.
+    /// The error that ended reading. It is returned after the accesses before it.
     failure: Option<TableError>,
     samples: Samples,
 }
 
-/// The number at an offset, little-endian.
+/// The little-endian number at a byte offset; `None` beyond the end.
 fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     bytes.get(offset..)?.first_chunk().map(|chunk| u64::from_le_bytes(*chunk))
 }
@@ -65,12 +66,12 @@ impl<R: BufRead> PerfDataReader<R> {
         PerfDataReader { input, offset: 0, is_read: false, failure: None, samples }
     }
 
-    /// Reads all samples at once, and adds their accesses in the order of time. Returns `false`
-    /// when that was done.
+    /// The first call reads all samples, and adds their accesses to `add` in the order of time.
+    /// Further calls return `false`, or the error.
     ///
     /// # Errors
-    /// [`TableError`]: the file could not be read, is damaged, or is a recording that is not read.
-    /// What precedes it was added.
+    /// [`TableError`]: the file cannot be read, is damaged, or is a recording that is refused. The
+    /// accesses before the error were added by the first call.
     pub fn advance(&mut self, add: &mut VecDeque<ImportedAccess>) -> Result<bool, TableError> {
         if std::mem::replace(&mut self.is_read, true) {
             return self.failure.take().map_or(Ok(false), Err);
@@ -79,7 +80,7 @@ impl<R: BufRead> PerfDataReader<R> {
         self.failure = self.read(&mut accesses).err();
         accesses.sort_by_key(|access| access.clock);
         if add.is_empty() {
-            // Without a copy of all of them.
+            // This moves the vector, so that the accesses are not copied.
             *add = accesses.into();
         } else {
             add.extend(accesses);
@@ -91,7 +92,7 @@ impl<R: BufRead> PerfDataReader<R> {
         TableError::Record { offset: self.offset, problem: problem.into() }
     }
 
-    /// The next bytes; fewer at the end of the file.
+    /// Reads the next `count` bytes. Returns fewer bytes at the end of the file.
     fn bytes(&mut self, count: u64) -> Result<Vec<u8>, TableError> {
         let mut bytes = Vec::new();
         self.input.by_ref().take(count).read_to_end(&mut bytes)?;
@@ -131,7 +132,7 @@ impl<R: BufRead> PerfDataReader<R> {
         self.records(data.saturating_add(data_bytes), &events, add)
     }
 
-    /// Reads the records up to an offset.
+    /// Reads the records up to the offset `end`.
     fn records(
         &mut self,
         end: u64,
@@ -170,7 +171,7 @@ impl<R: BufRead> PerfDataReader<R> {
         Ok(())
     }
 
-    /// Skips what follows a record.
+    /// Skips bytes that follow a record.
     fn skip(&mut self, bytes: u64) -> Result<(), TableError> {
         let skipped = std::io::copy(&mut self.input.by_ref().take(bytes), &mut std::io::sink())?;
         if skipped < bytes {
@@ -182,7 +183,7 @@ impl<R: BufRead> PerfDataReader<R> {
 }
 
 impl<R> PerfDataReader<R> {
-    /// What limits results.
+    /// Sentences on the limits of the results.
     pub fn notes(&self) -> Vec<String> {
         self.samples.notes()
     }

@@ -1,8 +1,8 @@
-//! Reads binary formats whose records have a fixed number of bytes.
+//! Reads binary formats whose records all have the same number of bytes.
 //!
-//! They have no magic number: a file is recognised by what its first records must have, so that
-//! other files do not pass for it. Invariant: a record that cannot be one, and a file that ends
-//! within a record, are errors with their offset.
+//! These formats have no magic number. A file is recognised by conditions that its first records
+//! must fulfil, so that other files are not mistaken for it. Invariant: an impossible record, and a
+//! file that ends within a record, are errors with their offset.
 
 mod champsim;
 mod oracle;
@@ -15,17 +15,17 @@ use crate::table::TableError;
 use champsim::ChampSim;
 use oracle::OracleGeneral;
 
-/// Bytes of the longest record.
+/// Bytes of the longest record of all formats.
 const MOST_BYTES: usize = 64;
 
-/// The parser of a format.
+/// The parser for the records of a format.
 pub enum RecordParser {
     ChampSim(ChampSim),
     OracleGeneral(OracleGeneral),
 }
 
 impl RecordParser {
-    /// The parser of a format; `None` if it has no such records.
+    /// Creates the parser of a format; `None` if the format has no such records.
     pub fn new(format: ImportedFormat) -> Option<Self> {
         match format {
             ImportedFormat::ChampSim => Some(RecordParser::ChampSim(ChampSim::default())),
@@ -44,7 +44,8 @@ impl RecordParser {
         }
     }
 
-    /// Parses a record. An error says why it cannot be one.
+    /// Parses a record, and adds its accesses to `add`. The error is a text that says why the
+    /// record is impossible.
     fn record(&mut self, bytes: &[u8], add: &mut VecDeque<ImportedAccess>) -> Result<(), String> {
         match (self, bytes.first_chunk(), bytes.first_chunk()) {
             (RecordParser::ChampSim(parser), Some(record), _) => parser.record(record, add),
@@ -61,7 +62,7 @@ impl RecordParser {
     }
 }
 
-/// The format of a file that begins with these bytes, if it has such records.
+/// Recognises a format with such records by the first bytes of a file; `None` if no format fits.
 pub fn format_of(begin: &[u8]) -> Option<ImportedFormat> {
     let is_whole = begin.len() < BEGIN_BYTES;
     let fits = |bytes: usize| !is_whole || begin.len().is_multiple_of(bytes);
@@ -72,11 +73,11 @@ pub fn format_of(begin: &[u8]) -> Option<ImportedFormat> {
     is_oracle.then_some(ImportedFormat::OracleGeneral)
 }
 
-/// Reads records.
+/// Reads a file record by record.
 pub struct RecordReader<R> {
     input: R,
     parser: RecordParser,
-    /// Offset of the next record.
+    /// Offset of the next record in the file.
     offset: u64,
 }
 
@@ -85,10 +86,10 @@ impl<R: BufRead> RecordReader<R> {
         RecordReader { input, parser, offset: 0 }
     }
 
-    /// Reads a record, and adds its accesses. Returns `false` at the end.
+    /// Reads a record, and adds its accesses to `add`. Returns `false` at the end of the file.
     ///
     /// # Errors
-    /// [`TableError`]: the file cannot be read, ends within a record, or has none here.
+    /// [`TableError`]: the file cannot be read, ends within a record, or has an impossible record.
     pub fn advance(&mut self, add: &mut VecDeque<ImportedAccess>) -> Result<bool, TableError> {
         let (bytes, offset) = (self.parser.bytes(), self.offset);
         let mut record = [0; MOST_BYTES];
@@ -107,7 +108,7 @@ impl<R: BufRead> RecordReader<R> {
 }
 
 impl<R> RecordReader<R> {
-    /// What limits results.
+    /// Sentences on the limits of the results.
     pub fn notes(&self) -> Vec<String> {
         self.parser.notes()
     }
@@ -127,7 +128,7 @@ fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// The number at an offset of a record, little-endian; 0 behind its end.
+/// The little-endian number at a byte offset of a record; 0 beyond its end.
 fn u64_at(record: &[u8], offset: usize) -> u64 {
     let bytes = record.get(offset..).and_then(<[u8]>::first_chunk);
     bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes))

@@ -1,26 +1,26 @@
-//! Recognises records of DAMON, which have no accesses, and says why they are refused.
+//! Recognises records of DAMON, which have no accesses, and explains why they are refused.
 //!
-//! DAMON checks one page of each region of memory in each sampling interval, and counts the
-//! intervals in which it was accessed. Neither the accesses nor their addresses, directions and
-//! order follow from that: a count is no number of accesses, and it is of no known page if the
-//! region has several.
+//! In each sampling interval, DAMON checks whether one page of each memory region was accessed. It
+//! counts the intervals in which that page was accessed. A count is not a number of accesses. If a
+//! region has several pages, it is not known to which page a count belongs. Addresses, directions
+//! and the order of accesses are not recorded at all.
 
-/// Why records of DAMON are refused.
+/// Message that refuses records of DAMON.
 pub const DAMON: &str = "is a record of DAMON: it counts the samples in which regions of memory were accessed, and has no accesses, so \
      that neither tables nor analyses follow from it; `damo report` evaluates it";
-/// What text of an event of DAMON has, as `perf script` prints it.
+/// Names of DAMON's events in the output of `perf script`.
 const EVENTS: [&str; 2] = [" damon:damon_aggregated: ", " damon:damos_before_apply: "];
-/// Keys of a record of `damo` in JSON, which is a list.
+/// Keys in a record of `damo` in JSON, which is a list.
 const KEYS: [&str; 2] = ["\"target_id\"", "\"snapshots\""];
-/// What `damo report raw` prints first.
+/// First text in the output of `damo report raw`.
 const RAW: &str = "base_time_absolute:";
 
-/// Bytes of the begin of a compressed record that are looked at.
+/// Most bytes of a compressed record that are decompressed to recognise it.
 #[cfg(feature = "compressed-captures")]
 const INFLATED_BYTES: u64 = 4096;
 
-/// Whether a file begins as a record of DAMON: in JSON, which `damo record` compresses with zlib;
-/// as `damo report raw` prints it; or as text of its events.
+/// Whether a file begins like a record of DAMON: as JSON, which `damo record` compresses with zlib;
+/// as output of `damo report raw`; or as text of DAMON's events.
 pub fn is_damon(begin: &[u8]) -> bool {
     #[cfg(feature = "compressed-captures")]
     if is_json(&inflated(begin)) {
@@ -36,12 +36,14 @@ fn is_json(begin: &[u8]) -> bool {
     text.trim_start().starts_with('[') && KEYS.iter().all(|key| text.contains(key))
 }
 
-/// The begin of what zlib (RFC 1950) has compressed; what is not compressed has none.
+/// Decompresses the begin of a file with zlib (RFC 1950). Returns no bytes if the file is not
+/// compressed with zlib.
 #[cfg(feature = "compressed-captures")]
 fn inflated(begin: &[u8]) -> Vec<u8> {
     use std::io::Read;
     let mut bytes = Vec::new();
-    // The begin of a file ends within its compressed data: what was inflated up to there is kept.
+    // `begin` ends within the compressed data, which is an error here. The bytes decompressed
+    // before it are kept.
     let _ = flate2::read::ZlibDecoder::new(begin).take(INFLATED_BYTES).read_to_end(&mut bytes);
     bytes
 }

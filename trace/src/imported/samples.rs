@@ -1,39 +1,40 @@
-//! Makes accesses of samples, and sums up what is not used of them.
+//! Converts samples of perf to accesses, and counts the values that are not used.
 
 use hmtt_format::Direction;
 
 use super::ImportedAccess;
 
-/// What is known of a sample.
+/// The values of a sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// When it was taken, in nanoseconds.
+    /// Time of the sample in nanoseconds.
     pub clock: u64,
-    /// The thread.
+    /// Number of the thread.
     pub thread: u32,
     /// Address of the instruction; 0 if it is not known.
     pub pc: u64,
-    /// The address of the access; 0 if there is none.
+    /// Address of the access; 0 if there is none.
     pub address: u64,
-    /// Whether it reads or writes, if that is known.
+    /// Whether the access reads or writes, if that is known.
     pub direction: Option<Direction>,
-    /// Its latency in cycles, if that is known.
+    /// Latency of the access in cycles, if it is known.
     pub weight: Option<u64>,
 }
 
-/// Sums of samples.
+/// Counts of the samples so far.
 #[derive(Default)]
 pub struct Samples {
     weighted: u64,
     weights: u64,
     highest_weight: u64,
-    /// Samples without an address, and of which it is not known whether they read or write.
+    /// Number of samples without an address. The next field counts samples whose direction is not
+    /// known.
     unaddressed: u64,
     undirected: u64,
 }
 
 impl Samples {
-    /// The access of a sample, if its address and direction are known.
+    /// The access of a sample; `None` if its address or direction is not known.
     pub fn access(&mut self, sample: &Sample) -> Option<ImportedAccess> {
         let Sample { clock, thread, pc, address, direction, weight } = *sample;
         if address == 0 {
@@ -50,7 +51,7 @@ impl Samples {
         Some(ImportedAccess { clock, thread, pc, ..ImportedAccess::new(direction, address) })
     }
 
-    /// What limits results.
+    /// Sentences on the limits of the results.
     pub fn notes(&self) -> Vec<String> {
         let Samples { weighted, weights, highest_weight, unaddressed, undirected } = *self;
         let mut notes = vec!["each sample counts once, whatever its period".to_owned()];

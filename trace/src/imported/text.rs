@@ -1,7 +1,7 @@
-//! Reads formats of text: a record in each line.
+//! Reads text formats, in which each line is a record.
 //!
-//! Invariant: a line that is not understood is an error with its number, and memory is that of a
-//! line.
+//! Invariant: a line that is not understood is an error with its line number. Only one line is in
+//! memory.
 
 mod drmemtrace;
 mod lackey;
@@ -28,19 +28,19 @@ use simple_o3::SimpleO3;
 /// Most bytes of a line that an error quotes.
 const QUOTED_BYTES: usize = 80;
 
-/// What a line was.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
     /// A record of the format.
     Record,
-    /// A heading, comment or message.
+    /// A heading, a comment or a message.
     Other,
 }
 
-/// What parsing a line has returned: the problem, if it was not understood.
+/// Result of parsing a line. The error is a text that says what was expected.
 pub type Parsed = Result<LineKind, String>;
 
-/// The parser of a format of text.
+/// The parser for the lines of a format.
 pub enum Parser {
     Lackey(Lackey),
     Drmemtrace(Drmemtrace),
@@ -51,7 +51,7 @@ pub enum Parser {
 }
 
 impl Parser {
-    /// The parser of a format; `None` if it is not text.
+    /// Creates the parser of a format; `None` if the format is not text.
     pub fn new(format: ImportedFormat) -> Option<Self> {
         Some(match format {
             ImportedFormat::Lackey => Parser::Lackey(Lackey::default()),
@@ -80,14 +80,15 @@ impl Parser {
         }
     }
 
-    /// Adds what the parser has kept until the next line.
+    /// Adds the access that the parser has kept for the case that the next line belongs to it.
     fn finish(&mut self, add: &mut VecDeque<ImportedAccess>) {
         if let Parser::Perf(parser) = self {
             parser.finish(add);
         }
     }
 
-    /// Whether the lines up to here can only be of this format, if all of them were understood.
+    /// Whether the lines read so far can only belong to this format. Assumes that all of them were
+    /// understood.
     fn is_certain(&self) -> bool {
         match self {
             Parser::SimpleO3(parser) => parser.has_both_forms(),
@@ -108,10 +109,10 @@ impl Parser {
     }
 }
 
-/// The format of a file that begins with these bytes, if it is text of one of these formats.
+/// Recognises a text format by the first bytes of a file; `None` if no format fits.
 pub fn format_of(begin: &[u8]) -> Option<ImportedFormat> {
     let valid = begin.utf8_chunks().next()?.valid();
-    // A character may be cut at the end of what is looked at.
+    // The last character may be cut, because only the first bytes of the file are known.
     if valid.len() + 4 < begin.len() {
         return None;
     }
@@ -120,7 +121,7 @@ pub fn format_of(begin: &[u8]) -> Option<ImportedFormat> {
     ImportedFormat::ALL.into_iter().find(|format| {
         let Some(mut parser) = Parser::new(*format) else { return false };
         let mut accesses = VecDeque::new();
-        // Messages and comments alone say nothing.
+        // Messages and comments alone do not identify a format.
         let mut has_record = false;
         let mut lines = valid[..end].lines().filter(|line| !line.trim().is_empty());
         let is_understood = lines.all(|line| {
@@ -133,7 +134,7 @@ pub fn format_of(begin: &[u8]) -> Option<ImportedFormat> {
     })
 }
 
-/// Says what was expected in place of a line.
+/// A message that quotes a line, and says what was expected instead.
 fn wrong(expected: &str, line: &str) -> String {
     let end = (0..=QUOTED_BYTES.min(line.len())).rev().find(|end| line.is_char_boundary(*end));
     let quoted = &line[..end.unwrap_or(0)];
@@ -141,7 +142,7 @@ fn wrong(expected: &str, line: &str) -> String {
     format!("expected {expected}, got `{}{more}`", escape::message(quoted))
 }
 
-/// A hexadecimal number, with `0x` or without.
+/// Parses a hexadecimal number, with or without `0x`.
 fn hexadecimal(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
     digits
@@ -150,17 +151,17 @@ fn hexadecimal(text: &str) -> Option<u64> {
         .then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
-/// A decimal number.
+/// Parses a decimal number without a sign.
 fn decimal(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// A hexadecimal number with `0x`, or a decimal one.
+/// Parses a hexadecimal number with `0x`, or a decimal number.
 fn number(text: &str) -> Option<u64> {
     if text.starts_with("0x") { hexadecimal(text) } else { decimal(text) }
 }
 
-/// Reads lines.
+/// Reads a file line by line.
 pub struct TextReader<R> {
     lines: Lines<R>,
     parser: Parser,
@@ -171,9 +172,9 @@ impl<R: BufRead> TextReader<R> {
         TextReader { lines: Lines::new(input), parser }
     }
 
-    /// Reads a line, and adds its accesses. Returns `false` at the end.
+    /// Reads a line, and adds its accesses to `add`. Returns `false` at the end of the file.
     ///
-    /// At the end it adds the accesses that the parser has kept until the next line.
+    /// At the end it also adds the access that the parser has kept for the next line.
     ///
     /// # Errors
     /// [`TableError`]: the file cannot be read, or the line is not understood.
@@ -191,7 +192,7 @@ impl<R: BufRead> TextReader<R> {
 }
 
 impl<R> TextReader<R> {
-    /// What limits results.
+    /// Sentences on the limits of the results.
     pub fn notes(&self) -> Vec<String> {
         self.parser.notes()
     }

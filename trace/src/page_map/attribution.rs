@@ -1,4 +1,4 @@
-//! Attributes accesses of frames to processes and mappings.
+//! Adds up accesses by the owners of their frames: processes and mappings.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,58 +7,58 @@ use serde::Serialize;
 
 use super::{Owner, PageMap};
 
-/// Accesses of a process.
+/// Number of accesses of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessAccesses {
-    /// Number of the process; `None`: of pages that several processes share.
+    /// Process id; `None` for accesses to frames that several processes share.
     pub pid: Option<u32>,
-    /// Name of its first thread; empty if it is not known.
+    /// Name of the process's first thread; empty if it is not known.
     pub comm: String,
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
 }
 
-/// Accesses of mappings with the same name.
+/// Number of accesses of all mappings with the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MappingAccesses {
-    /// What it is, as [`label`](super::label) names it; `None`: of pages that are in mappings with
-    /// different names.
+    /// Name of the mapping, as [`label`](super::label) returns it. `None` for accesses to frames
+    /// that are in mappings with different names.
     pub mapping: Option<String>,
-    /// Accesses.
+    /// Number of accesses.
     pub accesses: u64,
 }
 
-/// By which snapshots owners were found.
+/// The snapshots by which owners were found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
-    /// By all of the map: clocks are not related.
+    /// All snapshots of the map, because the clocks of map and captures are not related.
     #[default]
     AllSnapshots,
-    /// By those around each access: the captures have their marks.
+    /// The snapshots around each access, because the captures have marks of them.
     Time,
-    /// By those around each access in some memories, and by all in the others.
+    /// The snapshots around each access in some memories, and all snapshots in the others.
     Both,
 }
 
-/// Accesses by who owns their frames. The first four add up to all accesses.
+/// Accesses by the owners of their frames. The first four counts add up to all accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Attribution {
-    /// Of frames that one page of one process had in all snapshots that decide.
+    /// Accesses to frames that belonged to one page of one process in all deciding snapshots.
     pub resolved_accesses: u64,
-    /// Of frames that the same several pages had in all snapshots that decide.
+    /// Accesses to frames that belonged to the same several pages in all deciding snapshots.
     pub shared_accesses: u64,
-    /// Of frames whose owners changed, or that had owners and whose time is not between two
-    /// snapshots.
+    /// Accesses to frames whose owners changed between the deciding snapshots. Also accesses to
+    /// frames that had owners, at a time that is not between two snapshots.
     pub ambiguous_accesses: u64,
-    /// Of frames that no recorded page had.
+    /// Accesses to frames that belonged to no recorded page.
     pub unresolved_accesses: u64,
-    /// Which snapshots decide.
+    /// The deciding snapshots.
     pub owner_rule: Rule,
-    /// Snapshots whose ends are marked in the captures.
+    /// Number of snapshots whose ends are marked in the captures.
     pub marked_snapshots: u64,
-    /// Accesses before the first or after the last marked snapshot, where owners by time are not
-    /// known.
+    /// Accesses before the first or after the last marked snapshot. Their owners cannot be found by
+    /// time.
     pub outside_accesses: u64,
     /// Resolved and shared accesses by process, most accesses first.
     pub processes: Vec<ProcessAccesses>,
@@ -66,36 +66,37 @@ pub struct Attribution {
     pub mappings: Vec<MappingAccesses>,
 }
 
-/// The one value of all; `None` if they differ or if there are none.
+/// The value that all elements have; `None` if they differ or if there are none.
 fn common<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
     let first = values.next()?;
     values.all(|value| value == first).then_some(first)
 }
 
 impl PageMap {
-    /// The process that owns all pages that share a frame, as far as they are listed.
+    /// The process that owns all pages which share a frame. `count`: number of these pages. `None`
+    /// if there are several processes, or if `owners` does not list all pages.
     pub fn common_process(&self, owners: &[(usize, u64)], count: u64) -> Option<u32> {
         let is_listed = owners.len() as u64 == count;
         common(owners.iter().map(|(held, _)| self.held[*held].process)).filter(|_| is_listed)
     }
 
-    /// The name of all mappings that share a frame, as far as they are listed.
+    /// The name of all listed mappings that share a frame; `None` if their names differ.
     pub fn common_label(&self, owners: &[(usize, u64)]) -> Option<String> {
         common(owners.iter().map(|(held, _)| self.held[*held].label(self)))
     }
 }
 
-/// Sums of accesses by owner.
+/// Sums of accesses by owner, while accesses are added.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// Sums without lists.
+    /// The four sums. The lists in it are empty until [`Tally::finish`].
     pub sums: Attribution,
     processes: BTreeMap<Option<u32>, u64>,
     mappings: BTreeMap<Option<String>, u64>,
 }
 
 impl Tally {
-    /// Adds accesses to a frame of an owner.
+    /// Adds accesses to a frame of this owner.
     pub fn add(&mut self, map: &PageMap, owner: Owner, accesses: u64) {
         let sums = &mut self.sums;
         let (sum, found) = match owner {
@@ -121,7 +122,7 @@ impl Tally {
         }
     }
 
-    /// Adds other sums.
+    /// Adds the sums of another tally.
     pub fn merge(&mut self, other: Tally) {
         let (own, sums) = (&mut self.sums, &other.sums);
         for (sum, more) in [
@@ -144,7 +145,7 @@ impl Tally {
         }
     }
 
-    /// All sums, with the lists.
+    /// Returns all sums with their lists, most accesses first.
     pub fn finish(self, map: &PageMap) -> Attribution {
         let Tally { mut sums, processes, mappings } = self;
         let process = |(number, accesses): (Option<u32>, u64)| {

@@ -1,20 +1,20 @@
-//! Attributes the accesses of sources to the owners of their frames, by the snapshots around each
-//! access where marks in the capture show these, and otherwise by all snapshots of the map.
+//! Attributes accesses to the owners of their frames. If a capture has marks of the snapshots, the
+//! snapshots around an access decide; otherwise all snapshots of the map decide.
 //!
 //! ```text
 //! snapshots   |  0  |       |  1  |           |  2  |          the marks of a card: begins and ends
 //! accesses  a   b      c       d        e        f     g
 //! ```
 //!
-//! `c` is resolved if snapshots 0 and 1 agree on its frame, and `e` by 1 and 2. An access during a
-//! snapshot was made before or after the snapshot read that page: `d` is resolved if 0, 1 and 2
-//! agree. `a`, `b`, `f` and `g` are not between two snapshots. Where marks are missing, more
-//! snapshots have to agree. So only the order of accesses and marks in the trace of a card counts,
-//! which no loss and no restart changes.
+//! `c` is resolved if snapshots 0 and 1 agree on its frame, and `e` if snapshots 1 and 2 agree. An
+//! access during a snapshot may have been made before or after the snapshot read that page. So `d`
+//! is resolved if snapshots 0, 1 and 2 agree. `a`, `b`, `f` and `g` are not between two snapshots.
+//! If marks are missing, more snapshots must agree. Only the order of accesses and marks in a
+//! card's trace matters, and no loss or restart changes that order.
 //!
-//! Each memory with marks of two snapshots is resolved by time. Its accesses are counted by frame
-//! from one mark to the next, so memory is that of the frames of such a stretch; and that of all
-//! frames, until it is known that there are marks.
+//! A memory with marks of two snapshots is resolved by time. Its accesses are counted by frame from
+//! each mark to the next. So memory holds the frames of one such stretch. It also holds all frames,
+//! until it is known that the memory has marks.
 
 use std::collections::BTreeMap;
 
@@ -30,45 +30,45 @@ use crate::analysis::source::Part;
 use crate::analysis::{Analysis, Batch, PageRun};
 use crate::decode::Item;
 
-/// Snapshots whose marks a memory must have.
+/// Least number of marked snapshots for a memory to be resolved by time.
 const LEAST_SNAPSHOTS: u64 = 2;
 
-/// Accesses of sources, and the marks among them.
+/// Collects the accesses of all memories, and the marks among them.
 #[derive(Debug)]
 pub struct Attributor {
-    /// The snapshot with each number.
+    /// Index of the snapshot with each mark number.
     numbers: BTreeMap<u32, u32>,
     page_log2: u32,
     memories: Vec<Memory>,
 }
 
-/// Accesses from one mark to the next, by frame.
+/// Counts of accesses between two marks, by frame.
 #[derive(Debug, Default)]
 struct Stretch {
-    /// The last snapshot that was whole before.
+    /// Index of the last snapshot that was complete before the stretch; `None` if none is known.
     after: Option<u32>,
     accesses: Table<u64>,
 }
 
-/// Accesses of a memory.
+/// The accesses of one memory.
 #[derive(Debug)]
 struct Memory {
     frames: Frames,
     marks: SnapshotMarks,
-    /// The snapshot that began last.
+    /// Index of the snapshot whose begin was marked last.
     begun: Option<u32>,
-    /// The snapshot that ended last.
+    /// Index of the snapshot whose end was marked last.
     ended: Option<u32>,
-    /// Since the last mark.
+    /// The stretch since the last mark.
     now: Stretch,
-    /// Earlier ones, after which no snapshot has begun yet.
+    /// Earlier stretches that wait for the begin of the next snapshot.
     waiting: Vec<Stretch>,
-    /// What has an owner by time.
+    /// Accesses that were attributed by time so far.
     tally: Tally,
 }
 
 impl Attributor {
-    /// Prepares for a map.
+    /// Creates an attributor for the snapshots of a map.
     pub fn new(map: &PageMap) -> Self {
         let numbered = map.snapshots.iter().zip(0..);
         let numbers = numbered.filter_map(|(snapshot, at)| Some((snapshot.mark?, at))).collect();
@@ -76,7 +76,7 @@ impl Attributor {
         Attributor { numbers, page_log2, memories: Vec::new() }
     }
 
-    /// Takes a part of a source.
+    /// Takes a part of a source: counts its accesses, or takes a mark.
     pub fn part(&mut self, map: &PageMap, owners: &Owners, memory: usize, part: &Part<'_>) {
         let log2 = self.page_log2;
         while self.memories.len() <= memory {
@@ -90,7 +90,7 @@ impl Attributor {
                     memory.now.add(batch, log2);
                 }
             }
-            // Marks end runs, so that each is between two marks.
+            // The card ends a page run at a mark, so each run is between two marks.
             Part::PageRun(run) => {
                 memory.frames.page_run(run);
                 if !self.numbers.is_empty() {
@@ -109,7 +109,7 @@ impl Attributor {
                 match self.numbers.get(&number) {
                     Some(snapshot) if is_end => memory.end(*snapshot),
                     Some(snapshot) => memory.begin(*snapshot, map, owners),
-                    // Of another recording.
+                    // The mark belongs to another recording of a map.
                     None => {}
                 }
             }
@@ -117,7 +117,7 @@ impl Attributor {
         }
     }
 
-    /// All accesses by owner.
+    /// Attributes all accesses, and returns the sums.
     pub fn finish(self, map: &PageMap, owners: &Owners) -> Attribution {
         let mut sum = Tally::default();
         let (mut timed, mut all) = (0, 0);
@@ -168,9 +168,9 @@ impl Memory {
         }
     }
 
-    /// A snapshot begins: what was before is between snapshots now.
+    /// A snapshot begins. The waiting stretches are now between two snapshots, and are attributed.
     fn begin(&mut self, snapshot: u32, map: &PageMap, owners: &Owners) {
-        // Snapshots do not overlap. A mark that is not in order is none of this recording.
+        // Snapshots do not overlap. A mark that is out of order does not belong to this recording.
         if self.begun.is_some_and(|begun| snapshot <= begun)
             || self.ended.is_some_and(|ended| snapshot <= ended)
         {
@@ -179,11 +179,11 @@ impl Memory {
         self.next_stretch();
         self.attribute(Some(snapshot), map, owners);
         self.begun = Some(snapshot);
-        // The snapshot before was whole, even if that is not in the trace.
+        // The previous snapshot was complete by now, even if its end is not in the trace.
         self.now.after = snapshot.checked_sub(1);
     }
 
-    /// A snapshot is whole.
+    /// A snapshot is complete.
     fn end(&mut self, snapshot: u32) {
         if self.begun.is_some_and(|begun| snapshot < begun)
             || self.ended.is_some_and(|ended| snapshot <= ended)
@@ -203,7 +203,7 @@ impl Memory {
         }
     }
 
-    /// Attributes all that was before a snapshot, or at the end.
+    /// Attributes the waiting stretches. `before`: the snapshot that begins now; `None` at the end.
     fn attribute(&mut self, before: Option<u32>, map: &PageMap, owners: &Owners) {
         for Stretch { after, accesses } in self.waiting.drain(..) {
             let between = Between { after, before };

@@ -1,9 +1,10 @@
 //! Follows the pages of one process through the snapshots of a map.
 //!
-//! Frames, mappings and the begins of ownership are three layers of ranges. Frames that go on join
-//! in the layer of frames, whatever the snapshots since which the process has them: a change then
-//! never visits what it leaves as it was, and the work is linear in the changes of the map, besides
-//! the search in the layers.
+//! The pages of a process are in three layers of ranges: their frames, their mappings, and the
+//! snapshots since which the process has the frames. In the layer of frames, pages with consecutive
+//! frames are one range, even if the process has them since different snapshots. So a change never
+//! visits pages that it leaves unchanged. The work is linear in the changes of the map, apart from
+//! searching the layers.
 
 use std::ops::Range;
 
@@ -11,40 +12,41 @@ use hmtt_format::page_map::{Entry, Place, Run};
 
 use super::layer::Layer;
 
-/// Frames that a process had, from one snapshot to another.
+/// Frames that a process had in consecutive snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Number of the process.
+    /// Number of the process, from 1.
     pub process: u32,
-    /// The pages, and where they were.
+    /// The pages, with their frames and their mapping.
     pub run: Run,
-    /// Index of the first snapshot.
+    /// Index of the first snapshot in which the process had the frames.
     pub first: u32,
-    /// Index of the last snapshot.
+    /// Index of the last snapshot in which the process had the frames.
     pub last: u32,
 }
 
-/// The pages of a process at one moment. All layers have the same pages.
+/// The pages of a process at one time. All layers have the same pages.
 #[derive(Debug)]
 pub struct History {
     process: u32,
-    /// Number of the frame less that of the page, modulo 2^64: the same for pages whose frames
-    /// follow each other.
+    /// Number of the frame minus number of the page, modulo 2^64. It is the same for pages with
+    /// consecutive frames. Example: pages 3 and 4 in the frames 10 and 11 have the shift 7.
     shifts: Layer<u64>,
-    /// Number of the mapping, and whether the pages are of a file.
+    /// Number of the mapping, and whether the page belongs to the page cache of a file.
     mappings: Layer<(u32, bool)>,
-    /// The snapshot since which the process has the frames.
+    /// Index of the snapshot since which the process has the frame.
     since: Layer<u32>,
 }
 
 impl History {
-    /// A process without pages.
+    /// Creates a history of a process without pages.
     pub fn new(process: u32) -> Self {
         let (shifts, mappings, since) = (Layer::new(), Layer::new(), Layer::new());
         History { process, shifts, mappings, since }
     }
 
-    /// Takes a change in a snapshot. What the process had until then is appended to `held`.
+    /// Applies a change that a snapshot has found. Pages that lose their frame are appended to
+    /// `held`.
     pub fn change(&mut self, entry: &Entry, snapshot: u32, held: &mut Vec<Held>) {
         let pages = entry.page..entry.page.saturating_add(entry.count);
         let shift = entry.place.map(|place| place.frame.wrapping_sub(entry.page));
@@ -54,7 +56,8 @@ impl History {
                 self.leave(part, was, snapshot, held);
                 continue;
             }
-            // The same frames go on, in another mapping perhaps: a heap that has grown.
+            // The frames stay the same, and perhaps the mapping has changed: for example, a heap
+            // has grown.
             self.mappings.take(part.clone());
             let new = begin..part.start;
             begin = part.end;
@@ -67,14 +70,15 @@ impl History {
         }
     }
 
-    /// The process has no pages from a snapshot on.
+    /// The process has no pages from a snapshot on. All of its pages are appended to `held`.
     pub fn end(&mut self, snapshot: u32, held: &mut Vec<Held>) {
         for (part, shift) in self.shifts.take(0..u64::MAX) {
             self.leave(part, shift, snapshot, held);
         }
     }
 
-    /// Pages lose their frames in a snapshot.
+    /// Appends pages that lose their frame in a snapshot to `held`. `shift`: their value in
+    /// `shifts`.
     fn leave(&mut self, pages: Range<u64>, shift: u64, snapshot: u32, held: &mut Vec<Held>) {
         let mut mappings = self.mappings.take(pages.clone()).into_iter();
         let mut mapping = mappings.next();

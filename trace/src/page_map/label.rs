@@ -1,11 +1,11 @@
-//! Names what a page belongs to.
+//! Names the object that a page belongs to, such as a file or a heap.
 
 use hmtt_format::page_map::{Mapping, Place};
 
 const SHARED: u8 = 1 << 3;
 
-/// What a page belongs to: the file in the page cache, a copy of the file that the process has
-/// changed, or the kernel's name.
+/// The name of the object that a page belongs to: the file in the page cache, the process's own
+/// copy of a file, or a name from the kernel.
 ///
 /// | Mapping | Page | Label |
 /// |---|---|---|

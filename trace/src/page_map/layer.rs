@@ -1,24 +1,24 @@
-//! Values of pages, each for a range of pages.
+//! Stores one value for each page, in ranges of pages with the same value.
 //!
-//! Invariant: ranges are not empty and do not overlap, and of two that touch the values differ
-//! where one of them was set. So each change adds at most three ranges, and all changes together
-//! take no more ranges out than were added.
+//! Invariant: ranges are not empty and do not overlap. [`Layer::put`] joins touching ranges that
+//! have the same value. So each change adds at most three ranges, and all changes together remove
+//! at most as many ranges as were added.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// One value for each page of some ranges.
+/// A map from pages to values.
 #[derive(Debug)]
 pub(super) struct Layer<V> {
-    /// By first page: the page behind the last one, and the value.
+    /// For each range, its first page, the page after its last page, and its value.
     ranges: BTreeMap<u64, (u64, V)>,
-    /// Ranges that were added and taken out.
+    /// Number of ranges that were added and removed so far.
     #[cfg(test)]
     pub(super) steps: u64,
 }
 
 impl<V: Copy + PartialEq> Layer<V> {
-    /// No pages.
+    /// Creates a layer without pages.
     pub(super) fn new() -> Self {
         Layer {
             ranges: BTreeMap::new(),
@@ -27,7 +27,9 @@ impl<V: Copy + PartialEq> Layer<V> {
         }
     }
 
-    /// Takes the pages of a range out. Returns them with their values, in order.
+    /// Removes the pages of a range. Returns the removed ranges with their values, in order.
+    /// Example: from 0..10 with value `a`, taking 4..6 leaves 0..4 and 6..10, and returns 4..6 with
+    /// `a`.
     pub(super) fn take(&mut self, pages: Range<u64>) -> Vec<(Range<u64>, V)> {
         let before = self.ranges.range(..pages.start).next_back().map(|(start, of)| (*start, *of));
         if let Some((start, (end, value))) = before.filter(|(_, (end, _))| *end > pages.start) {
@@ -46,7 +48,7 @@ impl<V: Copy + PartialEq> Layer<V> {
         taken
     }
 
-    /// Sets the value of a range whose pages were taken out, or have none.
+    /// Sets the value of a range. The layer must have none of its pages.
     pub(super) fn put(&mut self, pages: Range<u64>, value: V) {
         if pages.is_empty() {
             return;

@@ -1,79 +1,82 @@
-//! Finds who owns a frame.
+//! Finds the owner of a physical page (frame).
 //!
-//! The runs of a map are divided at all of their begins and ends, so that all frames of a segment
-//! have the same runs. At most `MOST_RUNS` of them are kept for each segment, and `LISTED_PER_RUN`
-//! times as many as the map has in all: a forged map with many runs of the same frames stays
-//! linear. Frames with more owners, not all of them in all snapshots, are ambiguous.
+//! The frames are divided into segments at the begins and ends of all runs in the map, so that all
+//! frames of a segment have the same runs. At most `MOST_RUNS` runs are kept for each segment, and
+//! `LISTED_PER_RUN` times the number of the map's runs in total. So the memory stays linear even
+//! for a forged map with many runs of the same frames. A frame with more owners is ambiguous,
+//! unless all of them had it in all snapshots.
 
 use std::collections::BTreeSet;
 
 use super::{Held, PageMap, label};
 
-/// Most owners of a frame that are listed.
+/// Most owners of a shared frame that are listed.
 pub const MOST_OWNERS: usize = 16;
 
-/// Most runs of a frame that are kept: its owners one after the other.
+/// Most runs that are kept for a frame. They are its owners over time.
 const MOST_RUNS: usize = 256;
-/// Runs that are kept for each run of the map, at most, besides [`MOST_OWNERS`] of each frame.
+/// Limit of the kept runs, for each run of the map. In addition, each segment may keep
+/// [`MOST_OWNERS`] runs.
 const LISTED_PER_RUN: usize = 16;
 
-/// Who owns a frame, by some snapshots of a map.
+/// The owner of a frame, according to some snapshots of a map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// One page of one process, in all of them.
+    /// One page of one process had the frame in all of these snapshots.
     Resolved {
-        /// Index in [`PageMap::held`].
+        /// Index of the run in [`PageMap::held`].
         held: usize,
         /// Number of the virtual page.
         page: u64,
     },
-    /// Several pages, in all of them.
+    /// The same several pages had the frame in all of these snapshots.
     Shared {
-        /// Indices in [`PageMap::held`], and virtual pages; at most [`MOST_OWNERS`].
+        /// Indices of the runs in [`PageMap::held`], with their virtual pages; at most
+        /// [`MOST_OWNERS`].
         owners: Vec<(usize, u64)>,
-        /// How many there are.
+        /// Number of pages that share the frame.
         count: u64,
     },
-    /// Pages that had the frame in some snapshots and not in others.
+    /// A page had the frame in some of these snapshots and not in others.
     Ambiguous,
-    /// No page of a process in any of them.
+    /// No page of a recorded process had the frame in any of these snapshots.
     Unresolved,
 }
 
-/// Snapshots between which something was: after one was whole, and before another one began.
+/// A time between two snapshots: after the end of one and before the begin of another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Between {
-    /// Index of the last snapshot that was whole before; `None` if none is known.
+    /// Index of the last snapshot that was complete before this time; `None` if none is known.
     pub after: Option<u32>,
-    /// Index of the first snapshot that began afterwards; `None` if none is known.
+    /// Index of the first snapshot that began after this time; `None` if none is known.
     pub before: Option<u32>,
 }
 
-/// Consecutive frames with the same runs.
+/// Consecutive frames with the same runs, up to the next segment's first frame.
 #[derive(Clone, Debug)]
 struct Segment {
     frame: u64,
-    /// Indices of runs; not all of them if there are too many.
+    /// Indices of the segment's runs. If there are too many, only some of them are kept.
     held: Vec<u32>,
     count: u64,
-    /// Whether a run is not of all snapshots.
+    /// Whether one of the runs does not last for all snapshots.
     is_partial: bool,
 }
 
-/// Who owns the frames of a map.
+/// An index of the owners of all frames in a map.
 #[derive(Clone, Debug)]
 pub struct Owners {
-    /// In the order of frames; the last one has no owners.
+    /// Segments in ascending order of frames. The last segment has no owners.
     segments: Vec<Segment>,
     /// Index of the last snapshot.
     last: u32,
 }
 
 impl Owners {
-    /// Prepares a map.
+    /// Builds the index of a map.
     pub fn new(map: &PageMap) -> Owners {
         let last = map.snapshots.len().saturating_sub(1) as u32;
-        // At each frame, runs that end and begin there.
+        // The frames at which runs begin and end.
         let mut events: Vec<(u64, bool, u32)> = Vec::with_capacity(2 * map.held.len());
         for (held, index) in map.held.iter().zip(0u32..) {
             let frame = held.run.place.frame;
@@ -107,13 +110,14 @@ impl Owners {
         Owners { segments, last }
     }
 
-    /// The owner of a frame, by all snapshots.
+    /// Finds the owner of a frame by all snapshots.
     pub fn find(&self, map: &PageMap, frame: u64) -> Owner {
         self.find_between(map, frame, Between { after: Some(0), before: Some(self.last) })
     }
 
-    /// The owner of a frame between two snapshots: by these and all between them. Without one of
-    /// the two, it is at most known that there is none.
+    /// Finds the owner of a frame at a time between two snapshots, by these two and all snapshots
+    /// between them. If one of the two is not known, the result is [`Owner::Unresolved`] or
+    /// [`Owner::Ambiguous`].
     pub fn find_between(&self, map: &PageMap, frame: u64, between: Between) -> Owner {
         let behind = self.segments.partition_point(|segment| segment.frame <= frame);
         let Some(segment) = behind.checked_sub(1).map(|at| &self.segments[at]) else {
@@ -150,7 +154,7 @@ impl Owners {
 }
 
 impl Held {
-    /// What the pages belong to.
+    /// The name of the object that the pages belong to, such as a file.
     pub fn label(&self, map: &PageMap) -> String {
         map.mapping(self.run.place.mapping)
             .map_or_else(String::new, |of| label(of, &self.run.place))

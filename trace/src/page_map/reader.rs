@@ -1,4 +1,4 @@
-//! Reads the chunks of a map.
+//! Reads a map of pages chunk by chunk.
 
 use std::io::Read;
 
@@ -9,7 +9,8 @@ use hmtt_format::page_map::{
 use super::history::{Held, History};
 use super::{MappedProcess, PageMap, PageMapError};
 
-/// Reads as many bytes as there are, up to the length of the buffer.
+/// Fills a buffer. Returns the number of bytes, which is smaller than the buffer only at the end of
+/// the input.
 pub(super) fn fill(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -23,32 +24,33 @@ pub(super) fn fill(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<
     Ok(filled)
 }
 
-/// Why reading ended before the end of the map.
+/// The reason why reading ended before the end of the map.
 enum Stop {
-    /// The file ends.
+    /// The file ends within the map.
     Cut,
     /// The file is damaged.
     Damaged(MapError),
-    /// A chunk does not follow from those before it.
+    /// A chunk is not allowed after the chunks before it.
     Order(&'static str),
     /// The file cannot be read.
     File(std::io::Error),
 }
 
-/// A map as far as it was read.
+/// The part of a map that was read so far.
 #[derive(Default)]
 struct State {
     map: PageMap,
     histories: Vec<History>,
-    /// Changes since the last reading of each process, which its next one confirms.
+    /// Changes of pages, each with its process. They become valid when the reading of the process
+    /// is complete.
     pending: Vec<(u32, Entry)>,
 }
 
 impl PageMap {
-    /// Reads a map.
+    /// Reads a map from any reader.
     ///
     /// # Errors
-    /// As [`PageMap::open`].
+    /// The errors of [`PageMap::open`].
     pub fn read(mut input: impl Read) -> Result<PageMap, PageMapError> {
         let mut header = [0; HEADER_BYTES];
         let length = fill(&mut input, &mut header)?;
@@ -82,7 +84,7 @@ impl PageMap {
     }
 }
 
-/// The next chunk. `offset` is where it begins, and then where the one behind it does.
+/// Reads the next chunk. `offset`: offset of the chunk, which is then moved to the next chunk.
 fn next(input: &mut impl Read, offset: &mut u64) -> Result<Chunk, Stop> {
     let mut chunk = vec![0; CHUNK_HEADER_BYTES];
     if fill(input, &mut chunk).map_err(Stop::File)? < CHUNK_HEADER_BYTES {
@@ -98,7 +100,7 @@ fn next(input: &mut impl Read, offset: &mut u64) -> Result<Chunk, Stop> {
 }
 
 impl State {
-    /// Takes a chunk. Returns whether it is the last one.
+    /// Processes a chunk. Returns whether it is the last chunk of the map.
     fn chunk(&mut self, chunk: Chunk) -> Result<bool, Stop> {
         let is_first = self.map.machine.page_log2 == 0;
         if is_first != matches!(chunk, Chunk::Machine(_)) {
@@ -140,7 +142,7 @@ impl State {
         Ok(false)
     }
 
-    /// Index of the snapshot that is being read.
+    /// Index of the snapshot that is being read, which equals the number of complete snapshots.
     fn snapshot(&self) -> u32 {
         u32::try_from(self.map.snapshots.len()).unwrap_or(u32::MAX)
     }
@@ -180,7 +182,8 @@ impl State {
         Ok(())
     }
 
-    /// Ends all histories with the last whole snapshot.
+    /// Ends all histories after the last complete snapshot. `missing`: a sentence on why the map is
+    /// incomplete.
     fn finish(mut self, missing: Option<String>) -> Result<PageMap, PageMapError> {
         let snapshots = self.snapshot();
         if snapshots == 0 {

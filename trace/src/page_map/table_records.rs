@@ -1,9 +1,10 @@
-//! Reads and writes HMTT's 13-byte records of changes of page tables.
+//! Converts HMTT's 13-byte records of page-table changes to maps, and maps to such records.
 //!
-//! The records have no times, mappings and names. Read, each process has one mapping without a
-//! name, and a snapshot ends before a record that changes a page or frame again. The dump is one
-//! moment, in which several pages may have a frame. Written, the first snapshot is the dump, and
-//! later ones are records of what has changed since the one before.
+//! The records have no times, mappings and names. When records are read, each process gets one
+//! mapping without a name. A snapshot ends before a record that changes a page or frame which the
+//! snapshot has already changed. The initial dump is one snapshot, in which several pages may have
+//! the same frame. When records are written, the first snapshot becomes the dump, and each later
+//! snapshot becomes records of its changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -18,71 +19,73 @@ use hmtt_format::page_table_record::{
 use super::reader::fill;
 use super::{Held, PageMap};
 
-/// Most records that are written: 3.25 GiB, one for each page of 1 TiB. A map states runs of pages,
-/// so that a short one can have more records than any disk holds.
+/// Most records that are written: 3.25 GiB, or one record for each page of 1 TiB. A map has runs of
+/// pages, so a short map could make more records than a disk holds.
 pub const MOST_RECORDS: u64 = 1 << 28;
-/// Of so many records in a row of a file of records, at least one says something of a page, unless
-/// the file has marks.
+/// In a file of records, at least one record in so many states a page. Files with marks may have
+/// fewer.
 const PLAUSIBLE: u64 = 8;
 
-/// Why a map cannot be written as records.
+/// The reason why a map cannot be written as records.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
     /// The output cannot be written.
     #[error(transparent)]
     Output(#[from] io::Error),
-    /// It has more records than are written.
+    /// The map would make too many records.
     #[error(
         "{records} records would be written, at most {MOST_RECORDS} are; a table (csv) has a row for each run of pages"
     )]
     TooMany {
-        /// The records.
+        /// Number of records that would be written.
         records: u64,
     },
 }
 
-/// What was read or written.
+/// Counts of the records that were read or written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// Records that say nothing of a page, and were left out; when writing, pages whose numbers
-    /// have too many bits.
+    /// Number of records that state no page, and were left out. When records are written: number of
+    /// pages whose numbers have too many bits for a record.
     pub left_out: u64,
-    /// Marks between records.
+    /// Number of marks between records.
     pub marks: u64,
-    /// Whether the end of the file is not that of a record.
+    /// Whether the file ends within a record.
     pub is_cut: bool,
 }
 
 impl Counts {
-    /// Whether what was read can be a file of records: it has some and, unless there are marks, not
-    /// many times as many that say nothing. Of random bytes, 4 in 256 begin a record.
+    /// Whether the input can be a file of records. It must have records. If it has no marks, it
+    /// must not have many more records that state no page. Of random bytes, 4 in 256 would begin a
+    /// record.
     pub const fn is_plausible(&self) -> bool {
         self.records > 0 && (self.marks > 0 || self.left_out / PLAUSIBLE <= self.records)
     }
 }
 
-/// Pages that were changed since the last snapshot, by process and page.
+/// Changes since the last snapshot: the new frame of each page, by process and page, and the set of
+/// changed frames.
 #[derive(Default)]
 struct Batch {
     changes: BTreeMap<(u32, u64), Option<u64>>,
     frames: BTreeSet<u64>,
 }
 
-/// What is written into a map.
+/// The state of converting records to a map.
 struct Conversion<W> {
     writer: Writer<W>,
-    /// By pid: numbers of the process and of its mapping.
+    /// For each pid, the number of its process and of its mapping in the map.
     processes: BTreeMap<u32, (u32, u32)>,
     batch: Batch,
-    /// Whether records are those of a dump.
+    /// Whether the current records belong to the dump.
     is_dump: bool,
-    /// Number of the snapshot, which is its time, too.
+    /// Number of the last snapshot, which is also its time.
     snapshot: u64,
 }
 
-/// Reads records and writes a map.
+/// Converts records to a map.
 ///
 /// # Errors
 /// The input cannot be read, or the output cannot be written.
@@ -138,7 +141,7 @@ impl<W: Write> Conversion<W> {
         Ok(())
     }
 
-    /// Writes what was changed as a snapshot, if anything was.
+    /// Writes the changes as a snapshot, if there are any.
     fn snapshot(&mut self) -> io::Result<()> {
         let changes = std::mem::take(&mut self.batch).changes;
         if changes.is_empty() {
@@ -179,7 +182,8 @@ impl<W: Write> Conversion<W> {
     }
 }
 
-/// Appends a page. Pages with consecutive frames are one entry.
+/// Appends a page to the entries. If its frame follows the frame of the previous page, the last
+/// entry grows instead.
 fn append(entries: &mut Vec<Entry>, page: u64, frame: Option<u64>, mapping: u32) {
     let place = frame.map(|frame| Place { frame, mapping, is_file: false });
     if let Some(last) = entries.last_mut()
@@ -198,17 +202,18 @@ fn append(entries: &mut Vec<Entry>, page: u64, frame: Option<u64>, mapping: u32)
     entries.push(Entry { page, count: 1, place });
 }
 
-/// Writes the records of a map.
+/// Converts a map to records.
 ///
 /// # Errors
-/// [`RecordsError`]: there are more than [`MOST_RECORDS`], of which none is then written, or the output cannot be written.
+/// [`RecordsError`]: there are more than [`MOST_RECORDS`] records, and none was written. Or the
+/// output cannot be written.
 pub fn from_map(
     map: &PageMap,
     layout: Layout,
     output: &mut impl Write,
 ) -> Result<Counts, RecordsError> {
-    // When, whether it is set, the process and page, and where it is listed. Frames are freed
-    // before they are set.
+    // Each event has its snapshot, whether the pages are set or freed, their process and page, and
+    // the index in `held`. Sorting puts freed pages before set ones in each snapshot.
     let mut events: Vec<(u32, bool, (u32, u64), usize)> = Vec::new();
     let last = map.snapshots.len().saturating_sub(1) as u32;
     for (held, index) in map.held.iter().zip(0..) {
@@ -252,8 +257,8 @@ fn write_run(
 ) -> io::Result<()> {
     let Run { page, count, place } = held.run;
     let pid = map.process(held.process).map_or(0, |of| of.process.pid);
-    // A run may have pages whose numbers have too many bits; those behind the first one that cannot
-    // are left out.
+    // The later pages of a run may have numbers with too many bits. From the first of these on, the
+    // pages are left out.
     for at in 0..count {
         let record = PageTableRecord { is_set, pid, page: page + at, frame: place.frame + at };
         let Some(bytes) = record.encode(layout) else {

@@ -1,8 +1,8 @@
 //! Reads the fields of blocks, in the byte order of their section.
 //!
 //! Each block begins with its type and its length, and ends with its length again. A section header
-//! states the byte order of its section, and of itself. Nothing is rejected that the packets and
-//! their times do not depend on.
+//! states the byte order of its section, including its own. Only fields are checked that the
+//! packets and their times depend on.
 
 use super::options::Options;
 
@@ -38,7 +38,7 @@ const MAGIC: u32 = 0x1a2b_3c4d;
 /// Why a block without room for its fields is rejected.
 const TOO_SHORT: &str = "it is too short for its fields";
 
-/// The fields of a packet's block, and the place of its data in the block.
+/// Fields of a packet's block, and the position of the packet's data in the block.
 pub struct PacketLocation {
     /// Number of the interface in the section.
     pub interface: usize,
@@ -46,9 +46,9 @@ pub struct PacketLocation {
     pub ticks: Option<u64>,
     /// Length of the packet on the wire, in bytes.
     pub original_len: u32,
-    /// Offset of the data.
+    /// Byte offset of the data in the block.
     pub at: usize,
-    /// Length of the data.
+    /// Length of the data in bytes.
     pub length: usize,
 }
 
@@ -61,8 +61,8 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// The byte order of a block: that of a section header is in itself. `bytes`: at least the
-    /// first [`MIN_BLOCK_BYTES`] of the block.
+    /// The byte order of a block. A section header states its own byte order; any other block has
+    /// that of its section. `bytes`: at least the first [`MIN_BLOCK_BYTES`] of the block.
     pub fn of_block(self, bytes: &[u8]) -> Self {
         let big = Fields { big_endian: true };
         match self.u32(bytes, 0) {
@@ -83,7 +83,7 @@ impl Fields {
         if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
     }
 
-    /// A 64-bit value.
+    /// Decodes a 64-bit value.
     pub fn u64(self, bytes: [u8; 8]) -> u64 {
         if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) }
     }
@@ -94,23 +94,24 @@ impl Fields {
         u64::from(self.u32(block, at)) << 32 | u64::from(self.u32(block, at + size_of::<u32>()))
     }
 
-    /// The length that a block states, in bytes. `bytes`: at least the first [`MIN_BLOCK_BYTES`] of
-    /// the block.
+    /// The length in bytes that a block states at its begin. `bytes`: at least the first
+    /// [`MIN_BLOCK_BYTES`] of the block.
     pub fn block_length(self, bytes: &[u8]) -> usize {
         (self.of_block(bytes).u32(bytes, LENGTH_AT) as usize).max(MIN_BLOCK_BYTES)
     }
 
-    /// The options of a block after `fields` bytes of its own fields.
+    /// The options of a block. `fields`: bytes of the block's own fields, which precede the
+    /// options.
     ///
     /// # Errors
-    /// The reason, if the block is too short for the fields.
+    /// The reason as a text, if the block is too short for the fields.
     pub fn options(self, block: &[u8], fields: usize) -> Result<Options<'_>, &'static str> {
         let options = block.get(FIELDS_AT + fields..end(block)).ok_or(TOO_SHORT)?;
         Ok(Options::new(self.big_endian, options))
     }
 
-    /// Checks the lengths that a block states at both ends. `block`: as many bytes as the first one
-    /// states.
+    /// Checks that a block states the same valid length at both ends. `block`: as many bytes as the
+    /// first length states.
     pub fn check_lengths(self, block: &[u8]) -> Result<(), &'static str> {
         if self.u32(block, end(block)) as usize != block.len() {
             return Err("the lengths at its ends differ");
@@ -121,7 +122,7 @@ impl Fields {
         Ok(())
     }
 
-    /// Checks a Section Header Block, without its options.
+    /// Checks the fields of a Section Header Block. Its options are not checked.
     pub fn check_section_header(self, block: &[u8]) -> Result<(), &'static str> {
         if end(block) < FIELDS_AT + SECTION_HEADER_FIELDS {
             return Err(TOO_SHORT);
@@ -132,21 +133,21 @@ impl Fields {
         }
     }
 
-    /// Parses a Simple Packet Block. Its data end with the block.
+    /// Parses a Simple Packet Block. Its data extends to the end of the block.
     pub fn simple_packet(self, block: &[u8]) -> Result<PacketLocation, &'static str> {
         let length = end(block).checked_sub(SIMPLE_DATA_AT).ok_or(TOO_SHORT)?;
         let original_len = self.u32(block, FIELDS_AT);
         Ok(PacketLocation { interface: 0, ticks: None, original_len, at: SIMPLE_DATA_AT, length })
     }
 
-    /// Parses an obsolete Packet Block: an Enhanced Packet Block whose interface has 16 bits,
-    /// before a count of drops.
+    /// Parses an obsolete Packet Block. It is like an Enhanced Packet Block, but its interface
+    /// number has 16 bits and is followed by a count of drops.
     pub fn obsolete_packet(self, block: &[u8]) -> Result<PacketLocation, &'static str> {
         let interface = self.u16(block, FIELDS_AT).into();
         Ok(PacketLocation { interface, ..self.enhanced_packet(block)? })
     }
 
-    /// Parses an Enhanced Packet Block, without its options.
+    /// Parses an Enhanced Packet Block. Its options are not read.
     pub fn enhanced_packet(self, block: &[u8]) -> Result<PacketLocation, &'static str> {
         let field = |index: usize| self.u32(block, FIELDS_AT + index * size_of::<u32>());
         let length = field(3) as usize;
@@ -172,7 +173,7 @@ fn end(block: &[u8]) -> usize {
     block.len() - size_of::<u32>()
 }
 
-/// The bytes at offset `at`; `None` beyond the end of the block.
+/// The bytes at offset `at`; `None` if they extend beyond the end of the block.
 fn array<const N: usize>(block: &[u8], at: usize) -> Option<[u8; N]> {
     block.get(at..at + N).and_then(|bytes| bytes.first_chunk()).copied()
 }

@@ -1,15 +1,15 @@
 //! Adds up the Interface Statistics Blocks of an interface over all captures in a file.
 //!
-//! A block counts from the start of its capture, so only the latest block of a capture is valid;
-//! those of several captures add up. Blocks that state the same start are of one capture, in
-//! whatever sections they are (files of a series that were concatenated). Blocks without a start
-//! are of one capture if they are in one section.
+//! A block counts from the start of its capture, so only the latest block of a capture is valid.
+//! The counts of several captures are added up. Blocks with the same start time belong to the same
+//! capture, whatever their sections are, because files of a series may have been concatenated.
+//! Blocks without a start time belong to the same capture if they are in the same section.
 
 use std::collections::BTreeMap;
 
 use crate::pcapng::InterfaceStatistics;
 
-/// Identifies a capture at an interface.
+/// Identifies a capture of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capture {
     /// The start time that its blocks state, in the interface's ticks.
@@ -18,7 +18,7 @@ pub enum Capture {
     Section(u64),
 }
 
-/// The latest counts of each capture at an interface, and their sums.
+/// The latest counts of each capture of an interface, and their sums.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaptureSums {
     /// For each capture, the time of its latest block, in the interface's ticks, and that block's
@@ -30,7 +30,8 @@ pub struct CaptureSums {
 }
 
 impl CaptureSums {
-    /// Adds the counts of a capture at `time`. Returns whether they are the capture's latest.
+    /// Adds the counts that a capture had at `time`. Returns whether they are the capture's latest
+    /// counts.
     pub fn note(&mut self, capture: Capture, time: u64, counts: &InterfaceStatistics) -> bool {
         let (noted, before) = self.latest.entry(capture).or_default();
         if *noted > time {
@@ -46,7 +47,7 @@ impl CaptureSums {
         true
     }
 
-    /// The sums over all captures.
+    /// The sums of the latest counts over all captures.
     pub fn total(&self) -> InterfaceStatistics {
         InterfaceStatistics {
             received_frames: self.received_frames.value(),
@@ -57,8 +58,8 @@ impl CaptureSums {
     }
 }
 
-/// A sum of counts of which some are not known. 128 bits hold the sum of all counts that a file can
-/// state.
+/// A sum of counts, some of which are not known. 128 bits are enough for the sum of all counts in a
+/// file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum {
     sum: u128,
@@ -71,7 +72,7 @@ impl Sum {
         self.known = self.known + u64::from(now.is_some()) - u64::from(before.is_some());
     }
 
-    /// The sum of the known counts, saturated; `None` if no count is known.
+    /// The sum of the known counts, or `u64::MAX` if it is larger; `None` if no count is known.
     fn value(self) -> Option<u64> {
         (self.known != 0).then(|| u64::try_from(self.sum).unwrap_or(u64::MAX))
     }

@@ -1,8 +1,8 @@
 //! Reads the header and the records of classic pcap files, as `tcpdump -w` writes them.
 //!
 //! Source: draft-ietf-opsawg-pcap. A file has one header, which states the byte order, the
-//! resolution of times and the link type, and then records: seconds, fraction of a second, captured
-//! length, length on the wire, and the captured bytes.
+//! resolution of times and the link type. The records follow it. A record has seconds, fraction of
+//! a second, captured length, length on the wire, and the captured bytes.
 
 use super::block::{Fields, PacketLocation};
 
@@ -12,12 +12,13 @@ const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 /// Bytes of the header of a file.
 pub const HEADER_BYTES: usize = 24;
-/// Byte offset of the link type in the header. Its upper half describes check sequences.
+/// Byte offset of the link type in the header. The upper half of this word describes check
+/// sequences.
 const LINK_TYPE_AT: usize = 20;
-/// Bytes of a record before the captured bytes.
+/// Bytes of a record's header, before the captured bytes.
 pub const RECORD_BYTES: usize = 16;
 
-/// The form of a classic pcap file.
+/// The byte order and the resolution of times of a classic pcap file.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassicPcap {
     fields: Fields,
@@ -25,7 +26,7 @@ pub struct ClassicPcap {
 }
 
 impl ClassicPcap {
-    /// The form by the first bytes of a file; `None` if it is another file.
+    /// Recognises a classic pcap file by its first bytes; `None` for any other file.
     pub fn new(first: &[u8]) -> Option<Self> {
         let first = first.first_chunk::<4>()?;
         [false, true].into_iter().find_map(|big_endian| {
@@ -39,17 +40,17 @@ impl ClassicPcap {
         })
     }
 
-    /// The link type in a header.
+    /// The link type that a header states.
     pub fn link_type(self, header: &[u8]) -> u16 {
         self.fields.u32(header, LINK_TYPE_AT) as u16
     }
 
-    /// Bytes of a record, by its first [`RECORD_BYTES`].
+    /// Bytes of a whole record. `record`: at least its first [`RECORD_BYTES`].
     pub fn record_length(self, record: &[u8]) -> usize {
         RECORD_BYTES + self.fields.u32(record, 8) as usize
     }
 
-    /// The packet in a whole record. Its ticks are nanoseconds.
+    /// The packet in a whole record. Its ticks are nanoseconds, whatever the file's resolution is.
     pub fn packet(self, record: &[u8]) -> PacketLocation {
         let word = |at| u64::from(self.fields.u32(record, at));
         PacketLocation {

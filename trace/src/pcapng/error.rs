@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a capture could not be read.
+/// The reason why a capture could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be opened.
@@ -35,7 +35,7 @@ pub enum ReadError {
         /// What is wrong.
         reason: String,
     },
-    /// One of several captures cannot be read.
+    /// One of several captures could not be read.
     #[error("{}", path.display())]
     Capture {
         /// The capture.

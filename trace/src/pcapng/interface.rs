@@ -1,4 +1,4 @@
-//! Stores what a capture states about its interfaces: names, comments, timestamp resolutions,
+//! Stores what a capture states about its interfaces: names, comments, timestamp resolutions and
 //! statistics.
 
 use std::collections::{HashMap, HashSet};
@@ -9,14 +9,14 @@ use super::block::{FIELDS_AT, Fields};
 use super::capture_sums::{Capture, CaptureSums};
 use super::options::COMMENT;
 
-/// Bytes of a description's fields: link type, a reserved word, and the most bytes of a packet that
-/// are captured.
+/// Bytes of a description's fields: link type, a reserved word, and the largest captured length of
+/// a packet.
 const DESCRIPTION_FIELDS: usize = 8;
 /// Bytes of a statistics block's fields: the interface's number and a timestamp.
 const STATISTICS_FIELDS: usize = 12;
 /// Byte offset of a statistics block's timestamp.
 const STATISTICS_TIME_AT: usize = FIELDS_AT + 4;
-/// Codes of the options of a description that are needed.
+/// Codes of the options of a description that are used.
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
 const IF_TSOFFSET: u16 = 14;
@@ -35,15 +35,16 @@ const MICROSECONDS: u8 = 6;
 pub struct Interface {
     /// Name of the interface (`if_name`).
     pub name: Option<String>,
-    /// Comments of the interface's descriptions, without repetitions in later sections.
+    /// Comments in the interface's descriptions. Comments that later sections repeat are stored
+    /// once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comments: Vec<String>,
-    /// Counts of the interface, over all captures; `None` if no capture was finished.
+    /// Counts of the interface, added up over all captures; `None` if no capture was finished.
     pub statistics: Option<InterfaceStatistics>,
     /// Comment of the latest statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statistics_comment: Option<String>,
-    /// All comments so far, to recognise repeated ones.
+    /// All comments so far, by which repeated ones are recognised.
     #[serde(skip)]
     seen_comments: HashSet<String>,
     #[serde(skip)]
@@ -86,7 +87,7 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Adds the description of a later section. Returns the bytes by which the kept texts grow.
+    /// Merges the description from a later section. Returns the growth of the kept texts in bytes.
     fn merge_later_section(&mut self, later: Interface) -> usize {
         self.link_type = later.link_type;
         (self.resolution, self.offset_seconds) = (later.resolution, later.offset_seconds);
@@ -105,8 +106,9 @@ impl Interface {
         ENTRY_BYTES + texts.map(|text| entry_bytes(text)).sum::<usize>()
     }
 
-    /// The time since the Unix epoch for a timestamp in ticks. The top bit of `if_tsresol` selects
-    /// powers of 2 instead of powers of 10. `None` if the time cannot be represented.
+    /// Converts a timestamp in ticks to the time since the Unix epoch. If the top bit of
+    /// `if_tsresol` is set, the resolution is a power of 2 instead of a power of 10. Returns `None`
+    /// if the time cannot be represented.
     pub(super) fn time(&self, ticks: u64) -> Option<Duration> {
         if self.resolution == NANOSECONDS {
             let seconds = (ticks / 1_000_000_000).checked_add_signed(self.offset_seconds)?;
@@ -123,8 +125,8 @@ impl Interface {
         Some(Duration::new(seconds, rest as u32))
     }
 
-    /// Adds a statistics block. `section`: number of its section. A count whose option has a wrong
-    /// length is not known.
+    /// Adds a statistics block. `section`: number of its section. If the option of a count has a
+    /// wrong length, the count is not known.
     fn note(&mut self, fields: Fields, block: &[u8], section: u64) -> Result<(), &'static str> {
         let mut capture = Capture::Section(section);
         let mut statistics = InterfaceStatistics::default();
@@ -154,36 +156,36 @@ impl Interface {
     }
 }
 
-/// Most bytes that names and comments of a capture's interfaces take, with [`ENTRY_BYTES`] for
-/// each.
+/// Most bytes that the names and comments of all interfaces may take, including [`ENTRY_BYTES`] for
+/// each of them.
 const MAX_KEPT_BYTES: usize = 64 << 20;
-/// Bytes that an interface or a comment counts for in addition to its text.
+/// Bytes that an interface or a comment counts in addition to its text.
 const ENTRY_BYTES: usize = 256;
 
-/// The interfaces of a capture, over all its sections. Each section numbers its interfaces from 0.
-/// Interfaces of the same name in different sections are one interface. If a section has several of
-/// one name, the N-th of them is the N-th of that name in other sections.
+/// The interfaces of a capture, in all of its sections. Each section numbers its interfaces from 0.
+/// Interfaces with the same name in different sections are one interface. If a section has several
+/// interfaces with one name, the N-th of them is the N-th with that name in other sections.
 ///
-/// The work for a description does not depend on their number, and all of them together keep at
-/// most [`MAX_KEPT_BYTES`], so that a compressed capture of descriptions does not exhaust the
-/// memory.
+/// The work for one description does not depend on the number of descriptions. All descriptions
+/// together keep at most [`MAX_KEPT_BYTES`], so that a compressed capture full of descriptions does
+/// not exhaust the memory.
 #[derive(Debug, Default)]
 pub(super) struct Interfaces {
     all: Vec<Interface>,
-    /// Indices into `all`, by the number of the interface in the current section.
+    /// Indices into `all`, by an interface's number in the current section.
     section: Vec<usize>,
-    /// Sections before the current one.
+    /// Number of sections before the current one.
     sections: u64,
     named: HashMap<Option<String>, Named>,
     kept_bytes: usize,
 }
 
-/// The interfaces of one name.
+/// The interfaces with one name.
 #[derive(Debug, Default)]
 struct Named {
     /// Indices into [`Interfaces::all`].
     places: Vec<usize>,
-    /// Number of a section, and how many interfaces of this name it has described.
+    /// Number of a section, and the number of interfaces with this name that it has described.
     described: (u64, usize),
 }
 
@@ -192,8 +194,8 @@ impl Interfaces {
         &self.all
     }
 
-    /// Index into [`Interfaces::all`] of the interface with this number in the current section;
-    /// beyond its end if the section does not describe the interface.
+    /// Index into [`Interfaces::all`] of the interface with this number in the current section. If
+    /// the section does not describe the interface, the index is beyond the end.
     pub fn index(&self, number: usize) -> usize {
         self.section.get(number).copied().unwrap_or(self.all.len())
     }
@@ -210,10 +212,10 @@ impl Interfaces {
         self.all.push(Interface { link_type, resolution: NANOSECONDS, ..Interface::default() });
     }
 
-    /// Adds the description of the section's next interface.
+    /// Adds the description of the next interface in the section.
     ///
     /// # Errors
-    /// The reason, if the block is invalid or the descriptions exceed [`MAX_KEPT_BYTES`].
+    /// The reason as a text, if the block is invalid or the descriptions exceed [`MAX_KEPT_BYTES`].
     pub fn describe(&mut self, fields: Fields, block: &[u8]) -> Result<(), &'static str> {
         let new = Interface::parse(fields, block)?;
         let named = self.named.entry(new.name.clone()).or_default();
@@ -242,10 +244,10 @@ impl Interfaces {
         }
     }
 
-    /// Adds a statistics block of the section.
+    /// Adds a statistics block in the section.
     ///
     /// # Errors
-    /// The reason, if the block is invalid.
+    /// The reason as a text, if the block is invalid.
     pub fn note(&mut self, fields: Fields, block: &[u8]) -> Result<(), &'static str> {
         fields.options(block, STATISTICS_FIELDS)?;
         let index = self.index(fields.u32(block, FIELDS_AT) as usize);

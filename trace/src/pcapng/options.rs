@@ -1,8 +1,8 @@
-//! Splits the options of a block: code, length, value, padding to 32 bits
+//! Splits the options of a block. An option has a code, a length, a value, and padding to 32 bits
 //! (draft-ietf-opsawg-pcapng, 3.5).
 //!
-//! Values are returned as bytes, so that an option that nobody needs cannot be wrong. Only an
-//! option that is longer than what is left of its block is an error: where the next one begins is
+//! Values are returned as bytes, so that an option that nobody uses cannot be wrong. The only error
+//! is an option that extends beyond the end of its block, because the begin of the next option is
 //! not known then.
 
 /// The code of `opt_endofopt`, which ends the options of a block but may be absent.
@@ -11,10 +11,10 @@ const END: u16 = 0;
 pub const COMMENT: u16 = 1;
 /// Bytes of an option's code and length.
 const HEADER_BYTES: usize = 4;
-/// Bytes to whose multiples a value is padded.
+/// A value is padded to a multiple of this many bytes.
 const PADDED_TO: usize = 4;
 
-/// An option of a block.
+/// One option of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockOption<'a> {
     /// The code, whose meaning depends on the block's type.
@@ -24,8 +24,8 @@ pub struct BlockOption<'a> {
 }
 
 impl BlockOption<'_> {
-    /// The value as text. Bytes that are not UTF-8 become `\xHH`, so that texts that differ in them
-    /// stay different.
+    /// The value as text. Bytes that are not UTF-8 become `\xHH`, so that different values stay
+    /// different.
     pub fn text(&self) -> String {
         let mut text = String::with_capacity(self.value.len());
         for chunk in self.value.utf8_chunks() {
@@ -41,7 +41,7 @@ impl BlockOption<'_> {
     }
 }
 
-/// The options of a block, in their order.
+/// Iterates over the options of a block, in their order.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     /// Whether the section is in big-endian byte order.
@@ -50,7 +50,8 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// The options in `bytes`, which are between the block's fields and the length at its end.
+    /// Creates an iterator over the options in `bytes`: the bytes between the block's fields and
+    /// the length at its end.
     pub fn new(big_endian: bool, bytes: &'a [u8]) -> Self {
         Options { big_endian, rest: bytes }
     }

@@ -7,19 +7,19 @@ use std::io::IoSliceMut;
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-/// Places of the file that are checked.
+/// Number of places in the file that are checked.
 const PLACES: u64 = 16;
 
-/// Whether more than half of a file of `length` bytes is in the page cache, or the system does not
-/// show it.
+/// Whether more than half of a file is in the page cache. Also `true` if the system does not show
+/// that. `length`: bytes of the file.
 ///
 /// Cached bytes are read many times faster than from any disk. Uncached bytes take about twice as
 /// long through the page cache as directly from the disk. So direct reads are faster if less than
 /// about half of the file is cached.
 pub fn is_cached(file: &File, length: u64) -> bool {
     let stride = (length / PLACES).max(1);
-    // A check brings its page into the cache. Random places keep that from misleading the next
-    // check; the advice of random access makes it one page instead of many.
+    // A check reads its page into the cache. Random places keep the next check from finding the
+    // same pages. The advice of random access limits each check to one page.
     let state = RandomState::new();
     let places = (0..PLACES).map(|place| place * stride + state.hash_one(place) % stride);
     if fadvise(file, 0, None, Advice::Random).is_err() {
@@ -32,7 +32,7 @@ pub fn is_cached(file: &File, length: u64) -> bool {
 }
 
 /// Whether a read at `offset` need not wait for the disk. Also `true` if the file system does not
-/// support such reads (`EOPNOTSUPP`).
+/// support this question (`EOPNOTSUPP`).
 fn answers_at_once(file: &File, offset: u64) -> bool {
     let mut byte = [0];
     let mut buffers = [IoSliceMut::new(&mut byte)];

@@ -1,8 +1,9 @@
-//! Reads a file ahead of its reader, in a thread, with direct reads that bypass the page cache.
+//! Reads a file ahead of its reader, in a thread. The thread makes direct reads, which bypass the
+//! page cache.
 //!
-//! Reading an uncached file through the page cache takes about twice as long as the disk does, and
-//! that is processor time: each page is allocated, filled and copied. A direct read costs almost no
-//! processor time, but its caller waits for the disk; therefore a thread makes the reads.
+//! Reading an uncached file through the page cache takes about twice as long as the disk needs.
+//! This is processor time, because each page is allocated, filled and copied. A direct read costs
+//! almost no processor time, but its caller waits for the disk. Therefore a thread makes the reads.
 //!
 //! ```text
 //!            empty:  pieces to fill
@@ -11,10 +12,10 @@
 //!            full:  pieces in the file's order, then perhaps an error; closed at the end
 //! ```
 //!
-//! [`PIECES`] pieces circulate, so a reader holds 16 MiB, and no side ever waits to send. Direct
-//! reads begin at multiples of a page, in the file and in memory. If the file ends within a page,
-//! or its file system refuses direct reads, the rest is read through the page cache, up to the end
-//! that the file has by then.
+//! [`PIECES`] pieces circulate, so a reader holds 16 MiB, and neither side ever waits to send.
+//! Direct reads begin at multiples of a page, in the file and in memory. If the file ends within a
+//! page, or if its file system refuses direct reads, the rest is read through the page cache. The
+//! rest extends to the end that the file has at that time.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -27,24 +28,24 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 /// Alignment of direct reads, in the file and in memory, and unit of their length, in bytes.
 const PAGE_BYTES: usize = 4096;
-/// Bytes of a piece, which is read at once: enough for the full speed of a disk.
+/// Bytes of a piece, which is read with one call. They are enough for the full speed of a disk.
 pub const PIECE_BYTES: usize = 4 << 20;
-/// Number of pieces: one that is filled, one that is read from, and two for delays of either side.
+/// Number of pieces: one is filled, one is read from, and two absorb delays of either side.
 const PIECES: usize = 4;
 
-/// A reader of a file, from its beginning.
+/// Reads a file from its beginning, ahead of its user.
 pub struct ReadAhead {
-    /// `None` after the end of the file or an error.
+    /// The thread that reads; `None` after the end of the file or an error.
     thread: Option<Thread>,
     piece: Piece,
-    /// Bytes of the piece that the reader has taken.
+    /// Bytes of the current piece that were already returned.
     taken: usize,
-    /// The error at which reading stopped.
+    /// Kind of the error that has ended reading, which is returned again by further reads.
     failed: Option<io::ErrorKind>,
 }
 
-/// A buffer whose bytes begin at a multiple of [`PAGE_BYTES`] in memory: `memory[start..]`, of
-/// which `filled` are read.
+/// A buffer for one read. Its bytes begin at `memory[start..]`, which is at a multiple of
+/// [`PAGE_BYTES`] in memory. `filled`: number of bytes that were read.
 #[derive(Default)]
 struct Piece {
     memory: Vec<u8>,
@@ -52,14 +53,14 @@ struct Piece {
     filled: usize,
 }
 
-/// The reader's ends of the channels to the thread, and the thread's handle.
+/// The reader's ends of the channels to the thread, and the handle of the thread.
 struct Thread {
     full: Receiver<io::Result<Piece>>,
     empty: SyncSender<Piece>,
     handle: JoinHandle<()>,
 }
 
-/// The thread's state.
+/// The state of the thread.
 struct Filler {
     file: File,
     direct: bool,
@@ -68,8 +69,8 @@ struct Filler {
 }
 
 impl ReadAhead {
-    /// Starts to read a file in pieces of `piece_bytes`. If the file system has no direct reads,
-    /// the thread reads through the page cache.
+    /// Starts to read a file. `piece_bytes`: bytes of a piece. If the file system has no direct
+    /// reads, the thread reads through the page cache.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -88,7 +89,7 @@ impl ReadAhead {
         Ok(ReadAhead { thread, piece: Piece::default(), taken: 0, failed: None })
     }
 
-    /// Returns the current piece to the thread and takes the next one. Returns `false` at the end
+    /// Returns the current piece to the thread, and takes the next one. Returns `false` at the end
     /// of the file.
     fn next_piece(&mut self) -> io::Result<bool> {
         let Some(thread) = &self.thread else {
@@ -117,7 +118,8 @@ impl ReadAhead {
         }
     }
 
-    /// Ends the thread and waits for it, at most for one read. A panic of the thread is passed on.
+    /// Ends the thread and waits for it, which takes at most one read. A panic of the thread is
+    /// passed on.
     fn end(&mut self) {
         let Some(Thread { full, empty, handle }) = self.thread.take() else { return };
         drop((full, empty));
@@ -165,7 +167,7 @@ impl Piece {
 }
 
 impl Filler {
-    /// Fills pieces until the file ends, a read fails or the reader is gone.
+    /// Fills pieces until the file ends, a read fails, or the reader was dropped.
     fn run(mut self, empty: &Receiver<Piece>, full: &SyncSender<io::Result<Piece>>) {
         for mut piece in empty {
             let filled = self.read(&mut piece.memory[piece.start..]);
@@ -192,7 +194,7 @@ impl Filler {
                     return Ok(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Some file systems open files for direct reads, then refuse the reads.
+                // Some file systems open files for direct reads and then refuse the reads.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput && self.direct => {
                     self.go_through_cache()?;
                 }
@@ -207,8 +209,8 @@ impl Filler {
     }
 }
 
-/// Switches direct reads of an open file on or off. The open file is changed, not opened again by
-/// name, because the name may be another file's by now.
+/// Switches direct reads of an open file on or off. The open file itself is changed. It is not
+/// opened again by name, because the name may belong to another file by now.
 ///
 /// # Errors
 /// The file system does not support direct reads.

@@ -1,10 +1,10 @@
 //! Reads frames with their arrival times from the blocks of a pcapng file, or from the records of a
 //! classic pcap file.
 //!
-//! Reads a stream block by block and knows the byte offset of each block. A file that ends within a
-//! block is read up to the block before and reported as truncated; an invalid block is an error. Of
-//! blocks that the packets and their times do not depend on, only the lengths are checked. Options
-//! of packets and section headers are not read at all.
+//! The module reads a stream block by block, and knows the byte offset of each block. If a file
+//! ends within a block, it is read up to the block before, and reported as truncated. An invalid
+//! block is an error. If the packets and their times do not depend on a block, only its lengths are
+//! checked. The options of packets and section headers are not read at all.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,15 +21,15 @@ use super::error::ReadError;
 use super::interface::Interfaces;
 use super::source::{Buffer, MAX_BLOCK_BYTES, Reading, Source};
 
-/// A frame in a capture.
+/// A captured frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Number of the packet in the file, from 1.
     pub number: u64,
     /// Byte offset of the packet's block in the uncompressed file.
     pub offset: u64,
-    /// Index of the packet's interface in [`PcapngReader::interfaces`]; beyond its end if the
-    /// capture does not describe the interface.
+    /// Index of the packet's interface in [`PcapngReader::interfaces`]. If the capture does not
+    /// describe the interface, the index is beyond the end.
     pub interface: usize,
     /// Arrival time since the Unix epoch; `None` if the file does not state it.
     pub time: Option<Duration>,
@@ -41,7 +41,7 @@ pub struct Packet<'a> {
     pub interfaces: &'a [Interface],
 }
 
-/// A reader of one capture.
+/// Reads the packets of one capture.
 ///
 /// ```
 /// # const CAPTURE: &[u8] = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng"));
@@ -62,9 +62,9 @@ pub struct PcapngReader<R> {
     big_endian: bool,
     interfaces: Interfaces,
     truncated: bool,
-    /// Blocks of types that are not read.
+    /// Number of blocks whose types are not read.
     skipped_blocks: u64,
-    /// The form of a classic pcap file; `None` for pcapng.
+    /// The form of a classic pcap file; `None` for a pcapng file.
     classic: Option<ClassicPcap>,
 }
 
@@ -93,7 +93,7 @@ impl PcapngReader<Source> {
         PcapngReader::new(Source::stream(file).map_err(ReadError::Open)?)
     }
 
-    /// Reads a file that is open already, and of which these bytes were read.
+    /// Continues to read an open file. `begin`: its first bytes, which were already read.
     ///
     /// # Errors
     /// [`ReadError`]: the file cannot be read, or is no capture.
@@ -113,8 +113,8 @@ impl<R: Read> PcapngReader<Source<R>> {
 }
 
 impl<R: Read> PcapngReader<R> {
-    /// Starts to read an uncompressed capture: reads its section header, or the header of classic
-    /// pcap.
+    /// Starts to read an uncompressed capture. Reads its section header, or the header of a classic
+    /// pcap file.
     ///
     /// # Errors
     /// [`ReadError`]: the source cannot be read, or it does not begin with such a header.
@@ -165,7 +165,8 @@ impl<R: Read> PcapngReader<R> {
         Ok(())
     }
 
-    /// Reads the next record of a classic pcap file: its offset, and its packet in the buffer.
+    /// Reads the next record of a classic pcap file. Returns its offset in the file, and the
+    /// packet's position in the buffer.
     fn record(&mut self, classic: ClassicPcap) -> Result<Option<(u64, PacketLocation)>, ReadError> {
         let length = self.whole(classic::RECORD_BYTES, |bytes| classic.record_length(bytes))?;
         let Some(length) = length else { return Ok(None) };
@@ -175,7 +176,7 @@ impl<R: Read> PcapngReader<R> {
         Ok(Some((offset, PacketLocation { at: begin + found.at, ..found })))
     }
 
-    /// The next frame; `None` at the end of the file.
+    /// Reads the next frame; `None` at the end of the file.
     ///
     /// # Errors
     /// [`ReadError`]: the file cannot be read, or the next block is invalid.
@@ -210,19 +211,19 @@ impl<R: Read> PcapngReader<R> {
         Ok(Some(Packet { number, offset, interface, time, original_len, bytes, interfaces }))
     }
 
-    /// The interfaces that the blocks read so far describe. Interfaces of the same name in several
-    /// sections are one.
+    /// The interfaces that were described in the blocks read so far. Interfaces with the same name
+    /// in several sections are one interface.
     pub fn interfaces(&self) -> &[Interface] {
         self.interfaces.all()
     }
 
-    /// The byte offset at which a last, incomplete block begins; `None` if the file ends with a
-    /// whole block.
+    /// Byte offset of a last block that is incomplete; `None` if the file ends with a whole block.
     pub fn truncated_at(&self) -> Option<u64> {
         (self.truncated || self.buffer.is_cut()).then_some(self.buffer.offset())
     }
 
-    /// Number of blocks whose type is not read, so far. Names of hosts are not counted.
+    /// Number of blocks read so far whose type is not supported. Blocks with names of hosts are not
+    /// counted.
     pub fn skipped_blocks(&self) -> u64 {
         self.skipped_blocks
     }
@@ -231,14 +232,15 @@ impl<R: Read> PcapngReader<R> {
         Fields { big_endian: self.big_endian }
     }
 
-    /// Makes sure a whole block is in the buffer and returns its length; `None` at the end.
+    /// Reads until a whole block is in the buffer. Returns its length; `None` at the end of the
+    /// file.
     fn whole_block(&mut self) -> Result<Option<usize>, ReadError> {
         let fields = self.fields();
         self.whole(MIN_BLOCK_BYTES, |bytes| fields.block_length(bytes))
     }
 
-    /// Makes sure that a whole block or record is in the buffer and returns its length; `None` at
-    /// the end. `stated`: the length that its first `least` bytes state.
+    /// Reads until a whole block or record is in the buffer. Returns its length; `None` at the end
+    /// of the file. `stated`: returns the length that the first `least` bytes state.
     fn whole(
         &mut self,
         least: usize,
@@ -261,7 +263,8 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// Parses a block and stores what it states. Returns the packet of a Simple Packet Block.
+    /// Parses a block, and stores what it states. Returns the packet if the block is a Simple
+    /// Packet Block or an obsolete Packet Block.
     fn block(&mut self, begin: usize, offset: u64) -> Result<Option<PacketLocation>, ReadError> {
         let bytes = self.buffer.taken(begin);
         let fields = self.fields().of_block(bytes);

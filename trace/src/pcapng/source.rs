@@ -1,5 +1,4 @@
-//! Opens a capture file, compressed or not, and buffers it so that whole blocks are contiguous in
-//! memory.
+//! Opens a capture file, compressed or not. Buffers it so that each block is contiguous in memory.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Chain, Cursor, IsTerminal, Read, Seek};
@@ -12,19 +11,19 @@ use super::page_cache::is_cached;
 use super::read_ahead::{PIECE_BYTES, ReadAhead, set_direct};
 use crate::compression::{Compression, Decompressed};
 
-/// Longest block that is accepted, in bytes: Wireshark's limit.
+/// Longest accepted block in bytes, which is Wireshark's limit.
 pub(super) const MAX_BLOCK_BYTES: usize = 16 << 20;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
-/// Size in bytes from which a file is read with direct reads, so that it is not in the page cache
-/// afterwards. A smaller file is read in a sixth of a second either way, and then stays in the
-/// cache for the next reader.
+/// Size in bytes from which a file is read with direct reads, so that it does not fill the page
+/// cache. A smaller file is read in a sixth of a second either way, and through the cache it is
+/// also there for the next reader.
 const LARGE_BYTES: u64 = 64 << 20;
-/// Bytes by which it is decided whether a file is compressed: as many as a capture's type takes.
+/// Number of first bytes by which compression is recognised: the length of a pcapng block's type.
 const FIRST_BYTES: usize = size_of::<u32>();
 
-/// Whether a file that begins with these 4 bytes is a capture by its format, or compressed, as
-/// captures may be.
+/// Whether a file can be a capture: its first 4 bytes are those of a capture, or of a compressed
+/// file.
 pub fn is_capture(first: [u8; FIRST_BYTES]) -> bool {
     is_plain_capture(&first) || Compression::of(&first).is_some()
 }
@@ -34,27 +33,28 @@ pub fn is_plain_capture(begin: &[u8]) -> bool {
     begin.starts_with(&SECTION_HEADER.to_be_bytes()) || ClassicPcap::new(begin).is_some()
 }
 
-/// The way in which a file is read.
+/// The way of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// By one reader, once: with direct reads if that is faster.
+    /// One reader reads the file once: with direct reads if they are faster.
     Once,
-    /// By several readers, or several times: through the page cache, so that the disk is read once.
+    /// Several readers read the file, or one reader reads it several times: through the page cache,
+    /// so that the disk is read once.
     Shared,
     /// Always with direct reads.
     Ahead {
-        /// Bytes of a piece; rounded up to whole pages.
+        /// Bytes of a piece, which are rounded up to whole pages.
         piece_bytes: usize,
     },
 }
 
-/// The bytes of a file as they are on disk.
+/// The bytes of a file before decompression.
 pub enum Bytes<R> {
-    /// Read through the page cache.
+    /// Bytes of a file that is read through the page cache.
     Cached(File),
-    /// Read with direct reads by a thread.
+    /// Bytes of a file that a thread reads with direct reads.
     Ahead(ReadAhead),
-    /// Read from a reader that cannot be rewound, after the first bytes, which were read already.
+    /// Bytes of a reader that cannot be rewound. Its first bytes were already read and come first.
     Stream(Chain<Cursor<Vec<u8>>, R>),
 }
 
@@ -71,8 +71,8 @@ impl<R> Bytes<R> {
     }
 }
 
-/// Whether direct reads of a file are faster: it is large, no pipe or device, and not in the page
-/// cache already.
+/// Whether direct reads of a file are faster. This is so for a large file that is no pipe or
+/// device, and is not already in the page cache.
 fn is_ahead_faster(file: &File) -> bool {
     let is_large = |of: &Metadata| of.is_file() && of.len() >= LARGE_BYTES;
     file.metadata().is_ok_and(|of| is_large(&of) && !is_cached(file, of.len()))
@@ -88,8 +88,8 @@ impl<R: Read> Read for Bytes<R> {
     }
 }
 
-/// The decompressed bytes of a capture, from a file or from any reader. Its first bytes, not its
-/// name, show whether it is compressed.
+/// A reader of the decompressed bytes of a capture, from a file or from any reader. Whether it is
+/// compressed is recognised by its first bytes, not by its name.
 pub type Source<R = File> = Decompressed<Bytes<R>>;
 
 impl Source {
@@ -118,10 +118,10 @@ impl Source {
         Source::from_reader(file)
     }
 
-    /// Reads a file that is open already, and of which these bytes were read.
+    /// Continues to read an open file. `begin`: its first bytes, which were already read.
     ///
     /// # Errors
-    /// Those of [`Decompressed::new`].
+    /// The errors of [`Decompressed::new`].
     pub fn stream_after(begin: Vec<u8>, file: File) -> io::Result<Source> {
         let compression = Compression::of(&begin);
         Source::new(compression, Bytes::Stream(Cursor::new(begin).chain(file)))
@@ -140,21 +140,22 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// The first 4 bytes, or fewer if the file is shorter. Reads until there are enough, since a pipe
-/// may deliver them in pieces.
+/// Reads the first 4 bytes; fewer if the file is shorter. Reads repeatedly, because a pipe may
+/// deliver the bytes in pieces.
 fn first_bytes(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     reader.take(FIRST_BYTES as u64).read_to_end(&mut first)?;
     Ok(first)
 }
 
-/// A buffer of a source's bytes, which are appended by [`Buffer::fill`] and taken from the front.
+/// A buffer of a source's bytes. [`Buffer::fill`] appends bytes, and [`Buffer::take`] removes them
+/// from the front.
 pub(super) struct Buffer<R> {
     source: R,
     bytes: Vec<u8>,
     start: usize,
     end: usize,
-    /// Byte offset in the source of `start`.
+    /// Byte offset in the source of the byte at `start`.
     offset: u64,
     cut: bool,
 }
@@ -164,13 +165,13 @@ impl<R: Read> Buffer<R> {
         Buffer { source, bytes: vec![0; READ_BYTES], start: 0, end: 0, offset: 0, cut: false }
     }
 
-    /// The bytes that have been read and not yet taken.
+    /// The bytes that were read and not yet taken.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
-    /// Takes `length` of [`Buffer::bytes`]. Returns their index in the buffer, which is valid until
-    /// the next [`Buffer::fill`].
+    /// Takes the first `length` bytes of [`Buffer::bytes`]. Returns their index in the buffer,
+    /// which is valid until the next [`Buffer::fill`].
     pub fn take(&mut self, length: usize) -> usize {
         let begin = self.start;
         self.start += length;
@@ -178,22 +179,23 @@ impl<R: Read> Buffer<R> {
         begin
     }
 
-    /// The bytes that were taken last. `begin`: their index.
+    /// The bytes from index `begin` to the end of the last taken bytes. `begin`: the index that
+    /// [`Buffer::take`] has returned.
     pub fn taken(&self, begin: usize) -> &[u8] {
         &self.bytes[begin..self.start]
     }
 
-    /// `length` bytes at index `begin`, among those that were taken last.
+    /// `length` bytes at index `begin`, which must be among the last taken bytes.
     pub fn bytes_at(&self, begin: usize, length: usize) -> &[u8] {
         &self.bytes[begin..begin + length]
     }
 
-    /// Byte offset in the source of the next byte to be taken.
+    /// Byte offset in the source of the next byte that will be taken.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Whether the source ended within a compressed frame, such as that of a writer that was
+    /// Whether the source ended within a compressed frame, for example because its writer was
     /// killed.
     pub fn is_cut(&self) -> bool {
         self.cut
@@ -204,7 +206,7 @@ impl<R: Read> Buffer<R> {
     /// # Errors
     /// [`ReadError::Read`]: the source cannot be read.
     pub fn fill(&mut self) -> Result<bool, ReadError> {
-        // A long block arrives in many pieces: it is moved only by the first call.
+        // A long block needs several calls. Only the first call moves its bytes to the front.
         if self.start != 0 {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);

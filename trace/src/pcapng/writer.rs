@@ -1,7 +1,7 @@
 //! Writes frames with their arrival times as the blocks of a pcapng file.
 //!
 //! A file has one section, one interface description for each link, timestamps in nanoseconds, and
-//! statistics at its end. Every block is written to the output whole and in order.
+//! statistics at its end. Each block is written to the output as a whole, one after another.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -23,7 +23,7 @@ use super::InterfaceStatistics;
 
 /// `if_tsresol`: timestamps count 10^-9 s.
 const NANOSECONDS: u8 = 9;
-/// Longest value of an option, in bytes; its length has 16 bits.
+/// Longest value of an option in bytes, because its length has 16 bits.
 const MAX_OPTION_BYTES: usize = u16::MAX as usize;
 
 /// The description of an interface, which precedes its frames in the file.
@@ -31,19 +31,19 @@ const MAX_OPTION_BYTES: usize = u16::MAX as usize;
 pub struct Description {
     /// Name of the interface.
     pub name: String,
-    /// Comments on the interface, for people and for readers that know their format; at most 65535
-    /// bytes each are written.
+    /// Comments on the interface, for people or for programs that know their format. At most 65,535
+    /// bytes of each are written.
     pub comments: Vec<String>,
 }
 
 impl Description {
-    /// A description without comments.
+    /// Creates a description without comments.
     pub fn new(name: &str) -> Self {
         Description { name: name.into(), comments: Vec::new() }
     }
 }
 
-/// A writer of one capture.
+/// Writes one capture.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -89,8 +89,8 @@ impl<W: Write> PcapngWriter<W> {
         Ok(PcapngWriter { blocks })
     }
 
-    /// Appends a frame. `interface`: number of the interface; `time`: arrival time since the Unix
-    /// epoch; `original_len`: bytes of the frame on the wire; `frame`: its captured bytes.
+    /// Appends a frame. `interface`: number of the interface. `time`: arrival time since the Unix
+    /// epoch. `original_len`: bytes of the frame on the wire. `frame`: the captured bytes.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -113,8 +113,8 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// Appends the counts of an interface. `times`: from the start of the capture until now, since
-    /// the Unix epoch. Readers take blocks with the same start for blocks of the same capture.
+    /// Appends the counts of an interface. `times`: start of the capture and current time, since
+    /// the Unix epoch. Readers assume that blocks with the same start belong to the same capture.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -144,12 +144,12 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// The output; between two calls it ends with a whole block.
+    /// The output. Between two calls it ends with a whole block.
     pub fn output(&mut self) -> &mut W {
         self.blocks.get_mut()
     }
 
-    /// Returns the output.
+    /// Ends writing, and returns the output.
     pub fn into_output(self) -> W {
         self.blocks.into_inner()
     }
@@ -170,7 +170,7 @@ fn description(interface: &Description) -> InterfaceDescriptionBlock<'_> {
     }
 }
 
-/// The longest prefix of a text that fits into an option.
+/// The longest prefix of a text that fits into an option, without cutting a character.
 fn cut(text: &str) -> &str {
     let mut end = text.len().min(MAX_OPTION_BYTES);
     while !text.is_char_boundary(end) {
@@ -186,8 +186,9 @@ fn io_error(error: PcapError) -> io::Error {
     }
 }
 
-/// Swaps the words of a time where needed. Timestamps are two 32-bit words, the high one first in
-/// either byte order; the block library writes those of statistics as one 64-bit integer.
+/// Swaps the words of a time on little-endian machines. A timestamp is two 32-bit words, the high
+/// one first in either byte order. The block library writes the timestamps of statistics as one
+/// 64-bit integer.
 fn high_word_first(time: u64) -> u64 {
     if cfg!(target_endian = "little") { time.rotate_left(32) } else { time }
 }

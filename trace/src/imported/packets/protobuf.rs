@@ -1,12 +1,13 @@
 //! Splits messages of Protocol Buffers into their fields.
 //!
-//! A field is a varint `number << 3 | type` with a value behind it. A varint has 7 bits in each
-//! byte, the low ones first, and the high bit of a byte says that another one follows. Invariant:
-//! no length in a message is believed beyond the bytes that are there.
+//! A field is a varint `number << 3 | type`, followed by a value. Each byte of a varint has 7 bits
+//! of the number, the low bits first. The high bit of a byte states that another byte follows.
+//! Example: the bytes `96 01` are the number 150. Invariant: no length in a message is trusted
+//! beyond the end of the message.
 
-/// Most bytes of a varint, of 64 bits.
+/// Most bytes of a varint for a 64-bit number.
 pub const MOST_VARINT_BYTES: usize = 10;
-/// Low bits of a field's tag, which are its type.
+/// Number of low bits in a field's tag that are the type.
 const TYPE_BITS: u32 = 3;
 
 /// The value of a field.
@@ -14,15 +15,15 @@ const TYPE_BITS: u32 = 3;
 pub enum Value<'m> {
     /// A number of any width.
     Number(u64),
-    /// Text, or a message within this one.
+    /// A text, or a nested message.
     Bytes(&'m [u8]),
 }
 
-/// A message is not made of fields.
+/// Error: the bytes are no field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoField;
 
-/// The value of the bytes of a varint, the last one included; `None` if it has more than 64 bits.
+/// Decodes a varint. `bytes`: all of its bytes. Returns `None` if the number has more than 64 bits.
 pub fn varint(bytes: &[u8]) -> Option<u64> {
     let mut value = 0;
     for (place, byte) in bytes.iter().enumerate() {
@@ -37,7 +38,7 @@ pub fn varint(bytes: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// The fields of a message, with their numbers.
+/// Iterates over the fields of a message: numbers and values.
 pub struct Fields<'m>(pub &'m [u8]);
 
 impl<'m> Fields<'m> {

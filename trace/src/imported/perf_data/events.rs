@@ -1,5 +1,5 @@
-//! Parses the events of a recording: which fields their samples have, and which counters are
-//! theirs.
+//! Parses the attributes of a recording: which fields the samples of each event have, and which
+//! counters belong to each event.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,27 +7,28 @@ use std::ops::Range;
 use super::sample::{Event, Fields};
 use super::u64_at;
 
-/// Offsets in an attribute, in bytes, and its fewest bytes.
+/// Byte offsets in an attribute. The last constant is the least length of an attribute.
 const SAMPLE_TYPE: usize = 24;
 const READ_FORMAT: usize = 32;
 const BRANCH_TYPE: usize = 72;
 const USER_REGISTERS: usize = 80;
 const FEWEST_BYTES: usize = 64;
-/// Bytes of a section's offset and length, which follow an attribute.
+/// Bytes of the section that follows each attribute: an offset and a length.
 const SECTION_BYTES: usize = 16;
-/// Most events and counters that are told apart.
+/// Most events that are read.
 const MOST_EVENTS: usize = 4096;
 
-/// All events.
+/// The events of a recording.
 pub struct Events {
     events: Vec<Event>,
-    /// The event of each counter.
+    /// Index of the event for each counter's identifier.
     counters: HashMap<u64, usize>,
 }
 
 impl Events {
-    /// Parses the events. `begin`: the file up to its data; `place`: where the attributes are in
-    /// it; `bytes`: of an attribute.
+    /// Parses the attributes. `begin`: the file up to its data. `place`: range of the attributes in
+    /// it. `bytes`: bytes of one attribute with its section. Returns `None` if the attributes are
+    /// damaged.
     pub fn parse(begin: &[u8], place: Range<u64>, bytes: u64) -> Option<Events> {
         let within = |place: Range<u64>| {
             begin.get(usize::try_from(place.start).ok()?..usize::try_from(place.end).ok()?)
@@ -43,7 +44,7 @@ impl Events {
             events.push(Event {
                 fields: Fields(u64_at(attribute, SAMPLE_TYPE)?),
                 read_format: u64_at(attribute, READ_FORMAT)?,
-                // Old versions of perf have shorter attributes.
+                // Attributes of old versions of perf are shorter.
                 branch_type: u64_at(attribute, BRANCH_TYPE).unwrap_or(0),
                 user_registers: u64_at(attribute, USER_REGISTERS).unwrap_or(0),
             });
@@ -51,8 +52,8 @@ impl Events {
         (!events.is_empty()).then_some(Events { events, counters })
     }
 
-    /// The event of a sample. Of several events the sample states the counter, in a place that all
-    /// have in common.
+    /// The event of a sample. If there are several events, the sample contains the identifier of
+    /// its counter, which must be at the same offset for all events. Returns `None` otherwise.
     pub fn of(&self, sample: &[u8]) -> Option<&Event> {
         let first = self.events.first()?;
         if self.events.len() == 1 {

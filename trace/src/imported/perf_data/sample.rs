@@ -1,13 +1,13 @@
-//! Parses a sample, whose fields its event states.
+//! Parses a sample. Its event states which fields it has.
 //!
-//! Fields are in the order that `perf_event_open(2)` documents, each of whole 8 bytes. Only those
-//! up to the source of the data are read.
+//! The fields are in the order that `perf_event_open(2)` documents. Each field fills whole words of
+//! 8 bytes. The fields after the source of the data are not read.
 
 use hmtt_format::Direction;
 
 use super::super::samples::Sample;
 
-/// The fields of samples: a set of bits.
+/// The set of fields in a sample, one bit for each field (`PERF_SAMPLE_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields(pub u64);
 
@@ -31,14 +31,14 @@ impl Fields {
     const IDENTIFIER: Fields = Fields(1 << 16);
     const WEIGHT_STRUCT: Fields = Fields(1 << 24);
 
-    /// Fields that each sample of an access has.
+    /// The fields that each sample of an access must have.
     const NEEDED: u64 = Self::IP.0 | Self::TID.0 | Self::TIME.0 | Self::ADDR.0;
 
     fn has(self, field: Fields) -> bool {
         self.0 & field.0 != 0
     }
 
-    /// Offset of the counter's identifier in a sample, in bytes.
+    /// Byte offset of the counter's identifier in a sample; `None` if the sample has none.
     pub fn place_of_counter(self) -> Option<usize> {
         if self.has(Fields::IDENTIFIER) {
             return Some(0);
@@ -49,33 +49,35 @@ impl Fields {
     }
 }
 
-/// An event: what a sample of it has.
+/// An event, with the layout of its samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Event {
-    /// The fields that its samples have.
+    /// The fields of the event's samples.
     pub fields: Fields,
-    /// How counts, branches and registers are written in a sample.
+    /// Formats of the counts, of the branches and of the registers in a sample.
     pub read_format: u64,
     pub branch_type: u64,
     pub user_registers: u64,
 }
 
 const WORD_BYTES: usize = 8;
-/// Bytes of an entry of a stack of branches, and the bits of its type that add words.
+/// Bytes of an entry in a stack of branches. The next constants are bits of `branch_type` that add
+/// words.
 const BRANCH_BYTES: u64 = 24;
 const WITH_INDEX: u64 = 1 << 17;
 const WITH_COUNTERS: u64 = 1 << 19;
-/// Bits of the format of counts: they are a group, and have times, identifiers and lost samples.
+/// Bits of `read_format`: the counts have times, identifiers and lost samples, or are the counts of
+/// a group.
 const TIME_ENABLED: u64 = 1;
 const TIME_RUNNING: u64 = 1 << 1;
 const WITH_ID: u64 = 1 << 2;
 const GROUP: u64 = 1 << 3;
 const WITH_LOST: u64 = 1 << 4;
-/// Bits of the source of data: the access loads, and stores.
+/// Bits of the source of the data: the access is a load, or a store.
 const LOAD: u64 = 1 << 1;
 const STORE: u64 = 1 << 2;
 
-/// The rest of a sample.
+/// The part of a sample that is not read yet.
 pub struct Cursor<'s>(pub &'s [u8]);
 
 impl Cursor<'_> {
@@ -94,7 +96,7 @@ impl Cursor<'_> {
         self.skip(words.checked_mul(WORD_BYTES as u64)?)
     }
 
-    /// Skips the counts of an event, or of its group.
+    /// Skips the counts of an event or of its group. `format`: the event's `read_format`.
     fn skip_counts(&mut self, format: u64) -> Option<()> {
         let bits = |mask: u64| u64::from((format & mask).count_ones());
         let times = bits(TIME_ENABLED | TIME_RUNNING);
@@ -106,7 +108,7 @@ impl Cursor<'_> {
         self.skip_words(counts.checked_mul(of_count)?.checked_add(times)?)
     }
 
-    /// Skips what is between the period and the weight.
+    /// Skips the fields between the period and the weight.
     fn skip_middle(&mut self, event: &Event) -> Option<()> {
         let fields = event.fields;
         if fields.has(Fields::READ) {
@@ -117,7 +119,7 @@ impl Cursor<'_> {
             self.skip_words(calls)?;
         }
         if fields.has(Fields::RAW) {
-            // Its length of 4 bytes and itself fill whole words.
+            // A length of 4 bytes, and as many bytes. Both together are padded to whole words.
             let bytes = u64::from(u32::from_le_bytes(*self.0.first_chunk()?));
             self.skip((bytes + 4).next_multiple_of(WORD_BYTES as u64))?;
         }
@@ -141,7 +143,7 @@ impl Cursor<'_> {
     }
 }
 
-/// Whether an access reads or writes, by the source of its data.
+/// The direction of an access by the source of its data; `None` if it is not known.
 fn direction(source: u64) -> Option<Direction> {
     match (source & LOAD != 0, source & STORE != 0) {
         (true, false) => Some(Direction::Read),
@@ -150,8 +152,8 @@ fn direction(source: u64) -> Option<Direction> {
     }
 }
 
-/// The sample of an event; `None` if it is too short for its fields, or they are not those of an
-/// access.
+/// Parses a sample of an event. Returns `None` if the sample is too short for its fields, or lacks
+/// a field that an access needs.
 pub fn parse(event: &Event, mut cursor: Cursor<'_>) -> Option<Sample> {
     let fields = event.fields;
     if fields.0 & Fields::NEEDED != Fields::NEEDED {
@@ -170,7 +172,8 @@ pub fn parse(event: &Event, mut cursor: Cursor<'_>) -> Option<Sample> {
     if fields.has(Fields::WEIGHT) {
         weight = Some(cursor.word()?);
     } else if fields.has(Fields::WEIGHT_STRUCT) {
-        // Its low half is the latency of the access, and the rest is of its parts.
+        // The low half of the word is the latency of the whole access. The rest of it has latencies
+        // of its parts.
         weight = Some(cursor.word()? & u64::from(u32::MAX));
     }
     let source = fields.has(Fields::DATA_SRC).then(|| cursor.word());

@@ -9,7 +9,7 @@
 //! | 16 | 16 | two addresses that it writes |
 //! | 32 | 32 | four addresses that it reads |
 //!
-//! An address of 0 is none. What an instruction reads comes before what it writes.
+//! An address of 0 means none. The reads of an instruction come before its writes.
 
 use std::collections::VecDeque;
 
@@ -25,25 +25,26 @@ const IS_TAKEN: usize = 9;
 const WRITTEN: std::ops::Range<usize> = 16..32;
 const READ: std::ops::Range<usize> = 32..64;
 const ADDRESS_BYTES: usize = 8;
-/// Most bytes of an instruction, of any processor that has traces.
+/// Most bytes of an instruction of any processor that is traced in this format.
 const MOST_INSTRUCTION_BYTES: u64 = 15;
-/// Fewest records by which a file is recognised.
+/// Least number of records by which a file is recognised.
 const FEWEST_RECORDS: usize = 2;
 
-/// The parser.
+/// Parses records, and counts full ones.
 #[derive(Default)]
 pub struct ChampSim {
-    /// Instructions for whose reads or writes a record has no further place.
+    /// Number of instructions whose record has no free address for a further read or write.
     full: u64,
 }
 
-/// Whether both flags of a record are 0 or 1.
+/// Whether both flags of a record have the values 0 or 1.
 fn has_flags(record: &[u8; RECORD_BYTES]) -> bool {
     record[IS_BRANCH] <= 1 && record[IS_TAKEN] <= 1
 }
 
-/// Whether bytes are such records. Only a branch is taken, and most instructions that are none are
-/// followed by the one behind them in memory, or by themselves if they are repeated.
+/// Whether a file's first bytes are such records. Only a branch may be taken. At least three
+/// quarters of the untaken instructions must be followed by the next instruction in memory, or by
+/// themselves if they are repeated.
 pub fn are_records(bytes: &[u8]) -> bool {
     let (records, _) = bytes.as_chunks::<RECORD_BYTES>();
     let is_possible = |record: &[u8; RECORD_BYTES]| {
@@ -61,7 +62,7 @@ pub fn are_records(bytes: &[u8]) -> bool {
 }
 
 impl ChampSim {
-    /// Parses a record.
+    /// Parses a record, and adds its accesses to `add`.
     pub fn record(
         &mut self,
         record: &[u8; RECORD_BYTES],
@@ -91,7 +92,7 @@ impl ChampSim {
         Ok(())
     }
 
-    /// What limits results.
+    /// Sentences on the limits of the results.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = vec![
             "an instruction of ChampSim has at most 4 addresses that it reads and 2 that it writes"

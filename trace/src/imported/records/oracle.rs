@@ -17,12 +17,12 @@ use super::u64_at;
 pub const RECORD_BYTES: usize = 24;
 const OBJECT: usize = 4;
 const NEXT: usize = 16;
-/// Values in place of the number of a next request that does not exist.
+/// Values that mean that there is no next request for the object.
 const NONE: [i64; 2] = [-1, i64::MAX];
-/// Numbers of requests from here on are not believed when a file is recognised.
+/// When a file is recognised, numbers of requests from this one on are not plausible.
 const MOST_REQUESTS: u64 = 1 << 48;
 
-/// The parser.
+/// Parses records.
 #[derive(Default)]
 pub struct OracleGeneral {
     objects: Objects,
@@ -41,8 +41,9 @@ fn next(record: &[u8; RECORD_BYTES]) -> i64 {
     u64_at(record, NEXT).cast_signed()
 }
 
-/// Whether bytes are such records: times ascend, and the next request is behind this one, and for
-/// the same object. Requests are numbered from 0 or from 1.
+/// Whether a file's first bytes are such records. Their times must ascend. The next request of a
+/// record must come after the record, and must be for the same object. Requests may be numbered
+/// from 0 or from 1.
 pub fn are_records(bytes: &[u8]) -> bool {
     let (records, _) = bytes.as_chunks::<RECORD_BYTES>();
     let are_numbered_from = |first: u64| {
@@ -63,7 +64,7 @@ pub fn are_records(bytes: &[u8]) -> bool {
 }
 
 impl OracleGeneral {
-    /// Parses a record.
+    /// Parses a record, and adds its access to `add`.
     pub fn record(
         &mut self,
         record: &[u8; RECORD_BYTES],
@@ -79,7 +80,7 @@ impl OracleGeneral {
         Ok(())
     }
 
-    /// What limits results.
+    /// Sentences on the limits of the results.
     pub fn notes(&self) -> Vec<String> {
         self.objects.notes()
     }

@@ -1,8 +1,8 @@
-//! Parses what the view tool of DynamoRIO's drmemtrace prints.
+//! Parses the output of the view tool of DynamoRIO's drmemtrace.
 //!
-//! A record is `RECORD INSTRUCTION: THREAD read SIZE byte(s) @ 0xADDRESS by PC 0xPC`, the same with
-//! `write`, or `ifetch` with the instruction. Markers are in angle brackets. What follows `View
-//! tool results:` is a summary.
+//! A record of a read is `RECORD INSTRUCTION: THREAD read SIZE byte(s) @ 0xADDRESS by PC 0xPC`. A
+//! write has `write` instead, and a fetched instruction has `ifetch`. Markers are in angle
+//! brackets. All lines from `View tool results:` on are a summary.
 
 use std::collections::VecDeque;
 
@@ -12,33 +12,34 @@ use super::super::ImportedAccess;
 use super::{LineKind, Parsed, decimal, hexadecimal, wrong};
 
 const EXPECTED: &str = "`RECORD INSTRUCTION: THREAD read|write SIZE byte(s) @ 0xADDRESS by PC 0xPC`, or another record of the view tool";
-/// The order of records of several threads.
+/// Sentence on the order of records of different threads.
 const ORDER: &str = "threads follow each other as drmemtrace has scheduled them: the order of accesses of different threads is known \
      to its time stamps only";
-/// Most words of a record that are looked at.
+/// Most words of a line that are parsed.
 const MOST_WORDS: usize = 9;
-/// What begins the summary.
+/// Begin of the summary.
 const RESULTS: &str = "View tool results:";
 
-/// The parser.
+/// Parses the lines.
 #[derive(Default)]
 pub struct Drmemtrace {
-    /// Whether the summary has begun.
+    /// Whether the summary has been reached.
     is_over: bool,
-    /// Thread of the last record, and whether another one has preceded it.
+    /// Thread of the last record. The next field states whether there were records of different
+    /// threads.
     thread: Option<u32>,
     has_threads: bool,
-    /// Records that are no reads, writes, instructions or markers.
+    /// Number of records that are no reads, writes, fetches or markers.
     others: u64,
 }
 
-/// The number of a thread: `2765542`, or `W0.T2765542`.
+/// Parses the number of a thread: `2765542`, or `W0.T2765542`.
 fn thread(text: &str) -> Option<u32> {
     let digits = text.rsplit_once('T').map_or(text, |(_, digits)| digits);
     u32::try_from(decimal(digits)?).ok()
 }
 
-/// The access of a read or write, from what follows that word.
+/// Parses a read or write. `words`: the words after `read` or `write`.
 fn access(direction: Direction, words: &[&str]) -> Option<ImportedAccess> {
     let [size, "byte(s)", "@", address, rest @ ..] = words else { return None };
     let pc = match rest {
@@ -50,7 +51,7 @@ fn access(direction: Direction, words: &[&str]) -> Option<ImportedAccess> {
 }
 
 impl Drmemtrace {
-    /// Parses a line.
+    /// Parses a line, and adds its access to `add` if it is a read or write.
     pub fn line(&mut self, line: &str, add: &mut VecDeque<ImportedAccess>) -> Parsed {
         self.is_over |= line.starts_with(RESULTS);
         let is_heading =
@@ -80,7 +81,7 @@ impl Drmemtrace {
         Ok(LineKind::Record)
     }
 
-    /// What limits results.
+    /// Sentences on the limits of the results.
     pub fn notes(&self) -> Vec<String> {
         let others =
             format!("{} records are no reads or writes (prefetches and others)", self.others);

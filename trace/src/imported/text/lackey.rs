@@ -1,8 +1,9 @@
-//! Parses `valgrind --tool=lackey --trace-mem=yes`.
+//! Parses the output of `valgrind --tool=lackey --trace-mem=yes`.
 //!
-//! `I  PC,SIZE` is an instruction, and ` L`, ` S` and ` M` with `ADDRESS,SIZE` are its load, its
-//! store, and both of one place. Numbers are hexadecimal and decimal. Messages of Valgrind begin
-//! with `==` or `--`.
+//! `I  PC,SIZE` is an instruction. The lines after it are its accesses: ` L ADDRESS,SIZE` is a
+//! load, ` S ADDRESS,SIZE` is a store, and ` M ADDRESS,SIZE` is a load and a store of the same
+//! bytes. Addresses are hexadecimal, and sizes are decimal. Messages of Valgrind begin with `==` or
+//! `--`.
 
 use std::collections::VecDeque;
 
@@ -11,20 +12,20 @@ use hmtt_format::Direction;
 use super::super::ImportedAccess;
 use super::{LineKind, Parsed, decimal, hexadecimal, wrong};
 
-/// What a trace does not state.
+/// Sentence on the values that a trace does not state.
 pub const NOTE: &str =
     "lackey does not say which thread has made an access; Valgrind runs one thread at a time";
 
 const EXPECTED: &str = "`I  PC,SIZE`, or ` L`, ` S` or ` M` with `ADDRESS,SIZE`";
 
-/// The parser, with the instruction of the accesses that follow.
+/// Parses the lines. Keeps the address of the last instruction, to which the next accesses belong.
 #[derive(Default)]
 pub struct Lackey {
     pc: u64,
 }
 
 impl Lackey {
-    /// Parses a line.
+    /// Parses a line, and adds its accesses to `add`.
     pub fn line(&mut self, line: &str, add: &mut VecDeque<ImportedAccess>) -> Parsed {
         if line.starts_with("==") || line.starts_with("--") {
             return Ok(LineKind::Other);

@@ -1,6 +1,6 @@
-//! Parses CSV files of libCacheSim: a request for an object in each line.
+//! Parses CSV files of libCacheSim, in which each line is a request for an object.
 //!
-//! A heading names the columns. Without one they are time, object and size, in this order.
+//! A heading names the columns. Without a heading they are time, object and size, in this order.
 
 use std::collections::VecDeque;
 
@@ -10,14 +10,14 @@ use super::super::ImportedAccess;
 use super::super::objects::Objects;
 use super::{LineKind, Parsed, decimal, wrong};
 
-/// Most columns that are looked at.
+/// Most columns that are parsed.
 const MOST_COLUMNS: usize = 64;
 const TIMES: [&str; 5] = ["time", "timestamp", "clock_time", "real_time", "wallclock_time"];
 const OBJECT_NAMES: [&str; 6] = ["obj_id", "obj-id", "objid", "object", "object_id", "id"];
 const OPERATIONS: [&str; 2] = ["op", "operation"];
 const EXPECTED: &str = "numbers of time and object, and of columns like these";
 
-/// Places of columns.
+/// Indices of the columns that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Places {
     time: Option<usize>,
@@ -25,7 +25,7 @@ struct Places {
     operation: Option<usize>,
 }
 
-/// The parser.
+/// Parses the lines.
 #[derive(Default)]
 pub struct LibCacheSim {
     places: Option<Places>,
@@ -37,7 +37,7 @@ fn fields(line: &str) -> Vec<&str> {
     line.split(',').take(MOST_COLUMNS).map(|field| field.trim().trim_matches('"')).collect()
 }
 
-/// The columns that a heading names.
+/// Parses a heading; `None` if the line is no heading.
 fn heading(line: &str) -> Option<Places> {
     let names: Vec<String> = fields(line.trim_start_matches(['#', ' ']))
         .into_iter()
@@ -52,7 +52,7 @@ fn heading(line: &str) -> Option<Places> {
     (names.len() > 1).then_some(places)
 }
 
-/// Whether an operation reads or writes, if it is known.
+/// The direction of an operation, such as `get` or `set`; `None` if it is not known.
 fn direction(operation: &str) -> Option<Direction> {
     Some(match operation.to_ascii_lowercase().as_str() {
         "r" | "read" | "get" | "gets" => Direction::Read,
@@ -62,7 +62,7 @@ fn direction(operation: &str) -> Option<Direction> {
 }
 
 impl LibCacheSim {
-    /// Parses a line.
+    /// Parses a line, and adds its access to `add`.
     pub fn line(&mut self, line: &str, add: &mut VecDeque<ImportedAccess>) -> Parsed {
         let places = match self.places {
             Some(places) => places,
@@ -82,7 +82,7 @@ impl LibCacheSim {
         }
         let fields = fields(line);
         let field = |place: usize| fields.get(place).copied().unwrap_or_default();
-        // Times may have fractions of a second.
+        // A time may have a fraction of a second, which is dropped.
         let whole = |text: &str| {
             let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
             decimal(fraction).and(decimal(whole))
@@ -97,12 +97,12 @@ impl LibCacheSim {
         Ok(LineKind::Record)
     }
 
-    /// Whether the first line is a heading of such a file.
+    /// Whether the first line was a heading.
     pub fn has_heading(&self) -> bool {
         self.has_heading
     }
 
-    /// What limits results.
+    /// Sentences on the limits of the results.
     pub fn notes(&self) -> Vec<String> {
         self.objects.notes()
     }

@@ -1,13 +1,14 @@
-//! Parses `perf script` of what `perf mem record` has sampled.
+//! Parses the output of `perf script` for a recording of `perf mem record`.
 //!
 //! ```text
 //! COMM PID/TID [CPU] SECONDS.FRACTION: PERIOD EVENT: ADDRESS DATA_SRC |OP LOAD|LVL L1 hit|... WEIGHT IP SYMBOL (FILE)
 //! ```
 //!
-//! `perf script -F comm,tid,time,event,addr,data_src,weight,ip` prints what is needed; other fields
-//! of these are skipped. Reads and writes are told by the operation in `data_src`, or without it by
-//! the name of the event. Times are nanoseconds. Where call chains were recorded, the instruction
-//! is not in the line of the sample: lines that begin with a tab follow, and the first one has it.
+//! `perf script -F comm,tid,time,event,addr,data_src,weight,ip` prints all fields that are needed,
+//! and other fields of the line above are skipped. The operation in `data_src` states whether a
+//! sample reads or writes; without it, the name of the event does. Times become nanoseconds. If
+//! call chains were recorded, the line of the sample has no instruction. Then lines that begin with
+//! a tab follow, and the first of these has the instruction.
 //!
 //! ```text
 //! mm 4452/4452 82877.315633: cpu/mem-loads/P: 7ffe0010 5868100142 |OP LOAD|LVL L1 hit|... 7
@@ -25,20 +26,21 @@ use super::{LineKind, Parsed, decimal, hexadecimal, wrong};
 
 const EXPECTED: &str = "a sample of `perf script -F comm,tid,time,event,addr,data_src,weight,ip`";
 const OPERATION: &str = "|OP ";
-/// Digits of a nanosecond, and fewest digits of an instruction's address, which tell it from
-/// latencies.
+/// Most digits in the fraction of a second. The next constant is the least number of digits of an
+/// instruction's address, which distinguishes it from a latency.
 const NANOSECOND_DIGITS: usize = 9;
 const ADDRESS_DIGITS: usize = 6;
 
-/// The parser, with the sums of samples.
+/// Parses the lines, and counts the samples.
 #[derive(Default)]
 pub struct PerfScript {
     samples: Samples,
-    /// The last sample, if its line has no instruction: a call chain may follow.
+    /// The last sample, if its line has no instruction. A call chain with the instruction may
+    /// follow.
     waiting: Option<Sample>,
 }
 
-/// Nanoseconds of `SECONDS.FRACTION:`.
+/// Parses a time `SECONDS.FRACTION:` as nanoseconds.
 fn nanoseconds(word: &str) -> Option<u64> {
     let (seconds, fraction) = word.strip_suffix(':')?.split_once('.')?;
     if seconds.is_empty() || fraction.is_empty() || fraction.len() > NANOSECOND_DIGITS {
@@ -49,13 +51,14 @@ fn nanoseconds(word: &str) -> Option<u64> {
     decimal(seconds)?.checked_mul(1_000_000_000)?.checked_add(fraction)
 }
 
-/// The number of a thread: `TID` or `PID/TID`.
+/// Parses the number of a thread: `TID` or `PID/TID`.
 fn thread(word: &str) -> Option<u32> {
     let digits = word.rsplit_once('/').map_or(word, |(_, digits)| digits);
     u32::try_from(decimal(digits)?).ok()
 }
 
-/// Whether a sample reads or writes, by its operation or its event.
+/// The direction of a sample: by its operation, or without one by the name of its event. `None` if
+/// it is not known.
 fn direction(operation: Option<&str>, event: &str) -> Option<Direction> {
     let (load, store) = match operation {
         Some(operation) => (operation.contains("LOAD"), operation.contains("STORE")),
@@ -68,8 +71,8 @@ fn direction(operation: Option<&str>, event: &str) -> Option<Direction> {
     }
 }
 
-/// Weight and instruction, from what follows the last part of `data_src`: latencies, and the
-/// address behind them.
+/// Weight and address of the instruction. `rest`: the text after the last part of `data_src`, which
+/// has latencies and, after them, the address.
 fn weight_and_instruction(rest: &str) -> (Option<u64>, Option<u64>) {
     let words = rest.split_whitespace().skip_while(|word| decimal(word).is_none());
     let mut numbers = words.map_while(|word| Some(word).filter(|word| hexadecimal(word).is_some()));
@@ -78,7 +81,7 @@ fn weight_and_instruction(rest: &str) -> (Option<u64>, Option<u64>) {
     (weight, pc)
 }
 
-/// What the begin of a line says of a sample.
+/// The values at the begin of a sample's line.
 struct Begin<'l> {
     clock: u64,
     thread: u32,
@@ -108,7 +111,7 @@ fn begin(line: &str) -> Option<Begin<'_>> {
 }
 
 impl PerfScript {
-    /// Parses a line.
+    /// Parses a line, and adds the access of a sample that is complete.
     pub fn line(&mut self, line: &str, add: &mut VecDeque<ImportedAccess>) -> Parsed {
         if let Some(chain) = line.strip_prefix('\t') {
             if let Some(sample) = self.waiting.take() {
@@ -136,12 +139,12 @@ impl PerfScript {
         Ok(LineKind::Record)
     }
 
-    /// Adds the last sample, if it waits for a call chain.
+    /// Adds the access of the last sample, if it still waits for a call chain.
     pub fn finish(&mut self, add: &mut VecDeque<ImportedAccess>) {
         add.extend(self.waiting.take().and_then(|sample| self.samples.access(&sample)));
     }
 
-    /// What limits results.
+    /// Sentences on the limits of the results.
     pub fn notes(&self) -> Vec<String> {
         self.samples.notes()
     }

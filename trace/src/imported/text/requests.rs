@@ -1,4 +1,4 @@
-//! Parses requests for simulators of memories.
+//! Parses requests for memory simulators.
 //!
 //! | simulator | a line |
 //! |---|---|
@@ -14,10 +14,10 @@ use hmtt_format::Direction;
 use super::super::ImportedAccess;
 use super::{LineKind, Parsed, decimal, hexadecimal, number, wrong};
 
-/// Most words of a line that are looked at.
+/// Most words of a line that are parsed.
 const MOST_WORDS: usize = 6;
 
-/// The parser of a simulator's requests.
+/// The simulator whose requests are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requests {
     Dramsim3,
@@ -34,7 +34,7 @@ impl Requests {
         }
     }
 
-    /// Parses a line.
+    /// Parses a line, and adds its access to `add`.
     pub fn line(self, line: &str, add: &mut VecDeque<ImportedAccess>) -> Parsed {
         if self == Requests::Dramsys && line.starts_with('#') {
             return Ok(LineKind::Other);

@@ -1,9 +1,9 @@
 //! Parses traces of instructions for Ramulator: `SimpleO3` of version 2, and CPU traces of version
 //! 1.
 //!
-//! A line is `BUBBLES LOAD` or `BUBBLES LOAD STORE`: the number of instructions without an access
-//! that come first, the address of a read, and in some lines that of a write. Addresses are
-//! decimal, or have `0x`.
+//! A line is `BUBBLES LOAD` or `BUBBLES LOAD STORE`. `BUBBLES` is the number of instructions
+//! without an access that come first. `LOAD` is the address of a read, and `STORE` is the address
+//! of a write. Addresses are decimal, or hexadecimal with `0x`.
 
 use std::collections::VecDeque;
 
@@ -13,10 +13,10 @@ use super::super::ImportedAccess;
 use super::{LineKind, Parsed, decimal, number, wrong};
 
 const EXPECTED: &str = "`BUBBLES LOAD_ADDRESS` or `BUBBLES LOAD_ADDRESS STORE_ADDRESS`";
-/// Most words of a line that are looked at.
+/// Most words of a line that are parsed.
 const MOST_WORDS: usize = 4;
 
-/// The parser, with the instructions that have no access.
+/// Parses the lines. Counts instructions without an access, and both forms of lines.
 #[derive(Default)]
 pub struct SimpleO3 {
     bubbles: u64,
@@ -25,7 +25,7 @@ pub struct SimpleO3 {
 }
 
 impl SimpleO3 {
-    /// Parses a line.
+    /// Parses a line, and adds its accesses to `add`.
     pub fn line(&mut self, line: &str, add: &mut VecDeque<ImportedAccess>) -> Parsed {
         let words: Vec<&str> = line.split_whitespace().take(MOST_WORDS).collect();
         let (bubbles, load, store) = match words[..] {
@@ -44,12 +44,13 @@ impl SimpleO3 {
         Ok(LineKind::Record)
     }
 
-    /// Whether there were lines with and without a write: other files of numbers rarely have both.
+    /// Whether there were lines with and lines without a write. Other files of numbers rarely have
+    /// both.
     pub fn has_both_forms(&self) -> bool {
         self.loads_alone > 0 && self.with_stores > 0
     }
 
-    /// What limits results.
+    /// Sentences on the limits of the results.
     pub fn notes(&self) -> Vec<String> {
         vec![format!(
             "{} instructions without an access, between those with accesses, are not used",
