@@ -4,7 +4,7 @@
 //! capture -> sink      accesses and items of each card, with session and arrival
 //!         -> item_rows items -> rows of tables
 //!         -> parts     accesses, rows -> files, one for each table, board and hour
-//!         -> run_rows  what is known of each session at the end -> rows of `runs`
+//!         -> run_rows  facts about each session, at the end -> rows of `runs`
 //! capture -> stream    the same rows, without files
 //! ```
 

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! parts    -> part_check  rows, sums, order and bounds of each part
-//! runs     -> counted     what each session and card has according to the captures
-//! threads  -> log_counts  what each thread has according to the logs of tags
-//!          -> Check       problems, where these differ
+//! runs     -> counted     counts of each session and card that the captures state
+//! threads  -> log_counts  counts of each thread that the logs of tags state
+//!          -> Check       problems: differences between parts and these counts
 //! captures -> recount     counts by summing the records of frames, without decoding them
 //! logs     -> recount     counts of events, without reconstructing calls
 //! ```

@@ -35,7 +35,7 @@ impl DataFolder {
         Ok(DataFolder { root: root.to_owned(), folder })
     }
 
-    /// Opens a folder for changes. It is created if it does not exist.
+    /// Opens a folder for changes. The folder is created if it does not exist.
     pub fn create(root: &Path) -> Result<Self, DatasetError> {
         let folder = Folder::create_to_change(root, FOLDER_MODE);
         let folder = folder.map_err(|error| DatasetError::change("create", root, error))?;

@@ -26,7 +26,7 @@ impl Hour {
         Duration::from_secs(self.0 * SECONDS)
     }
 
-    /// Parses what [`Hour`] prints; `None` for any other text.
+    /// Parses the printed form of an [`Hour`]; `None` for any other text.
     pub fn parse(text: &str) -> Option<Hour> {
         let digits = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit());
         let number: u64 = text.parse().ok().filter(|_| digits)?;

@@ -30,7 +30,7 @@ impl CaptureHash {
         Ok(CaptureHash(bytes))
     }
 
-    /// Parses what [`CaptureHash`] prints; `None` for any other text.
+    /// Parses the printed form of a [`CaptureHash`]; `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let (pairs, rest) = text.as_bytes().as_chunks::<2>();
         let pairs: &[[u8; 2]; BYTES] = pairs.try_into().ok().filter(|_| rest.is_empty())?;

@@ -2,17 +2,17 @@
 //! which databases read as they are.
 //!
 //! ```text
-//! capture -> identity  hash of its bytes, the name of its parts
-//!         -> capture   decodes it -> accesses, rows -> part   a Parquet file of one partition
-//!                                                  -> staging publishes all parts of a capture
-//!                      or passes on its rows, for queries
-//! tag log -> log       its calls and threads -> part, published in the same way
-//! parts   -> listing   those of whole changes, for readers
+//! capture -> identity  hash of the bytes, which names the parts
+//!         -> capture   decoded: accesses, rows -> part   a Parquet file of one partition
+//!                                              -> staging publishes all parts of a capture
+//!                      or only the rows, for queries
+//! tag log -> log       calls and threads -> part, published in the same way
+//! parts   -> listing   parts of complete changes, for readers
 //!         -> check     counts, order and gaps, compared with what the captures counted
-//!         -> compact   one part for the many of a partition
+//!         -> compact   small parts of a partition -> one part
 //!         -> pieces    accesses in pieces, for analyses
-//! files   -> follow    adds what a receiver has finished
-//! a path  -> readable_folder  a file below a folder, of a path that another process names
+//! files   -> follow    adds each file that a receiver has finished
+//! a path  -> readable_folder  opens a path below a folder that another process names
 //! ```
 //!
 //! [`Dataset`] is the entry. A *part* is a Parquet file; its folder states the table ([`Table`]),

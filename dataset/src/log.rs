@@ -3,7 +3,7 @@
 //! ```text
 //! log -> clock    readings of clocks -> times of ticks (a first pass)
 //!     -> calls    events -> calls, each with its caller and depth -> rows of `calls`
-//!     -> threads  what is known of each thread at the end         -> rows of `threads`
+//!     -> threads  facts about each thread, at the end             -> rows of `threads`
 //! ```
 //!
 //! Each thread is a session. Each call, which begins with the entry of a function, has a row,
@@ -79,7 +79,7 @@ pub fn is_log(path: &Path) -> Result<bool, DatasetError> {
 /// Opens a log and its map.
 ///
 /// # Errors
-/// The log or its map cannot be read, or the map is that of another log.
+/// The log or its map cannot be read, or the map belongs to another log.
 pub fn open(path: &Path) -> Result<(LogReader<File>, TagMap), DatasetError> {
     let failed = |error| DatasetError::file("open", path, error);
     let reader = LogReader::new(open_file(path).map_err(failed)?);

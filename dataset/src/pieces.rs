@@ -2,10 +2,10 @@
 //! machines get the same result.
 //!
 //! ```text
-//! parts of `runs`            -> sessions   when each began, whether it continues the one before, what is known of it
-//! parts of these tables      -> plan       a memory for each board of each run, a piece for each of its hours
+//! parts of `runs`            -> sessions   begin of each session, whether it continues the previous one, facts about it
+//! parts of all these tables  -> plan       a memory for each board of each run, a piece for each hour of the board
 //! a piece                    -> reader     accesses, page runs and slices, with gaps and restarts in their places
-//!                            -> state      what all analyses find in it, as bytes
+//!                            -> state      results of all analyses of the piece, as bytes
 //! ```
 //!
 //! Invariants: a piece contains everything that is needed to read it except its parts, so another

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use hmtt_paths::Folder;
 
-/// A folder from which a program reads files that other processes name.
+/// A folder with files that other processes name and this program opens.
 ///
 /// The folder is opened anew for each file, because it may be mounted later, or again.
 ///

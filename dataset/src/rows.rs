@@ -13,7 +13,7 @@ use crate::schema::{Kind, Table};
 /// fewer and need more memory.
 pub const MAX_ACCESSES: usize = 1 << 20;
 const MAX_ROWS: usize = 1 << 17;
-/// Parquet's definition level of a present value. The next constant is that of an absent value.
+/// Parquet's definition level of a present value. The next constant is the level of an absent one.
 const PRESENT: i16 = 1;
 const ABSENT: i16 = 0;
 

@@ -16,11 +16,11 @@ pub enum Table {
     Accesses,
     /// Runs of consecutive accesses to one page, in page mode.
     Pages,
-    /// Reads and writes in a time slice.
+    /// Numbers of reads and writes in slices of time.
     Slices,
     /// Losses, with their counts and their places in the trace.
     Gaps,
-    /// Tags and marks of software.
+    /// Tags and marks that software has made.
     Tags,
     /// Everything else that a card reports: faults, results of its analysis, restarts, and changes
     /// of the DDR clock.

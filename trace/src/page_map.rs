@@ -2,8 +2,8 @@
 //! and virtual addresses.
 //!
 //! ```text
-//! file -> reader: chunks -> history: who had which frames, from which snapshot to which -> owners: frame -> Owner
-//! accesses, marks of snapshots among them -> attributor -> attribution: accesses by process and by mapping
+//! file -> reader: chunks -> history: the frames of each process, with first and last snapshot -> owners: frame -> Owner
+//! accesses, with marks of snapshots between them -> attributor -> attribution: accesses by process and by mapping
 //! HMTT's 13-byte records <-> table_records
 //! ```
 //!

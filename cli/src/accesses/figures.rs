@@ -1,6 +1,6 @@
 //! Formats numbers with their units, for people.
 
-/// Formats bytes in the largest unit of which there is at least one.
+/// Formats bytes in the largest unit that is not larger than the number.
 pub fn bytes(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let found = units.into_iter().find(|(_, log2)| bytes >> log2 > 0);
@@ -25,7 +25,7 @@ pub fn power_of_two(bytes: u64) -> String {
     )
 }
 
-/// Formats seconds in the largest unit of which there is at least one.
+/// Formats seconds in the largest unit that is not larger than the time.
 pub fn seconds(seconds: f64) -> String {
     let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
     let found = units.into_iter().find(|(least, _)| seconds >= *least);

@@ -19,7 +19,7 @@ const SPINNER: &str = "{spinner} {human_pos} accesses, {per_sec}";
 /// Accesses between two updates of the progress.
 const SHOWN: u64 = 1 << 20;
 
-/// Why the result of a file without accesses is incomplete.
+/// Text on the missing result of a file without accesses.
 const NO_ACCESS: &str = "no access is in it, so that nothing follows from the results";
 
 /// A file that was read to its end.
@@ -82,7 +82,7 @@ impl Files {
 /// Opens the files of a command.
 ///
 /// # Errors
-/// One cannot be opened, or has no accesses.
+/// A file cannot be opened, or has no accesses.
 pub fn open(files: &[PathBuf]) -> Result<Vec<Opened>> {
     files.iter().map(|path| Opened::open(path)).collect()
 }

@@ -81,8 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     write_split(options, files, forms, groups)
 }
 
-/// The caches that text and CSV show: those of the sizes that the user has chosen, or the whole
-/// curve.
+/// The caches that text and CSV show: only the sizes that the user has chosen, or the whole curve.
 fn shown(curve: &Curve, sizes: &[u64], chosen: bool) -> Vec<Point> {
     if chosen { cache_sizes::points(curve, sizes) } else { curve.points.clone() }
 }

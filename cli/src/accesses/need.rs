@@ -10,7 +10,7 @@ use hmtt::analysis::{Analysis, CoarseAccesses, Detail};
 
 use super::figures::counted;
 
-/// What a command must know of accesses.
+/// The detail of accesses that a command needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
     /// Name of the command, with the option that makes the difference.

@@ -46,12 +46,12 @@ fn missing(read: &Read) -> impl Iterator<Item = &String> {
     read.ending.missing.iter().chain(&read.ending.only_summed)
 }
 
-/// Whether something is missing in a file.
+/// Whether accesses or other parts of a file are missing.
 fn is_incomplete(read: &Read) -> bool {
     missing(read).next().is_some() || read.ending.failure.is_some()
 }
 
-/// Whether something is missing in any file, or in the map of pages.
+/// Whether parts of any file, or of the map of pages, are missing.
 fn is_any_incomplete(files: &Files) -> bool {
     let of_map = files.resolution.iter().flat_map(|of| of.missing()).next();
     files.iter().any(is_incomplete) || of_map.is_some()

@@ -149,7 +149,7 @@ impl Resolution {
         [of.resolved_accesses, of.shared_accesses, of.ambiguous_accesses, of.unresolved_accesses]
     }
 
-    /// The map and the attribution.
+    /// Facts about the map, and the counts of attributed accesses, as JSON.
     pub fn to_json(&self) -> Value {
         let Map { name, map, .. } = &self.map;
         let mut object = json!(self.attribution);

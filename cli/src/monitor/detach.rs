@@ -15,7 +15,7 @@ pub struct Detach {
 }
 
 /// Asks the process's controller to detach, and waits until it has detached. If the controller was
-/// killed, removes what it has left in the process.
+/// killed, removes its remains from the process.
 pub fn run(Detach { pid }: &Detach) -> Result<()> {
     end(Pid::from_raw(*pid), "is not followed")
 }

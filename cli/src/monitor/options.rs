@@ -1,4 +1,5 @@
-//! Options of `hmtt monitor run` and `attach`: what is recorded, and where the counts are written.
+//! Defines options of `hmtt monitor run` and `attach`: which events are recorded, and where the
+//! counts are written.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -21,8 +21,8 @@ pub struct Run {
     program: Vec<OsString>,
 }
 
-/// Runs the program until it ends. Then this process ends with the program's exit status or signal.
-/// Returns, with whether counts were lost, only if the program has succeeded.
+/// Runs the program until it ends. Then this process ends with the program's exit status or signal,
+/// or returns if the program has succeeded. Returns whether counts are missing.
 pub fn run(Run { options, program }: &Run) -> Result<bool> {
     let Prepared { options, mut outputs } = options.prepare(false)?;
     run_to_end(program, &options, &mut outputs, |one, _| Ok(one.first), |outputs| outputs.finish())
@@ -41,7 +41,7 @@ pub struct Followed {
 
 /// Runs a program until it ends. Then this process ends with the program's exit status or signal,
 /// or returns if the program has succeeded. `go_on`: follows the program further after the first
-/// end. `finish`: completes the outputs. Returns whether something was lost.
+/// end. `finish`: completes the outputs. Returns whether counts are missing.
 pub fn run_to_end<O: Observer>(
     program: &[OsString],
     options: &Options,

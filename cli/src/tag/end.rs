@@ -34,7 +34,7 @@ pub fn wait_for_replacement(tagged: Tagged) -> Result<End> {
 }
 
 impl End {
-    /// The end of a process that is no longer traced.
+    /// Converts the end of tagging to the end of the program.
     pub fn from_ending(ending: Ending) -> Self {
         match ending {
             Ending::Exited(code) => End::Status(code),

@@ -42,11 +42,11 @@ struct Object {
     image: Image,
     /// File name of the library; `None` for the program.
     library: Option<String>,
-    /// Load bias; none if it is not loaded.
+    /// Load bias; [`LoadBias::NONE`] if the object is not loaded.
     bias: LoadBias,
 }
 
-/// The analysis of an object.
+/// An object with its chosen functions, and with its calls and jumps.
 struct Listing<'a> {
     object: &'a Object,
     chosen: Vec<(&'a Function, std::result::Result<Rewrite, Refusal>)>,
@@ -77,7 +77,7 @@ pub fn run(arguments: &List) -> Result<()> {
     })
 }
 
-/// The program, and the libraries of a process from which rules choose functions.
+/// The program and, for a process, the libraries from which rules choose functions.
 fn objects(program: &str, selection: &Selection) -> Result<Vec<Object>> {
     let Ok(pid) = program.parse::<i32>() else {
         let image = program::read(Path::new(program), selection)?;

@@ -80,7 +80,7 @@ impl RuleOptions {
 /// or stopped.
 pub struct Prepared {
     pub selection: Selection,
-    /// What the tags of the first process write.
+    /// Output that the tags of the first process write.
     pub output: Output,
     /// The other outputs of the first process.
     pub process_output: ProcessOutput,

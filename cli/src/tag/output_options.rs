@@ -102,7 +102,7 @@ impl OutputOptions {
         Ok((Output::Card(window), output))
     }
 
-    /// Opens the outputs of another process. `suffix`: the end of the name of its log.
+    /// Opens the outputs of another process. `suffix`: end of the name of the process's log.
     pub fn open_process(&self, suffix: &str) -> Result<(Output, ProcessOutput), TagError> {
         self.open_with(suffix, None)
     }
@@ -141,7 +141,7 @@ impl OutputOptions {
         Ok((tags_output, output))
     }
 
-    /// Rejects options that allow one process only.
+    /// Rejects options that do not work with several processes.
     pub fn check_follow(&self) -> Result<()> {
         if self.sink == SinkName::Card {
             bail!("--follow cannot be used with --sink card: a card cannot distinguish processes");

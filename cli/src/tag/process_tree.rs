@@ -13,17 +13,18 @@ use super::outputs::{Outputs, Written};
 use super::warnings::warn_of_leak_detector;
 use super::{program, rules};
 
-/// When tagging starts.
+/// The times at which tagging starts.
 #[derive(Clone, Copy)]
 pub struct Starts {
-    /// In the first process.
+    /// Start of tagging in the first process.
     pub first: Start,
-    /// In programs that processes execute.
+    /// Start of tagging in programs that processes execute.
     pub executed: Start,
 }
 
 /// Tags a process whose threads are stopped, follows it and writes the outputs. Returns whether
-/// something was lost. If the status of the process is not 0, this process ends with it.
+/// events or counts were lost. If the exit status of the tagged process is not 0, this process ends
+/// with the same status.
 pub fn run(
     process: Process,
     options: &TagOptions,

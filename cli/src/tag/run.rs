@@ -23,7 +23,7 @@ pub struct Run {
     program: Vec<OsString>,
 }
 
-/// Runs the program until it ends. Returns whether something was lost.
+/// Runs the program until it ends. Returns whether events or counts were lost.
 pub fn run(Run { options, initializers, program }: &Run) -> Result<bool> {
     let prepared = options.prepare()?;
     let mut process = ptrace::launch(program)?;

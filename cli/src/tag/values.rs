@@ -5,7 +5,7 @@ use std::time::Duration;
 use hmtt_probe::control::CardWindow;
 use hmtt_probe::stubs::layout::LogShape;
 
-/// Parses a decimal number, or a hexadecimal one that begins with `0x`.
+/// Parses a decimal number, or a hexadecimal number that begins with `0x`.
 pub fn number(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),

@@ -35,7 +35,7 @@ pub struct EndedCall {
     pub exit: Exit,
 }
 
-/// What is kept of a call until it ends.
+/// Facts about an open call, kept until the call ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Note {
     function: FunctionId,

@@ -112,9 +112,9 @@ pub fn sort(sessions: &mut [SessionRow]) {
 }
 
 impl SessionRow {
-    /// Whether the clock of this session continues that of `before`. Receivers divide what a card
-    /// sends into several files, so one session of a card may be in several captures. Example: if
-    /// the first capture ends at clock 1,000,000,000 and the second begins 2 s later at clock
+    /// Whether this session continues the session `before`, with the same clock. Receivers divide
+    /// the frames of a card into several files, so one session may be in several captures. Example:
+    /// if the first capture ends at clock 1,000,000,000 and the second begins 2 s later at clock
     /// 1,200,000,000 with a period of 10 ns, it continues the first.
     pub fn continues(&self, before: &SessionRow) -> bool {
         let (Some((_, end)), Some((begin, _))) = (before.clocks, self.clocks) else { return false };

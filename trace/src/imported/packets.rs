@@ -1,8 +1,8 @@
 //! Reads packet traces of gem5, which its `MemTraceProbe` writes.
 //!
 //! ```text
-//! "gem5", then messages, each behind a varint with its bytes:
-//!   header: 1 text, name of what has recorded; 3 ticks in a second
+//! "gem5", then messages, each preceded by a varint with its number of bytes:
+//!   header: 1 text, name of the recording component; 3 ticks in a second
 //!   packet: 1 tick; 2 command; 3 address; 4 bytes; 7 address of the instruction, if it was recorded
 //! ```
 //!

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header of 104 bytes: where attributes and data are
-//! -> events: the fields of an event's samples, by the identifiers of its counters
+//! -> events: the fields of each event's samples, by the identifiers of the event's counters
 //! -> data: records, each with its type and bytes -> samples, sorted by time
 //! ```
 //!

@@ -35,7 +35,7 @@ const ENHANCED_DATA_AT: usize = FIELDS_AT + 20;
 const SIMPLE_DATA_AT: usize = FIELDS_AT + 4;
 /// Byte-order magic after the length of a Section Header Block.
 const MAGIC: u32 = 0x1a2b_3c4d;
-/// Why a block without room for its fields is rejected.
+/// Reason for rejecting a block that has no space for its fields.
 const TOO_SHORT: &str = "it is too short for its fields";
 
 /// Fields of a packet's block, and the position of the packet's data in the block.

@@ -24,7 +24,7 @@ pub enum ReadError {
         "not a pcapng or pcap file ({reason}); if it is a capture of another format, convert it: editcap -F pcapng IN OUT"
     )]
     NotPcapng {
-        /// What is wrong.
+        /// Description of the problem.
         reason: String,
     },
     /// A block is invalid.
@@ -32,7 +32,7 @@ pub enum ReadError {
     Damaged {
         /// Byte offset of the block.
         offset: u64,
-        /// What is wrong.
+        /// Description of the problem.
         reason: String,
     },
     /// One of several captures could not be read.

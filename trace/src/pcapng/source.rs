@@ -41,7 +41,7 @@ pub enum Reading {
     /// Several readers read the file, or one reader reads it several times: through the page cache,
     /// so that the disk is read once.
     Shared,
-    /// Always with direct reads.
+    /// One reader reads the file, always with direct reads.
     Ahead {
         /// Bytes of a piece, which are rounded up to whole pages.
         piece_bytes: usize,

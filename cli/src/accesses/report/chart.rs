@@ -53,7 +53,7 @@ pub enum Style {
     Stacked,
     /// Areas from zero, each drawn in front of the one before.
     Layered,
-    /// Lines.
+    /// A stepped line for each series.
     Steps,
 }
 

@@ -19,7 +19,7 @@ use super::time::{Time, time_of};
 const LIMIT_SHOWN: f64 = 20.0;
 const WORKING_SET: &str = "Working set over time";
 
-/// Results of one memory.
+/// The results of all analyses for one memory.
 #[derive(Clone, Copy)]
 pub struct Memory<'a> {
     pub time: &'a MemoryTime,

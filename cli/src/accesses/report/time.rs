@@ -21,7 +21,7 @@ pub fn time_of(unit: SliceUnit, length: u64, seconds: Option<f64>) -> Time {
 }
 
 impl Time {
-    /// The time of a memory's slices.
+    /// The unit of time of a memory's slices.
     pub fn new(of: &MemoryTime) -> Time {
         time_of(of.slice_unit, of.slice_length, of.slice_seconds)
     }

@@ -36,10 +36,10 @@ pub struct Check {
     pub different: u64,
 }
 
-/// What each setting records of a block.
+/// The accesses that each setting records of a block.
 #[derive(Debug)]
 pub struct Plan {
-    /// For each setting, what it records in one execution.
+    /// For each setting, counts of the accesses that it records in one execution.
     pub accuracies: Vec<Accuracy>,
     /// The comparisons that are made in each execution.
     pub checks: Vec<Check>,

@@ -17,9 +17,9 @@ const MOST_BYTES: u32 = 1 << 16;
 /// A memory access at a known address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Single {
-    /// Whether it reads or writes.
+    /// Direction of the access.
     pub direction: Direction,
-    /// Its virtual address.
+    /// Virtual address of the first byte.
     pub address: u64,
     /// Size in bytes; 0 if it is not known.
     pub size: u32,

@@ -3,7 +3,7 @@
 //! | simulator | a line |
 //! |---|---|
 //! | DRAMsim3 | `0xADDRESS READ CYCLE`, or with `WRITE` |
-//! | DRAMSys | `CYCLE: read 0xADDRESS`, or with `write`; `(BYTES)` before it and data behind it are optional; `#` begins a comment |
+//! | DRAMSys | `CYCLE: read 0xADDRESS`, or with `write`; `(BYTES)` before `read` and data after the address are optional; `#` begins a comment |
 //! | Ramulator 2, `LoadStoreTrace` | `LD ADDRESS` or `ST ADDRESS`, decimal or with `0x` |
 //! | Ramulator 1, traces of memories | `0xADDRESS R` or `0xADDRESS W` |
 
