@@ -258,8 +258,8 @@ fn compare_cards(
     }
     for ((capture, number), (found, counts)) in cards {
         let what = |name: &str| format!("capture {capture}, card {number}: {name}");
-        // The accesses of slices are counted by the card only where no other rows represent them,
-        // so both numbers are possible.
+        // The card counts the accesses of a slice only if no other rows represent them. So any
+        // number of the slices' accesses may be part of its count.
         let least = found.accesses;
         if !(least..=least.saturating_add(found.slice_accesses)).contains(&counts.accesses) {
             check.problem(format!("{}: {least}, not {}", what("accesses"), counts.accesses));

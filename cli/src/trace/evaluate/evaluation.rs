@@ -18,11 +18,10 @@ const MOST_PLANS: usize = 1 << 27;
 /// this of an access that it does not record and a recorded access of the block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
-    /// Executions in which an access that is not recorded was made, and a recorded access that is
-    /// probably in the same chunk was made, too.
+    /// Executed accesses that are not recorded and probably touch the chunk of a recorded access,
+    /// which was executed, too.
     pub checked: u64,
-    /// Executions among `checked` in which no such recorded access touched the chunk of the other
-    /// access.
+    /// Accesses among `checked` whose chunk no such recorded access has touched.
     pub different: u64,
 }
 
