@@ -93,9 +93,9 @@ pub struct Decoder {
     next_accesses: u64,
     last_lost: u32,
     ends: u8,
-    /// Losses of the DDR clock, as the last heartbeat stated them.
+    /// Losses of the DDR clock, as the last heartbeat counted them.
     losses: u16,
-    /// The DDR clock was lost, and the card has not restarted its counts since.
+    /// Whether the DDR clock was lost and the card has not restarted its counts since.
     clock_lost: bool,
     report: Option<Report>,
     account: Account,
@@ -116,7 +116,7 @@ impl Decoder {
         self.counts.frames += 1;
     }
 
-    /// Whether the card has sent its last end frame, and no frame after it.
+    /// Whether the card has sent the last of its [`END_REPEATS`] end frames, and no frame after it.
     pub const fn finished(&self) -> bool {
         self.ends >= END_REPEATS
     }
@@ -218,7 +218,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// The card counts from 0 again. What it held when it lost its clock is not known.
+    /// Resets the expected counts, since the card counts from 0 again. The records that it held
+    /// when it lost its clock are unknown.
     fn restart(&mut self) {
         (self.clock_lost, self.next_accesses, self.last_lost) = (false, 0, 0);
         self.account = Account::default();

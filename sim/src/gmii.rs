@@ -82,7 +82,7 @@ enum Await {
     Delimiter { preamble: u32 },
     /// The end of a frame, whose bytes are collected. `time`: time of its delimiter.
     End { time: Duration },
-    /// The end of a frame with a flaw.
+    /// The end of a frame with a flaw, whose bytes are not collected.
     Silence,
 }
 
@@ -126,7 +126,7 @@ impl Catcher {
         found
     }
 
-    /// Whether no frame is being received.
+    /// Whether the receiver waits for a frame, not for more of one.
     pub const fn idle(&self) -> bool {
         matches!(self.state, Await::Frame { .. })
     }

@@ -1,8 +1,8 @@
 //! Reads recordings as pin levels, clock by clock.
 //!
-//! This is the first stage of the data flow. Invariant: every clock from 0 to the recording's last
-//! one is returned, in order. A recording that cannot be read to its end is an error that names
-//! file and line, never a shorter recording.
+//! This is the first stage of the data flow. Invariant: every clock from 0 to the last clock of the
+//! recording is returned, in order. If a recording cannot be read to its end, the result is an
+//! error that names file and line, never a shorter recording.
 
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};

@@ -7,8 +7,8 @@
 //! gmii       GMII                          -> frames without preamble and FCS
 //! output     frames                        -> pcapng file, network interface
 //! decode     frames                        -> events
-//! truth      events against the accesses the recording really holds
-//! oracle     frames against all that a card must send of any commands and settings
+//! truth      events and the accesses of the recording -> whether they agree
+//! oracle     frames, commands and settings            -> whether the card sent what it must
 //! machine    accesses of a program         -> recording
 //! ```
 //!

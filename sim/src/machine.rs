@@ -8,13 +8,13 @@
 //! recording   commands                                -> a recording, and the list of its accesses
 //! ```
 //!
-//! [`Machine`] connects pages, cache and controller. Nothing is stored but page tables, cache lines
-//! and the lines that wait in the controller, so a run can have any length.
+//! [`Machine`] connects pages, cache and controller. It stores only page tables, cache lines and
+//! the lines that wait in the controller, so a run can have any length.
 //!
-//! **Time.** The processor makes a given number of accesses in each memory clock, whatever they
-//! are. It does not wait for data, but it stops while [`controller::WINDOW`] lines wait in the
-//! controller. So bandwidth limits the program, latency does not, as with a processor that finds
-//! enough other work.
+//! **Time.** The processor makes a given number of accesses in each memory clock, whatever their
+//! kind. It does not wait for data, but it stops while [`controller::WINDOW`] lines wait in the
+//! controller. So the memory's bandwidth limits the program, and its latency does not. A processor
+//! that finds enough other work while it waits behaves like this.
 
 use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::{Cycles, Direction, MemoryDescription, PhysAddr};
@@ -34,7 +34,7 @@ use controller::{
 use pages::{Allocation, PageError, Pages, VirtAddr};
 
 /// The memory of a machine if none is described, in TOML: one DDR-200 module of 512 MiB, whose
-/// bursts are half a line. The paper's machine had such modules, and the boards can follow their
+/// bursts are half a line. The paper's machine had such modules, and the boards can run at their
 /// clock.
 pub const DEFAULT_MEMORY: &str = "generation = 'DDR1'\nspeed = 'DDR-200'\nbus_bytes = 8\nburst_length = 4\n\
      [map]\ncolumn = ['p3-p13']\nbank = ['p14', 'p15']\nrow = ['p16-p28']\n";
@@ -110,9 +110,9 @@ pub struct Counts {
     pub line_writes: u64,
     /// Changed lines that are still in caches.
     pub dirty_lines: u64,
-    /// Clocks from the begin of the recording to the end of the last data.
+    /// Clocks from the start of the recording to the end of the last data.
     pub clocks: u64,
-    /// Clocks for which the processor was stopped by the controller.
+    /// Clocks for which the controller stopped the processor.
     pub stalled_clocks: u64,
     /// Counts of commands.
     pub commands: CommandCounts,
@@ -125,12 +125,12 @@ pub struct Machine<S> {
     controller: Controller,
     sink: S,
     milli_accesses_per_clock: u64,
-    /// log2 of the size of a line in bytes where no caches are.
+    /// log2 of the size of a line in bytes if the machine has no caches.
     line_log2: u8,
-    /// Clock of the first access, plus the clocks for which the processor was stopped.
+    /// Clock of the first access, plus the clocks for which the processor was stopped so far.
     offset: u64,
     counts: Counts,
-    /// Transfers of the current access.
+    /// Transfers of the current access; a buffer that is reused.
     transfers: Vec<Transfer>,
 }
 
@@ -138,7 +138,7 @@ impl<S: CommandSink> Machine<S> {
     /// Creates a machine, and starts its memory.
     ///
     /// # Errors
-    /// Those of `sink`.
+    /// The errors of `sink`.
     pub fn start(parts: Parts, mut sink: S) -> Result<Self, S::Error> {
         let Parts { pages, caches, mut controller, milli_accesses_per_clock, line_log2 } = parts;
         let Cycles(offset) = controller.power_up(&mut sink)?;
@@ -155,8 +155,8 @@ impl<S: CommandSink> Machine<S> {
         })
     }
 
-    /// Makes an access of `size` bytes, after those before. An access that crosses pages uses the
-    /// frames of all of them.
+    /// Makes an access of `size` bytes after the earlier accesses. An access that crosses pages
+    /// uses the frames of all these pages.
     ///
     /// # Errors
     /// [`MachineError::Page`] if the memory is full, [`MachineError::Sink`] if a command could not
@@ -192,7 +192,7 @@ impl<S: CommandSink> Machine<S> {
     /// Issues the remaining commands. Returns the receiver and the counts.
     ///
     /// # Errors
-    /// Those of the receiver.
+    /// The errors of the receiver.
     pub fn finish(mut self) -> Result<(S, Counts), S::Error> {
         let Cycles(end) = self.controller.finish(&mut self.sink)?;
         let mut counts = self.counts;
@@ -222,8 +222,8 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// Passes the lines of an access to the controller. `base`: clock of the access, if nothing had
-    /// stopped the processor, from the first access on.
+    /// Passes the lines of an access to the controller. `base`: the clock of the access, counted
+    /// from the first access, if nothing had stopped the processor.
     fn transfer(&mut self, base: u64) -> Result<(), S::Error> {
         for Transfer { direction, address, bytes } in self.transfers.drain(..) {
             let from = Cycles(self.offset + base);
@@ -254,7 +254,7 @@ impl Parts {
     /// Creates the parts that a configuration describes.
     ///
     /// # Errors
-    /// [`ConfigurationError`] if one of them cannot exist.
+    /// [`ConfigurationError`] if one of the parts cannot exist.
     pub fn new(
         configuration: &MachineConfiguration,
         memory: &MemoryDescription,

@@ -10,7 +10,7 @@
 //! losses            with losses: each record is true, each loss is reported, and the sums are correct
 //! analysis          bounds contain the true counts; counted and skipped accesses add up
 //! traffic, case     seed -> hostile commands, switch and settings -> verdict
-//! ```
+//! losses            with losses: each record is true, each loss is reported, and the counts add up
 //!
 //! Invariant: nothing is taken from the gateware. Where the document allows several results, all of
 //! them are accepted: the phase of a new grid of slices, the place of losses, the duration of a

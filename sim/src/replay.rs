@@ -61,17 +61,17 @@ pub enum ReplayError {
     Output(#[from] OutputError),
 }
 
-/// Transmit edges of silence after which no frame of the card follows. Between two frames that wait
-/// in its FIFO there are 12 (IEEE 802.3, 4.4.2), which take longer than many DDR clocks on a slow
-/// link.
+/// Transmit edges of silence after which the card sends no further frame. Between two frames that
+/// wait in its FIFO there are 12 edges (IEEE 802.3, 4.4.2), which take longer than many DDR clocks
+/// on a slow link.
 const LONGEST_GAP_EDGES: u64 = 64;
 
-/// Runs a replay to its end. Outputs are finished only then.
+/// Runs a replay to its end. The outputs are finished only then.
 pub fn run(replay: Replay<'_>) -> Result<Outcome, ReplayError> {
     run_switched(replay, Vec::new())
 }
 
-/// Runs a replay with the run switch off during some clocks, which are in order.
+/// Runs a replay with the run switch off in the given ranges of clocks, which are in order.
 pub fn run_switched(replay: Replay<'_>, off: Vec<Range<u64>>) -> Result<Outcome, ReplayError> {
     let MemoryDescription { generation, tck_ps, .. } = *replay.memory;
     let tx_period_ps = replay.engine.tx_period_ps();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pattern     generates the wanted bursts from a seed
-//! controller  issues commands for them at JEDEC's distances, with the accesses that they are
+//! controller  issues commands for them at JEDEC's distances, and returns their accesses
 //! expected    derives the records that a card must send
 //! check       compares frames with these records, and counts what was received and lost
 //! paper       counts what 64-bit records in a 128 KB FIFO would have lost

@@ -1,5 +1,5 @@
-//! Has Verilog compiled into a model, once for each text, and keeps the models in a directory,
-//! beside the run-time libraries of `compiler`.
+//! Compiles Verilog into models, each text once, and keeps the models in a directory, beside the
+//! run-time libraries of `compiler`.
 //!
 //! A model is built in a temporary directory and then renamed, so that a cache shared by parallel
 //! runs never holds an incomplete model. The name of a model is a hash of all its inputs.
@@ -26,8 +26,8 @@ const TARGET_MARK: &str = "CACHEDIR.TAG";
 static BUILDING: Mutex<()> = Mutex::new(());
 
 /// Returns `hmtt-sim` in the target directory from which the program runs, otherwise in the user's
-/// cache directory. Models are executed, so nobody else may have put one there: below the target
-/// directory, which has this program too, everything is the user's own and no link.
+/// cache directory. Models are executed, so nobody else may be able to put one there. The target
+/// directory also has this program. Below it, everything must be the user's own, and no link.
 ///
 /// # Errors
 /// The user has no cache directory, it belongs to another user or can be written by others, or it
@@ -52,7 +52,7 @@ pub fn default_directory() -> Result<PathBuf, EngineError> {
     Ok(directory)
 }
 
-/// Creates directories below one of the user.
+/// Creates the directories `below` in a directory of the user.
 fn create_own(home: &Path, below: &Path) -> io::Result<()> {
     let mut directory = Folder::open_to_change(home)?;
     check_owner(&directory.status()?)?;
@@ -102,8 +102,8 @@ pub fn model(
 const FIFO_POINTERS: [(&str, &str); 2] =
     [("FIFO_COMMITTED", "packet_fifo$write$committed"), ("FIFO_FREED", "packet_fifo$read$freed")];
 
-/// Makes the FIFO's pointers readable by the harness, and returns the definitions of their names.
-/// Verilog without these signals is not changed. The marks add no logic to the card.
+/// Marks the FIFO's pointers so that the harness can read them, and returns the definitions of
+/// their names. Verilog without these signals is not changed. The marks add no logic to the card.
 fn watched(verilog: &str) -> (String, String) {
     let mut marked = verilog.to_owned();
     let mut defines = String::new();

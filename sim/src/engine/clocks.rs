@@ -1,10 +1,11 @@
 //! Rewrites the Verilog that `rust_hdl` emits so that Verilator sees one clock for each clock
 //! domain.
 //!
-//! `rust_hdl` hands a clock to an inner block by an assignment among all others in an `always @(*)`
-//! block. Verilator replaces a signal by its source only if a statement of its own drives it. It
-//! then takes each block's clock for another one: it looks for an edge of each, and evaluates the
-//! logic between blocks once for each.
+//! `rust_hdl` connects the clock of an inner block by an assignment in the `always @(*)` block that
+//! has all assignments of the outer block. Verilator replaces a signal by its source only if a
+//! statement of its own drives the signal. Otherwise it takes the clock of each block for a
+//! different clock: it looks for an edge of each one, and evaluates the logic between blocks once
+//! for each.
 
 use super::loops::{assigned, block_of, can_be_isolated, identifiers};
 
@@ -15,7 +16,8 @@ const SUFFIX: &str = "clock";
 pub fn unified(verilog: &str) -> String {
     let lines: Vec<&str> = verilog.lines().collect();
     let mut text = String::with_capacity(verilog.len());
-    // Clocks of the module so far, with the assignments to be left out and added.
+    // The clocks of the current module, each with its source. Their old assignments are left out,
+    // and continuous ones are added at the end of the module.
     let mut clocks: Vec<(&str, &str)> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         if let Some(clock) = clock(&lines, at) {
@@ -37,8 +39,9 @@ pub fn unified(verilog: &str) -> String {
     text
 }
 
-/// For the declaration of a variable that a module only hands on to a block as its clock: its name
-/// and what it equals.
+/// If the line at `at` declares a variable that a module only copies to a block as its clock,
+/// returns the variable's name and its source. Example: for `reg [2:0] x$clock;`, which the module
+/// assigns by `x$clock = ddr;`, it returns `("x$clock", "ddr")`.
 fn clock<'a>(lines: &[&'a str], at: usize) -> Option<(&'a str, &'a str)> {
     let declared = lines[at].trim().strip_prefix("reg ")?.strip_suffix(';')?;
     let name =
@@ -47,7 +50,7 @@ fn clock<'a>(lines: &[&'a str], at: usize) -> Option<(&'a str, &'a str)> {
     let mut assignments = block.iter().skip(1).filter(|line| assigned(line) == Some(name));
     let assignment = assignments.next().filter(|_| assignments.next().is_none())?;
     let indent = |line: &str| line.len() - line.trim_start().len();
-    // The indentation of the block's first statement: no condition decides about the assignment.
+    // An assignment that is indented as the block's first statement is under no condition.
     let unconditional = indent(assignment) == indent(block.get(1)?);
     let (target, source) = assignment.trim().strip_suffix(';')?.split_once(" = ")?;
     let is_copy = target == name && identifiers(source).eq([source]);

@@ -1,9 +1,10 @@
-//! Compiles Verilog and the harness into a program: Verilator writes C++, and Verilator's makefile
-//! compiles that.
+//! Compiles Verilog and the harness into a program: Verilator writes C++, which Verilator's
+//! makefile compiles.
 //!
-//! Most of the time would go into what is the same for every model. So the objects of Verilator's
-//! run-time library are kept in the cache, once for each set of flags. And the files that Verilator
-//! writes are compiled as two, because each of them includes headers that take half a second.
+//! Most of the time would go into code that is the same for every model. So the objects of
+//! Verilator's run-time library are kept in the cache, once for each set of flags. And the files
+//! that Verilator writes are joined into two before they are compiled, because each of them
+//! includes headers that take half a second.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -48,14 +49,15 @@ const MAKE: [&str; 10] = [
     "VM_SUPPORT_FAST=",
     "VM_SUPPORT_SLOW=",
 ];
-/// Parts of the names of files without the code that runs at each clock.
+/// Parts of the names of files whose code does not run at each clock.
 const SLOW: [&str; 4] = ["__Slow", "__ConstPool", "__Syms", "__Dpi"];
 /// Start of the names of the run-time library's objects.
 const LIBRARY: &str = "verilated";
 /// Maximum length in bytes of the end of a log that is shown.
 const LOG_SHOWN: usize = 4000;
 
-/// Verilator and its flags. The hash is that of all inputs of a model but its texts.
+/// Verilator and its flags. Its hash covers all inputs of a model except the Verilog and the
+/// harness.
 #[derive(Hash)]
 pub struct Compiler {
     /// The output of `verilator --version`.
@@ -101,8 +103,8 @@ impl Compiler {
         if !has_library {
             let kept = directory.join("library");
             copy_library(&objects, &kept).map_err(EngineError::io("copy", &objects))?;
-            // Another process may have kept the same objects meanwhile. Then these are removed with
-            // the directory.
+            // Another process may have kept the same objects in the meantime. Then this copy is
+            // removed with `directory`.
             let _ = fs::rename(&kept, &library);
         }
         Ok(objects.join("Vtop"))
@@ -130,7 +132,7 @@ fn join_sources(directory: &Path) -> Result<(), EngineError> {
 }
 
 /// Copies the objects of the run-time library, and returns whether the directory `from` exists. The
-/// copies are newer than all from which `make` would build them.
+/// copies are newer than the sources of the objects, so `make` does not build them again.
 fn copy_library(from: &Path, to: &Path) -> io::Result<bool> {
     let names = match names(from) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),

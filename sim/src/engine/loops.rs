@@ -22,7 +22,7 @@ pub const ISOLATE: &str = " /*verilator isolate_assignments*/";
 const FLAGS: [&str; 5] = ["--lint-only", "-Wno-WIDTH", "--top-module", "top", "looped.v"];
 /// The warning, and the lines below it that name more signals of the same loop.
 const NAMED: [&str; 2] = ["Signal unoptimizable: Circular combinational logic:", "Example path:"];
-/// Most passes: removing a loop may reveal another one, one level of blocks deeper.
+/// Most passes: removing a loop may reveal another loop, one level of blocks deeper.
 const ROUNDS: usize = 16;
 
 /// Returns the same Verilog with the marks that remove its loops. `directory`: working directory
@@ -58,8 +58,8 @@ fn lines_of_loops(log: &str) -> BTreeSet<usize> {
         .collect()
 }
 
-/// Marks the signals that are declared on these lines, if an `always` block of the same module
-/// assigns them, or of the module whose output they are.
+/// Marks the signals that are declared on these lines. The mark is put where an `always` block
+/// assigns the signal: in the same module, or in the module whose output the signal is.
 fn marked(verilog: &str, declared: &BTreeSet<usize>) -> String {
     let lines: Vec<&str> = verilog.lines().collect();
     let isolated = |(at, name)| can_be_isolated(name, block_of(&lines, at, name));
@@ -74,8 +74,8 @@ fn marked(verilog: &str, declared: &BTreeSet<usize>) -> String {
     text
 }
 
-/// For a declaration without a mark: the line of the module that assigns the signal, and the
-/// signal's name there.
+/// If the line at `at` declares a signal without a mark, returns a line of the module that assigns
+/// the signal, and the signal's name there.
 fn signal<'a>(lines: &[&'a str], at: usize) -> Option<(usize, &'a str)> {
     let declared = lines[at].trim().strip_suffix(';')?;
     let (kind, declared) = declared.split_once(' ')?;
@@ -87,7 +87,7 @@ fn signal<'a>(lines: &[&'a str], at: usize) -> Option<(usize, &'a str)> {
     }
 }
 
-/// For a wire: the first line of the module whose output the wire is, and the output's name.
+/// Finds the module whose output a wire is. Returns the module's first line and the output's name.
 fn output<'a>(lines: &[&'a str], at: usize, wire: &str) -> Option<(usize, &'a str)> {
     let connected = format!("({wire})");
     let end = at + lines[at..].iter().position(|line| line.trim().starts_with("endmodule"))?;
@@ -136,8 +136,8 @@ pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Whether the assignments of a variable have the same effect in an `always` block of their own.
-/// That is so if what they and their conditions read is not assigned again later in the block, and
-/// if nothing in the block reads the variable before its last assignment.
+/// This holds if no later statement assigns what these assignments and their conditions read, and
+/// if no statement reads the variable before its last assignment.
 pub fn can_be_isolated(name: &str, block: &[&str]) -> bool {
     let Some(last) = block.iter().rposition(|line| assigned(line) == Some(name)) else {
         return false;

@@ -38,7 +38,8 @@ pub struct Case {
     pub last: (u8, Option<u8>),
 }
 
-/// Returns the unit of line records at the start of a seed's case. It alternates for each memory.
+/// Returns the unit of line records at the start of a seed's case. It alternates from case to case
+/// of a memory.
 fn granularity(seed: u64) -> Granularity {
     match (seed + seed / memories::ALL.len() as u64) % 2 {
         0 => Granularity::Burst,

@@ -108,7 +108,7 @@ impl Configuration {
             }
             _ => return,
         }
-        // One record never covers two settings.
+        // A record never covers accesses before and after a setting.
         self.close(events);
     }
 }

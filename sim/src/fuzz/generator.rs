@@ -88,7 +88,7 @@ impl Generator {
         if let Some(next) = self.script.pop_front() {
             return next;
         }
-        // Dense and empty stretches alternate, so that the link carries the records on average.
+        // Dense and sparse stretches alternate, so that the link carries the records on average.
         let gap = match self.numbers.below(8) {
             0..=4 => self.numbers.below(3),
             5 | 6 => self.numbers.below(12),
@@ -158,8 +158,8 @@ impl Generator {
         (Pins { cke: self.cke, ..pins }, self.cke)
     }
 
-    /// Chooses the column of the next READ or WRITE: the given one, or, as often, one near the
-    /// last, because the bursts of a line follow each other.
+    /// Chooses the column of the next READ or WRITE. Half of the time it is `next`, otherwise a
+    /// column near the last one, because the bursts of a line follow each other.
     fn near_or_far(&mut self, next: Column) {
         if self.numbers.below(2) == 0 {
             self.last.column ^= self.numbers.below(LINE_WORDS) as u32;
@@ -181,7 +181,7 @@ impl Generator {
         let bits = self.memory.bits(Axis::Column);
         match kind {
             CommandKind::Activate => {
-                // Few rows are used often, so that page runs and registers occur.
+                // A few rows are used often, so that page runs and register accesses occur.
                 if self.numbers.below(2) == 0 {
                     self.last_row = self.numbers.below(1 << self.memory.bits(Axis::Row)) as u32;
                 }
@@ -331,7 +331,7 @@ impl Generator {
             let gap = LONG / 6 + self.numbers.below(8);
             self.script.push_back((gap, read));
         }
-        // An info frame may follow, so sometimes the next traffic comes without a pause.
+        // An info frame may follow a command, so sometimes the next traffic comes without a pause.
         let gap = if self.numbers.below(2) == 0 { 0 } else { 5 * LONG };
         self.script.push_back((gap, close));
     }

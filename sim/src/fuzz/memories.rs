@@ -1,11 +1,11 @@
 //! Defines the memories for which commands are generated: every generation, one to four ranks, XOR
-//! maps, mirrored ranks, fixed burst lengths and those of the mode register.
+//! maps, mirrored ranks, and burst lengths that are fixed or set by the mode register.
 //!
-//! Their clocks are slow, so that the link carries all records.
+//! Their clocks are slow, so that the link can carry all records.
 
 use hmtt_format::{MemoryDescription, toml_memory};
 
-/// The descriptions, each in TOML. The tag windows are small, so that most accesses are no tags.
+/// The descriptions, each in TOML. The tag windows are small, so that most accesses are not tags.
 pub const ALL: [&str; 6] = [
     "generation = 'DDR1'\ntck_ns = 10.0\ntag_window_bytes = 65536\nbus_bytes = 8\nburst_length = 4\n\
      [map]\ncolumn = ['p3-p13']\nbank = ['p14^p16', 'p15^p17']\nrow = ['p16-p28']\n",

@@ -49,7 +49,7 @@ struct Bank {
 #[derive(Clone, Default)]
 struct Rank {
     banks: [Bank; BANKS],
-    /// The fault that a command before this clock is.
+    /// The kind of fault that a command is before the given clock.
     blocked: Option<(FaultKind, u64)>,
     sleeping: bool,
     /// Clock of the last REFRESH, if another one is due.

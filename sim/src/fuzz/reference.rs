@@ -6,7 +6,7 @@ use hmtt_format::{Event, MemoryDescription, Pins};
 use super::configuration::Configuration;
 use super::pin_reader::{PinReader, Seen};
 
-/// The model of the pins, with the records of what it sees.
+/// The model of the pins, with the records of its accesses and faults.
 pub struct Reference {
     /// The model of the pins.
     pub pins: PinReader,

@@ -1,6 +1,6 @@
 //! Parses a pin map in TOML, which assigns the signals of a logic analyser's VCD to pins.
 //!
-//! `docs/vcd.md` states the format. Keys that are missing or not known are errors.
+//! `docs/vcd.md` states the format. Missing keys and unknown keys are errors.
 
 use serde::Deserialize;
 

@@ -4,8 +4,8 @@
 //! Clock 0 is the first rising edge in the file. Until all pins are known, CKE counts as low. After
 //! that an unknown level is an error, except on pins that have no meaning at that clock.
 //!
-//! What concerns no pin is skipped: other declarations, values of other signals, real values,
-//! strings and ports.
+//! Other content is skipped: other declarations, values of other signals, real values, strings and
+//! ports.
 
 use std::path::Path;
 

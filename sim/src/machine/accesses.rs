@@ -17,13 +17,13 @@ use crate::input::lines::Lines;
 use super::cache::AccessKind;
 use super::pages::VirtAddr;
 
-/// Largest access in bytes: that of a page. An access takes time in proportion to its size.
+/// Largest access in bytes: the size of a page. The time for an access grows with its size.
 pub const MOST_BYTES: u32 = 4096;
 
 /// An access of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramAccess {
-    /// What it is to the processor.
+    /// Whether the access is a load, a store or an instruction fetch.
     pub kind: AccessKind,
     /// Address of the first byte.
     pub address: VirtAddr,
@@ -88,7 +88,7 @@ impl Iterator for AccessReader {
 enum Line {
     Skipped,
     Access(ProgramAccess),
-    /// A load that a store of the same bytes follows.
+    /// A load, then a store of the same bytes.
     Modify(ProgramAccess),
 }
 

@@ -8,17 +8,17 @@
 //! ```
 //!
 //! A line is one burst or several neighbouring ones. READs and WRITEs are issued in the order in
-//! which lines arrive (FCFS), at most one command in a clock. Of the lines that wait, at most
-//! [`WINDOW`], each may have its row opened while earlier ones of other banks are transferred. So
-//! an ACTIVATE or PRECHARGE may be earlier than the READ of an earlier line, but no row is closed
-//! that an earlier line needs. If several commands could be issued in a clock, a READ or WRITE
-//! precedes, then the row of the earliest line.
+//! which lines arrive (FCFS), at most one command in a clock. At most [`WINDOW`] lines wait. The
+//! row of a waiting line may be opened while earlier lines of other banks are transferred. So an
+//! ACTIVATE or PRECHARGE may be earlier than the READ of an earlier line, but no row is closed that
+//! an earlier line needs. If several commands are possible in a clock, a READ or WRITE comes first,
+//! then the command for the row of the earliest line.
 //!
 //! When tREFI has passed since the last REFRESH became due, no other command is begun; all banks
-//! are precharged, and all ranks are refreshed at once. Nothing is postponed for longer than the
-//! distances of the commands before require.
+//! are precharged, and all ranks are refreshed at once. A REFRESH is delayed only by the distances
+//! that the commands before it require.
 //!
-//! Not modelled: power-down, self refresh, commands for ranks one by one where all need them, and
+//! Not modelled: power-down, self refresh, a command for one rank where all ranks need it, and
 //! reordering.
 //!
 //! Invariant: commands are issued in ascending order of their clocks, and the model does nothing
@@ -45,10 +45,10 @@ use columns::Columns;
 /// Most lines that wait in the controller.
 pub const WINDOW: usize = 8;
 
-/// What happens to a row after it was used.
+/// When a row is closed after it was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagePolicy {
-    /// A row stays open until another one of its bank is needed, or until the next REFRESH.
+    /// A row stays open until another row of its bank is needed, or until the next REFRESH.
     Open,
     /// Rows are closed by auto-precharge with the last burst of a line in them.
     Closed,
@@ -105,11 +105,11 @@ pub trait CommandSink {
 pub struct CommandCounts {
     /// Commands of every kind.
     pub commands: u64,
-    /// READs and WRITEs of a row that was used before, since it was opened.
+    /// READs and WRITEs of a row that was already used since it was opened.
     pub row_hits: u64,
     /// First READs and WRITEs of a row that was opened in a closed bank.
     pub row_misses: u64,
-    /// First READs and WRITEs of a row for which another one was closed.
+    /// First READs and WRITEs of a row for which another row was closed.
     pub row_conflicts: u64,
     /// REFRESH commands.
     pub refreshes: u64,
@@ -127,7 +127,7 @@ pub enum ControllerError {
     RefreshLimit { limit: u32 },
 }
 
-/// What can be done next.
+/// The command that can be issued next.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     clock: u64,
@@ -184,7 +184,7 @@ impl Controller {
     /// Issues the commands of a power-up. Returns the first clock at which the memory can be used.
     ///
     /// # Errors
-    /// Those of `sink`.
+    /// The errors of `sink`.
     pub fn power_up<S: CommandSink>(&mut self, sink: &mut S) -> Result<Cycles, S::Error> {
         let mut refreshed = None;
         for (clock, pins) in power_up::commands(&self.memory, &self.timing) {
@@ -201,12 +201,12 @@ impl Controller {
         Ok(Cycles(self.now))
     }
 
-    /// Adds a line, after those added before. Issues the commands that precede its clock and, if
-    /// [`WINDOW`] lines wait, those until one of them has been transferred. Returns the clock at
-    /// which the line was taken.
+    /// Adds a line after the lines added before. Issues the commands that come before its clock. If
+    /// [`WINDOW`] lines wait, also issues commands until one of these lines has been transferred.
+    /// Returns the clock at which the line was taken.
     ///
     /// # Errors
-    /// Those of `sink`.
+    /// The errors of `sink`.
     pub fn push<S: CommandSink>(
         &mut self,
         request: LineRequest,
@@ -223,7 +223,7 @@ impl Controller {
     /// Issues the commands for all lines that wait. Returns the clock after which the data bus is
     /// idle.
     ///
-    /// # Errors
+    /// The errors of `sink`.
     /// Those of `sink`.
     pub fn finish<S: CommandSink>(&mut self, sink: &mut S) -> Result<Cycles, S::Error> {
         self.run(None, 0, sink)?;
@@ -241,8 +241,8 @@ impl Controller {
         &self.timing
     }
 
-    /// Issues commands before clock `until`, if given, and while more than `lines` lines wait, or
-    /// any number if that is the largest one.
+    /// Issues commands before clock `until`, if it is given, while more than `lines` lines wait.
+    /// With `usize::MAX` lines the number of waiting lines does not matter.
     fn run<S: CommandSink>(
         &mut self,
         until: Option<u64>,
@@ -264,7 +264,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Returns the command that can be issued first.
+    /// Returns the waiting burst's command that can be issued at the earliest clock; of several
+    /// commands at this clock, the one of the earliest burst.
     fn next_step(&self) -> Option<Step> {
         let mut best: Option<Step> = None;
         let mut taken = 0u64;

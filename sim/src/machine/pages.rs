@@ -14,8 +14,8 @@ use hmtt_format::config::REGISTERS_LOG2;
 use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::{MemoryDescription, PhysAddr};
 
-/// Bytes at the begin of the memory that are never allocated, as on a PC. The card's registers are
-/// below, unless they are further apart; then their whole range is reserved.
+/// Bytes at the start of the memory that are never allocated, as on a PC. The card's registers are
+/// in this range, unless they are further apart; then their whole range is reserved.
 pub const RESERVED_BYTES: u64 = 1 << 20;
 /// Number of translations that are kept besides the table, for speed.
 const RECENT: usize = 1024;

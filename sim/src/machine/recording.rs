@@ -1,11 +1,11 @@
 //! Writes commands as a recording in the vectors' text format, and the list of its accesses beside
 //! it.
 //!
-//! Both files are written as the commands come, under temporary names, and renamed when they are
-//! complete: the list first, so that a recording is never without its list. The header states the
-//! last clock, which is known only at the end. So it is written with room for any number, and again
-//! at the end. In a gzip file the header is a member of its own (RFC 1952, 2.2) that is stored
-//! without compression, so that its length does not depend on the number.
+//! Both files are written while the commands are issued, under temporary names, and renamed when
+//! they are complete. The list is renamed first, so that a recording is never without its list. The
+//! header states the last clock, which is known only at the end. So the header is written with room
+//! for any number, and replaced at the end. In a gzip file the header is a member of its own (RFC
+//! 1952, 2.2), stored without compression, so that its length does not depend on the number.
 //!
 //! Rejected: clocks of 2^48 and more, which readers of recordings reject.
 
@@ -178,7 +178,8 @@ impl RecordingWriter {
     ///
     /// # Errors
     /// [`RecordingError`] if a file cannot be written or renamed, or if the recording is too long.
-    /// No file is left then, unless the second one cannot be renamed.
+    /// Then no file is left. Exception: if only the second file cannot be renamed, the first one
+    /// stays.
     pub fn finish(self, clocks: Cycles) -> Result<(), RecordingError> {
         let last = clocks.0.saturating_sub(1);
         within_range(last)?;

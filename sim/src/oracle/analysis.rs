@@ -60,7 +60,8 @@ pub fn check(due: &Due, capture: &Capture) -> Result<usize, String> {
     }
     let used: Vec<&Burst> = due.bursts.iter().filter(|burst| burst.analysed).collect();
     if capture.lost != 0 {
-        // Accesses that the event queue lost were not analysed, and whole dumps may be lost.
+        // Accesses that the event queue lost were not analysed, and whole dumps may be lost. So the
+        // sum may be smaller than the number of accesses.
         let counted = counted(&dumps);
         return match counted <= used.len() as u64 {
             true => Ok(dumps.len()),
@@ -82,7 +83,7 @@ fn counted(dumps: &[Dump]) -> u64 {
     dumps.iter().map(|dump| votes(dump) + dump.skipped()).sum()
 }
 
-/// Reads the dumps of a capture, and whether all of them are complete.
+/// Reads the dumps of a capture. Returns them, and whether all of them are complete.
 fn read(capture: &Capture) -> Result<(Vec<Dump>, bool), String> {
     let mut dumps: Vec<Dump> = Vec::new();
     let mut whole = true;
@@ -146,7 +147,7 @@ fn hot_pages(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
         for part in (0..PARTS).filter(|part| dump.holds(*part)) {
             let last = dumps[..at].iter().rposition(|before| before.holds(part));
             let from = last.map_or(0, |last| dumps[last].clock);
-            // Accesses during a dump may be counted in it or in the next one.
+            // Accesses during a dump may be counted in this dump or in the next one.
             let later = last.map_or(0, |last| dumps[last + 1].clock.min(from + DUMP_CLOCKS) + 1);
             let skipped: u64 = dumps[last.unwrap_or(0)..=at].iter().map(Dump::skipped).sum();
             let named = dump.pages.iter().filter(|(page, _)| *page % PARTS == part);
@@ -212,14 +213,14 @@ fn rows(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a page is sampled, as one page in 64 is: the XOR of the 6-bit pieces of its number is 0.
+/// Whether a page is sampled. One page in 64 is: the XOR of the 6-bit pieces of its number is 0.
 fn is_sampled(page: u64) -> bool {
     (0..5).fold(0, |folded, piece| folded ^ page >> (6 * piece) & 63) == 0
 }
 
 /// Checks that every run of a sampled page is counted or skipped. If none is skipped, and the
-/// stored order was never cleared before the end, each distance must be that in an exact list of
-/// the pages used last.
+/// stored order was cleared only at the end, each distance must equal the distance in an exact list
+/// of the pages by last use.
 fn reuse(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
     let (mut order, mut before): (Vec<u64>, Option<u64>) = (Vec::new(), None);
     let mut exact: BTreeMap<u16, u64> = BTreeMap::new();

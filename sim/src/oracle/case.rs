@@ -38,8 +38,9 @@ const QUICK: &str = "generation = 'DDR1'\ntck_ns = 10.0\nbus_bytes = 8\nburst_le
     tick_clocks = 256\ntag_window_bytes = 65536\n[map]\ncolumn = ['p3-p13']\nbank = ['p14^p16', 'p15^p17']\nrow = ['p16-p28']\n";
 
 impl Setup {
-    /// Returns the card and the memory of a seed, the memory as TOML: those of the other fuzzer,
-    /// and one with short ticks. Small FIFOs and slow links are tested with recordings.
+    /// Returns the memory of a seed, as TOML, and the card. The memory is one of the memories of
+    /// [`crate::fuzz`], or one with short ticks. The card is always a whole one; small FIFOs and
+    /// slow links are tested with recordings.
     pub fn of(seed: u64) -> (&'static str, Setup) {
         let whole = Setup { fifo: FifoSize::Kb128, link_mbps: 1000 };
         (memories::ALL.get((seed % 10) as usize).unwrap_or(&QUICK), whole)

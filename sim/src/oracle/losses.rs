@@ -1,9 +1,11 @@
 //! Compares a capture with losses with what happened: each record must be true and in its place,
 //! records may be missing only where the card reports a loss, and its counts must add up.
 //!
-//! The lost records are not known one by one: the FIFO loses whole records, the event queue loses
-//! bursts that have not been merged. So the number of lost accesses is between the smallest number
-//! of records of the missing bursts and the number of these bursts. Without records of lines, both
+//! The lost records are not known one by one: the FIFO loses whole records, but the event queue
+//! loses bursts that have not been merged. So the number of lost accesses is at most the number of
+//! the missing bursts, and at least the number of records into which these bursts could be merged.
+//! Without records of lines both numbers are equal. Example: two missing bursts of one line are one
+//! or two lost accesses.
 //! are the same.
 
 use hmtt_format::config::{Granularity, Mode};
@@ -111,7 +113,8 @@ impl Check<'_> {
         matches!(event, Event::Mark { .. })
     }
 
-    /// Number of items from `at` on that a record represents; 0 if the record is not true for them.
+    /// Number of items from `at` on that a record represents; 0 if the record does not agree with
+    /// them.
     fn covered(&self, event: &Event, at: usize) -> usize {
         let items = &self.due.items[at..];
         match (event, items.first().map(|item| &item.what)) {
@@ -170,7 +173,8 @@ impl Check<'_> {
         if true_of_all { run.len() } else { 0 }
     }
 
-    /// Skips the items up to `to`, which have no record. Items of a mode without numbers need none.
+    /// Skips the items before `to`, which have no record. A loss must cover them, except accesses
+    /// in a mode that does not record them one by one (frequency, analysis).
     fn skip(&mut self, to: usize, before: &str) -> Result<(), String> {
         let silent = |item: &&Item| {
             matches!(item.what, What::Burst(_))
@@ -188,7 +192,7 @@ impl Check<'_> {
         }
     }
 
-    /// Checks that a loss states the number of missing items.
+    /// Checks that a loss states the number of the missing items.
     fn adds_up(&self, loss: Loss, missing: &[&Item], to: usize) -> Result<(), String> {
         let counted = |item: &&&Item| match item.what {
             What::Burst(_) => true,
@@ -196,7 +200,7 @@ impl Check<'_> {
         };
         let most = missing.iter().filter(counted).count() as u64;
         let least = self.fewest(missing);
-        // Accesses that are only counted by slices may have been lost with these.
+        // Accesses that only slices count may have been lost with their slices.
         let silent = (to - self.next) as u64 - missing.len() as u64;
         let most = most + self.joined;
         if loss.accesses < least || loss.accesses > most + silent + self.silent_before() {
@@ -215,8 +219,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Number of stops among the items up to `to` that have no record. A stop, and the start after
-    /// it, that the event queue could not take are counted as one lost record.
+    /// Number of stops before item `to` without a record. If the event queue could not take a stop
+    /// and the start after it, both are counted as one lost record.
     fn stops(&self, to: usize) -> u64 {
         let clock = |index: usize| self.due.items.get(index).map(|item| item.clock);
         let from = self.next.checked_sub(1).and_then(clock).unwrap_or(0);
@@ -233,7 +237,7 @@ impl Check<'_> {
         silent.map(|epoch| epoch.bursts.len() as u64).sum()
     }
 
-    /// Smallest number of accesses that the card may count for missing items.
+    /// Smallest number of accesses that the card may count for the missing items.
     fn fewest(&self, missing: &[&Item]) -> u64 {
         let (mut merge, mut epoch, mut fewest) = (LineMerge::new(self.memory), usize::MAX, 0);
         for item in missing {
@@ -254,8 +258,8 @@ impl Check<'_> {
         fewest + u64::from(merge.close().is_some())
     }
 
-    /// Checks that a slice counts no more accesses than there were in its time; returns its last
-    /// clock.
+    /// Checks that a slice counts no more accesses than there were in its time. Returns the first
+    /// clock after it. An access at this clock counts too, as the last one of an epoch may.
     fn slice(&self, slice: &Event, before: u64) -> Result<u64, String> {
         let &Event::Slice { clock, reads, writes, .. } = slice else { return Ok(before) };
         let (_, end) = extent(slice, self.memory.tck_ps);

@@ -26,7 +26,7 @@ pub struct Model {
     /// Whether software has stopped the capture and not started it again.
     stopped: bool,
     running: bool,
-    /// Whether the grid of slices is the one since power-on.
+    /// Whether the slices are still on the grid that began at power-on.
     grid_known: bool,
     registers: Registers,
     lines: LineMerge,
@@ -218,7 +218,7 @@ impl Model {
             self.grid_known = false;
             self.fresh_grid = Some(clock);
         }
-        // A setting between a stop and its end frames is stated by these.
+        // A setting between a stop and its end frames is stated in these end frames.
         if !self.running
             && let Some(end) = self.due.reports.last_mut().filter(|report| report.end)
         {

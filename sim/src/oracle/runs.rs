@@ -4,17 +4,17 @@ use hmtt_format::memory::PAGE_LOG2;
 use hmtt_format::record::{RUN_COUNT_LOG2, RUN_DURATION_LOG2};
 use hmtt_format::{Access, Cycles, Direction, Event, PhysAddr};
 
-/// The times at which the card checks whether a run has ended, besides each access.
+/// The times at which the card checks whether a run has ended, in addition to each access.
 #[derive(Clone, Copy, Debug)]
 pub struct Looks {
-    /// Number of clocks from one tick to the next; the last one is the tick.
+    /// Number of clocks from one tick to the next. The last clock of each period is the tick.
     pub tick_clocks: u64,
     /// Number of clocks of a slice, if there are slices with a known grid.
     pub slice_clocks: Option<u64>,
 }
 
 impl Looks {
-    /// The last such time up to a clock.
+    /// The last of these times that is not after a clock.
     fn last(&self, clock: u64) -> u64 {
         let tick = ((clock + 1) / self.tick_clocks * self.tick_clocks).saturating_sub(1);
         let slice = self.slice_clocks.map_or(0, |length| clock / length * length);

@@ -121,7 +121,7 @@ pub fn begins_grid(register: u16) -> bool {
 pub struct Registers {
     stride_log2: u8,
     count: u8,
-    /// Register, number of accesses so far, and clock of the last one.
+    /// Register, number of its accesses so far, and clock of its last access.
     current: Option<(u16, u8, u64)>,
 }
 

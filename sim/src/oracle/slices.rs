@@ -1,9 +1,9 @@
 //! Compares the slices of a capture without loss with the bursts of their times.
 //!
-//! Slices begin on a grid, which starts at power-on or shortly after the last command that begins a
-//! new grid, with a phase that the document does not fix. Until then, slices end on the old grid,
-//! as the card sends them. Any phase is accepted with which all slices are correct and the new grid
-//! starts early enough.
+//! Slices begin on a grid. The grid starts at power-on, or shortly after the last command that
+//! begins a new grid. The document does not fix the phase of a new grid. Until the new grid starts,
+//! slices end on the old grid, as the card sends them. Any phase is accepted with which all slices
+//! are correct and the new grid starts early enough.
 
 use hmtt_format::config::{self, slice_clocks};
 use hmtt_format::event::SliceLength;
@@ -13,7 +13,7 @@ use super::capture::{Capture, Element};
 use super::due::{Due, Epoch};
 use super::extent;
 
-/// Number of clocks that a command takes, as does each command or report before it.
+/// Number of clocks that a command takes at most; each command or report before it takes as long.
 const COMMAND_CLOCKS: u64 = 300;
 
 /// Compares all slices.
@@ -59,8 +59,8 @@ struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// Compares the slices of an epoch with those sent, from index `next` on; returns the index
-    /// after them.
+    /// Compares the slices of an epoch with the sent ones from index `next` on. Returns the index
+    /// of the next slice after the epoch.
     fn epoch(&mut self, epoch: &Epoch, next: usize) -> Result<usize, String> {
         let length = u64::from(slice_clocks(epoch.chosen.slice_code, self.memory.tck_ps)).max(1);
         let command = match self.phase {
@@ -106,7 +106,7 @@ impl Grid<'_> {
         whole.map_err(|difference| error.unwrap_or(difference))
     }
 
-    /// Clocks within an epoch at which slices that were sent begin or end.
+    /// Clocks within an epoch at which a sent slice begins or ends.
     fn sent_ends(&self, epoch: &Epoch, next: usize) -> Vec<u64> {
         let extents = self.sent[next..].iter().map(|slice| extent(slice, self.memory.tck_ps));
         let mut ends: Vec<u64> = extents
@@ -118,8 +118,8 @@ impl Grid<'_> {
         ends
     }
 
-    /// The last clock at which a recent command that turned slices on may not have been carried
-    /// out, if there was one.
+    /// If a recent command turned slices on, returns the last clock at which the card may not yet
+    /// have carried it out.
     fn turned_on(&self, clock: u64) -> Option<u64> {
         let turns = |register| [config::MODE_FREQUENCY, config::FREQUENCY_ON].contains(&register);
         let mut before = self.due.commands.iter().filter(|(at, _)| *at <= clock);
@@ -183,8 +183,8 @@ fn ends(epoch: &Epoch, phase: u64, length: u64, first: u64) -> Vec<u64> {
     (next..=epoch.to).step_by(length as usize).collect()
 }
 
-/// Checks the places of slices among the records. A slice is sent after its end, and possibly
-/// before one access or run of its time that was waiting.
+/// Checks the places of slices among the records. A slice is sent after its end. An access or run
+/// of its time that was waiting may come after it.
 fn places(capture: &Capture, tck_ps: u32) -> Result<(), String> {
     let (mut reached, mut ended, mut waiting) = (0, 0, 0u32);
     for element in &capture.elements {

@@ -1,10 +1,11 @@
 //! Compares frames with the expected records. Each record must be equal, or lost where the card
 //! reports a loss.
 //!
-//! A sync states how many records were lost before it, how many accesses these were, and between
-//! which clocks. As many are taken from the expected records; their accesses must add up, and their
-//! clocks must lie in this range. The next record must be the next expected one. So `received +
-//! reported lost = produced` holds at every frame, not only at the end.
+//! A sync states how many records were lost before it, how many accesses these records had, and
+//! between which clocks they were. The same number is taken from the expected records: their
+//! accesses must add up to the stated number, and their clocks must be in the stated range. The
+//! next record must be the next expected one. So `received + reported lost = produced` holds at
+//! every frame, not only at the end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,8 +23,8 @@ pub struct Verdict {
     pub received: u64,
     /// Records that the card reports as lost, each at its place.
     pub lost: u64,
-    /// Lost records that only the next record locates: they came after the clock of the next sync,
-    /// while the event queue was full.
+    /// Lost records that only the next record locates. They were lost after the clock of the next
+    /// sync, while the event queue was full.
     pub late: u64,
     /// Stretches of lost records.
     pub gaps: u64,

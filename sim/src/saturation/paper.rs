@@ -12,13 +12,14 @@ use super::budget::WIRE_BYTES;
 /// Number of records in the FIFO: 128 KB of 8 bytes.
 pub const RECORDS: u64 = 128 * 1024 / 8;
 
-/// The FIFO. Times are in units in which a record takes an integer number of units to be sent.
+/// The FIFO. Its unit of time is 1 ps divided by the number of records in a frame, so sending a
+/// record takes an integer number of units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaperFifo {
     tck_ps: u64,
     /// Duration of a full frame on the wire in picoseconds.
     frame_ps: u64,
-    /// Fill level, in picoseconds of the link times the number of records in a frame.
+    /// Time in these units until the link has sent all records in the FIFO.
     backlog: u64,
     clock: u64,
     /// Number of records produced.

@@ -28,7 +28,7 @@ struct Open {
 }
 
 /// Returns the records with granularity `line`. A burst is part of the record before it if
-/// direction and line are equal, the record does not contain the burst, the burst is within the
+/// direction and line are equal, the record does not yet contain the burst, the burst is within the
 /// merge window, and nothing else was recorded in between.
 pub fn lines(
     accesses: &[Access],

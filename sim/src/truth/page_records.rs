@@ -82,8 +82,8 @@ fn page(access: &Access) -> u64 {
     access.address.0 >> PAGE_LOG2
 }
 
-/// Returns the runs of accesses to one page. Tags, marks and faults end a run, and so do its
-/// limits.
+/// Returns the runs of accesses to one page. A run ends at a tag, mark or fault, or at the limits
+/// of its length.
 pub fn pages(accesses: &[Access], interruptions: &Interruptions, moments: Moments) -> Vec<Event> {
     let mut records = Vec::new();
     let mut open: Option<Run> = None;

@@ -3,8 +3,8 @@
 
 #![deny(clippy::print_stderr)]
 
-/// Prints lines on standard error, for people. What comes from files, paths and programs controls
-/// no terminal.
+/// Prints lines on standard error, for people. Text from files, paths and programs is escaped, so
+/// that it cannot control the terminal.
 macro_rules! report {
     ($($message:tt)*) => {{
         use std::io::Write as _;
@@ -54,7 +54,7 @@ fn wrong_usage(error: &clap::Error) -> ! {
         let text = argument.to_string_lossy();
         escape::lines(&text).to_string() == text
     };
-    // Colours are for text without anything to escape.
+    // An error in colours is printed only if no argument needs escaping.
     if std::env::args_os().all(is_plain) {
         error.exit();
     }

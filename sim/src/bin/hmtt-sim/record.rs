@@ -30,7 +30,7 @@ use session::Session;
 /// Exit status if accesses are missing.
 const MISSING: u8 = 3;
 
-/// A machine that is not started.
+/// The parts of a recording, ready before the machine is started.
 pub struct Prepared {
     memory: MemoryDescription,
     policy: PagePolicy,
@@ -46,8 +46,8 @@ impl Prepared {
     }
 }
 
-/// Makes a recording and prints its counts. Returns the exit status: that of the program, if one is
-/// run and fails.
+/// Makes a recording and prints its counts. Returns the exit status. If a program is run and fails,
+/// its exit status is returned.
 pub fn record(arguments: &RecordArguments) -> Result<ExitCode> {
     let paths = RecordingPaths::new(&arguments.output)?;
     refuse_own_input(arguments, &paths)?;

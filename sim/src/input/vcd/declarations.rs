@@ -1,7 +1,7 @@
 //! Reads the declarations of a VCD, and finds the signals that a pin map names.
 //!
-//! Scopes, variables and the end of the declarations are all that is used. What else IEEE 1364,
-//! IEEE 1800 or a program declares is skipped: date, version, time scale, comments, attributes, and
+//! Only scopes, variables and the end of the declarations are used. Other declarations of IEEE
+//! 1364, IEEE 1800 or a program are skipped: date, version, time scale, comments, attributes, and
 //! kinds of scopes and variables.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ const SHOWN: usize = 200;
 /// A signal that the file declares.
 #[derive(Clone)]
 pub struct Variable {
-    /// Width.
+    /// Width in bits.
     pub bits: u32,
     /// Identifier code, which stands for the signal in changes.
     pub code: Vec<u8>,
@@ -112,8 +112,9 @@ impl<'a> DeclaredSignals<'a> {
     }
 }
 
-/// If the path of scopes and name ends in `wanted` at a separator, returns the length of the part
-/// before it.
+/// If the path of scopes and name ends in `wanted` at a separator, returns the length of the rest
+/// of the path. Example: for the scopes `top.card.`, the name `clk` and `wanted` = `card.clk` the
+/// rest is `top.`, of length 4.
 fn without_end(scopes: &str, name: &str, wanted: &str) -> Option<usize> {
     let Some(left) = wanted.len().checked_sub(name.len()) else {
         // A name may itself contain dots.

@@ -64,9 +64,9 @@ pub struct Signals {
 
 impl Signals {
     /// Applies a change. `code`: the signal's identifier code; `digits`: high bit first, as in the
-    /// file. High bits that are left out repeat the highest given bit if that is unknown, else they
-    /// are 0 (IEEE 1364, 18.2.1). Returns whether the digits are those of levels; for signals that
-    /// are no pins they are not looked at.
+    /// file. If high bits are left out, they repeat the highest given bit if that is unknown, and
+    /// otherwise are 0 (IEEE 1364, 18.2.1). Returns whether all digits state levels. The digits of
+    /// a signal that is no pin are not checked.
     pub fn change(&self, levels: &mut Levels, code: &[u8], digits: &[u8]) -> bool {
         let Some(wires) = self.wires.get(code) else { return true };
         let unknown = |byte: &u8| Level::from_byte(*byte).is_none();

@@ -1,8 +1,8 @@
 //! Splits a VCD into tokens, which any white space separates, and knows the line of each.
 //!
-//! Comments are skipped wherever a token may be. Text that nobody needs is not kept, so that its
-//! length does not matter. All other tokens have a limited length, because a small compressed file
-//! may contain one of many gigabytes.
+//! Comments are skipped wherever a token may be. Skipped text is not kept, so its length is not
+//! limited. All other tokens have a limited length, because a small compressed file may contain a
+//! token of many gigabytes.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};
@@ -15,7 +15,7 @@ use crate::input::lines::Reader;
 
 /// Maximum length of a token, or of a declaration that is kept, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
-/// What ends comments and declarations.
+/// The word that ends comments and declarations.
 const END: &[u8] = b"$end";
 /// Longest part of a token in a message, in bytes.
 const SHOWN: usize = 60;
@@ -38,7 +38,7 @@ pub fn start(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN)])
 }
 
-/// What is kept of the bytes of a token.
+/// Which bytes of a token are kept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kept {
     All,
@@ -102,7 +102,7 @@ impl Tokens {
         InputError::malformed(&self.path, line, expected, got)
     }
 
-    /// Reads the next token that is no part of a comment. Returns `false` at the end of the file.
+    /// Reads the next token outside of comments. Returns `false` at the end of the file.
     pub fn advance(&mut self) -> Result<bool, InputError> {
         while self.read(Kept::All)? {
             if self.token != b"$comment" {
@@ -113,7 +113,7 @@ impl Tokens {
         Ok(false)
     }
 
-    /// Reads a token that must be there. `of`: what it belongs to, for the message.
+    /// Reads a token that must follow. `of`: the command that it belongs to, for the message.
     pub fn operand(&mut self, of: &str) -> Result<&[u8], InputError> {
         let line = self.line;
         match self.advance()? {

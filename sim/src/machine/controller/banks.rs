@@ -9,7 +9,7 @@ const BANKS: usize = 16;
 /// ACTIVATEs of a rank that tFAW limits.
 const FOUR: usize = 4;
 
-/// State of a bank, seen from a row.
+/// State of a bank with respect to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowState {
     /// The row is open.
@@ -20,14 +20,14 @@ pub enum RowState {
     Other,
 }
 
-/// What a READ or WRITE found, by the definition of the card's analysis.
+/// The state of the row that a READ or WRITE found, as the card's analysis defines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A row that was used before.
     Hit,
-    /// A row that was opened in a closed bank.
+    /// A row that was opened in a closed bank, and not used before.
     Miss,
-    /// A row for which another one was closed.
+    /// A row for which another row was closed.
     Conflict,
 }
 
@@ -45,9 +45,9 @@ struct Bank {
 
 #[derive(Clone, Debug, Default)]
 struct Rank {
-    /// First clock for an ACTIVATE after those of other banks, by bank group: tRRD.
+    /// First clock for an ACTIVATE after ACTIVATEs of other banks, by bank group: tRRD.
     activate_from: [u64; 4],
-    /// First clock for an ACTIVATE after the last four ones, the oldest first: tFAW.
+    /// For each of the last four ACTIVATEs, the first clock for a fifth one, oldest first: tFAW.
     window: [u64; FOUR],
 }
 
@@ -83,7 +83,7 @@ impl Banks {
         place.rank as usize * BANKS + place.bank as usize
     }
 
-    /// State of the bank of `place`, seen from its row.
+    /// State of the bank of `place` with respect to the row of `place`.
     pub fn state(&self, place: Coordinates) -> RowState {
         match self.banks[self.index(place)].row {
             None => RowState::Closed,
@@ -179,8 +179,8 @@ impl Banks {
         outcome
     }
 
-    /// First clock for a PRECHARGE of all banks, if a row is open. A bank whose auto-precharge has
-    /// not begun must not be precharged earlier, either.
+    /// First clock for a PRECHARGE of all banks, if a row is open. It is also not before an
+    /// auto-precharge that has not begun.
     pub fn precharge_all_from(&self) -> Option<u64> {
         let open = self.banks.iter().any(|bank| bank.row.is_some());
         let ready = self.banks.iter().map(|bank| bank.precharge_from).max();

@@ -28,8 +28,8 @@ pub struct Bursts {
     memory: MemoryDescription,
     /// The address bits that the map names.
     named_bits: u64,
-    /// Distance in bytes of the words that are looked up: a burst, or a word if bursts are not
-    /// contiguous.
+    /// Step in bytes from one word that is looked up to the next: a burst, or one word if bursts
+    /// are not contiguous.
     step: usize,
     bursts: VecDeque<Burst>,
     lines: usize,
@@ -44,7 +44,7 @@ impl Bursts {
         Bursts { memory, named_bits, step, bursts: VecDeque::new(), lines: 0 }
     }
 
-    /// Number of lines of which a burst waits.
+    /// Number of lines with a waiting burst.
     pub const fn lines(&self) -> usize {
         self.lines
     }
@@ -61,9 +61,9 @@ impl Bursts {
         Some(burst)
     }
 
-    /// Adds the bursts of a line, each once, in the order in which their words come in the line. A
-    /// burst begins with the first word of the line in it, unless the mode register sets the
-    /// length: then the card knows only where it is aligned.
+    /// Adds the bursts of a line, each once, in the order of their words in the line. A burst
+    /// begins with the first word of the line in it. If the mode register sets the burst length, it
+    /// begins at its aligned start, because the card knows no other address.
     pub fn push(&mut self, request: LineRequest) {
         let start = request.address.0 & !u64::from(request.bytes - 1);
         let first = self.bursts.len();

@@ -12,7 +12,7 @@ use hmtt_format::{Command, CommandKind, Generation, MemoryDescription, Pins};
 use super::ControllerError;
 use hmtt_format::timing::Timing;
 
-/// Clocks with CKE low at the begin.
+/// Clocks with CKE low at the start.
 const LOW_CLOCKS: u64 = 16;
 /// DDR1 and DDR2, mode register: resets the DLL (A8).
 const DLL_RESET: u32 = 1 << 8;
@@ -82,7 +82,7 @@ pub fn last_wait(timing: &Timing) -> u64 {
     timing.tmod.max(timing.tzqinit).max(timing.tdllk)
 }
 
-/// Commands that follow each other.
+/// A sequence of commands that is being built.
 struct Script<'a> {
     memory: &'a MemoryDescription,
     pins: Vec<(u64, Pins)>,
@@ -99,7 +99,8 @@ impl Script<'_> {
         self.next += wait;
     }
 
-    /// Sets a mode register of each rank, since the address pins of some are mirrored.
+    /// Sets a mode register of each rank. It takes a command for each rank, since the address pins
+    /// of some ranks are mirrored.
     fn mode(&mut self, register: u8, a: u32, wait: u64) {
         for rank in 0..self.memory.ranks() {
             let command = Command { kind: CommandKind::ModeRegisterSet, ba: register, a };
@@ -119,7 +120,7 @@ fn burst_code(memory: &MemoryDescription) -> u32 {
 }
 
 fn ddr1(script: &mut Script, timing: &Timing) {
-    // CL 2, or 3 for every slower device (2.5 counts as 3 here).
+    // CL 2, or 3 for all slower devices (2.5 counts as 3 here).
     let mode = burst_code(script.memory) | (timing.cl as u32) << 4;
     script.all(CommandKind::PrechargeAll, A10, timing.trp);
     script.mode(1, 0, timing.tmrd);

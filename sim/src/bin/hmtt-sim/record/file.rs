@@ -18,12 +18,12 @@ use super::session::Session;
 /// Size of the buffers of input.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// The bytes of a file, of which the first ones were read before.
+/// The bytes of a file, of which the first ones have been read and are repeated here.
 type Bytes = Chain<Cursor<Vec<u8>>, Box<dyn BufRead + Send>>;
 
 /// Accesses of a program in a file.
 pub enum Accesses {
-    /// Lines.
+    /// Lines of text.
     Text(AccessReader),
     /// A trace of `hmtt trace run`.
     Trace { name: PathBuf, chunks: Box<ChunkReader<Bytes>> },
@@ -59,7 +59,7 @@ impl Accesses {
         matches!(self, Accesses::Text(_))
     }
 
-    /// Makes the accesses. Returns what is missing of them, a sentence for each reason.
+    /// Makes the accesses. Returns what the file lacks, a sentence for each reason.
     pub fn make(self, session: &mut Session, is_data_only: bool) -> Result<Vec<String>> {
         match self {
             Accesses::Text(reader) => {
@@ -92,7 +92,7 @@ fn make_lines(reader: AccessReader, session: &mut Session, is_data_only: bool) -
     Ok(())
 }
 
-/// Makes the accesses of a trace. Returns its sums up to where it was read.
+/// Makes the accesses of a trace. Returns the trace's sums up to the last chunk that was read.
 fn make_trace(
     mut chunks: ChunkReader<Bytes>,
     session: &mut Session,
@@ -118,7 +118,7 @@ fn make_trace(
             None => return Ok(Ending { is_chosen, ..decoder.ending() }),
         }
     }
-    // What follows is not asked for.
+    // At the limit the rest of the trace is not read, so it is neither cut nor in a region.
     Ok(Ending { is_cut: false, is_chosen, region: None, ..decoder.ending() })
 }
 

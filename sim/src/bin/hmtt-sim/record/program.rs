@@ -1,9 +1,10 @@
 //! Records the accesses of a program while it runs from the code cache of `hmtt-translator`.
 //!
 //! The monitor's thread decodes what the program's threads write, and makes their accesses on the
-//! simulated machine. Threads whose rings are full wait for it, so memory does not grow with the
-//! length of the run. At the limit, and if the recording cannot be continued, the program is
-//! released, and goes on in its original code. This process then only waits for it.
+//! simulated machine. Threads whose rings are full wait for the monitor, so memory does not grow
+//! with the length of the run. The program is released at the limit, or if the recording cannot be
+//! continued, and goes on in its original code. This process then only waits for the end of the
+//! program.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -38,15 +39,14 @@ use super::session::Session;
 use super::{MISSING, Prepared, report};
 use crate::FAILED;
 
-/// Longest time between two checks whether the program has ended; its end is reported by a signal,
-/// too.
+/// Longest time between two checks whether the program has ended. A signal reports its end, too.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What is known of a program that is recorded.
+/// The state of recording a program, shared by the monitor's thread and the main thread.
 struct State {
     /// `None` once the recording is being completed.
     session: Option<Session>,
-    /// What is missing, a sentence for each reason.
+    /// What the recording lacks, a sentence for each reason.
     missing: Vec<String>,
     /// Child processes, which are not recorded.
     children: u64,
@@ -58,14 +58,14 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a program until it ends, and records its accesses. Returns the exit status; a signal that
-/// has ended the program ends this process, too.
+/// Runs a program until it ends, and records its accesses. Returns the exit status. If a signal has
+/// ended the program, the same signal ends this process.
 pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<ExitCode> {
     let prepared = Prepared::new(arguments, false)?;
     let memory = prepared.memory.clone();
     let signals = ptrace::block_signals().context("cannot block signals")?;
     ptrace::ignore_file_size_signal();
-    // A line of progress would be mixed with what the program prints.
+    // A line of progress would be mixed with the program's output.
     let shows_progress = !std::io::stdout().is_terminal();
     let session = Session::new(arguments, paths, prepared, shows_progress)?;
     let state =
@@ -82,7 +82,7 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
     let session = session.context("the program was not recorded")?;
     let is_released = session.is_over();
     if is_released {
-        // What has ended following the program may not have been taken yet.
+        // The signal that ended following the program may still be pending. Take it.
         let _ = ptrace::wait_for_signal(&SigSet::from(Signal::SIGTERM), Duration::ZERO);
     }
     match ending {
@@ -98,7 +98,7 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
     let printed = session
         .finish()
         .and_then(|recorded| report::print(arguments, &recorded, &missing, &memory));
-    // The program may run for long.
+    // The program may run for long, so errors are printed before its end.
     let has_failed = printed
         .inspect_err(|error| report!("hmtt-sim: {}", escape::message(&format!("{error:#}"))))
         .is_err();
@@ -119,7 +119,7 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
     })
 }
 
-/// How the program is followed. `signals`: those that end following.
+/// Returns the options for following the program. `signals`: the signals that end following.
 fn options(signals: SigSet) -> Options {
     Options {
         instrument: Instrument::Accesses(Choice::EVERY),
@@ -140,8 +140,8 @@ fn options(signals: SigSet) -> Options {
     }
 }
 
-/// Waits until the program ends, which is no longer followed. Returns its exit status, or the
-/// signal that has ended it. A signal to this process ends it.
+/// Waits for the end of the program, which is no longer followed. Returns its exit status, or the
+/// signal that has ended it. Any signal to this process except SIGCHLD ends this process.
 fn wait_for_end(pid: Pid, signals: SigSet) -> Result<i32, SignalNumber> {
     let mut waited = signals;
     waited.add(Signal::SIGCHLD);
@@ -217,7 +217,7 @@ impl AccessSink for MachineSink {
         self.decoder.units(thread.cast_unsigned(), &words, &mut each);
         drop(each);
         if session.is_over() {
-            // Ends following the program, as any signal from outside would.
+            // A signal to this process ends following the program, as a signal from outside would.
             let _ = kill(Pid::this(), Signal::SIGTERM);
         }
         words

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::arguments::RecordArguments;
 use super::session::Recorded;
 
-/// Prints what was recorded, as the options say. `missing`: what is missing, a sentence for each
-/// reason.
+/// Prints the counts of a recording, as the options say. `missing`: what the recording lacks, a
+/// sentence for each reason.
 pub fn print(
     arguments: &RecordArguments,
     recorded: &Recorded,
@@ -29,7 +29,7 @@ pub fn print(
     Ok(())
 }
 
-/// The caches with their names, that for instructions first.
+/// Returns the caches with their names, the instruction cache first.
 fn caches(counts: &Counts) -> impl Iterator<Item = (String, &Counters)> {
     let instructions =
         counts.instructions.iter().map(|cache| (Place::Instructions.to_string(), cache));
@@ -37,7 +37,8 @@ fn caches(counts: &Counts) -> impl Iterator<Item = (String, &Counters)> {
     instructions.chain(levels.map(|(cache, level)| (Place::Level(level).to_string(), cache)))
 }
 
-/// The counts for people. `unknown`: accesses that were left out.
+/// Returns the counts as text. `unknown`: accesses that were left out, because their addresses or
+/// sizes are not known.
 fn text(recorded: &Recorded, memory: &MemoryDescription) -> String {
     let Recorded { counts, unknown, is_limited } = recorded;
     let Counts { accesses, pages, line_reads, line_writes, dirty_lines, .. } = counts;

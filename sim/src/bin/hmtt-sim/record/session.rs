@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::Prepared;
 use super::arguments::RecordArguments;
 
-/// All accesses are those of one process.
+/// Number of the process that all accesses belong to.
 const PROCESS: u32 = 0;
 /// Accesses between two displays of progress.
 const PROGRESS_STEP: u64 = 1 << 16;
@@ -28,7 +28,7 @@ pub struct Session {
     limit: u64,
     made: u64,
     unknown: u64,
-    /// Why no more accesses are made, besides the limit.
+    /// The error after which no more accesses are made.
     error: Option<anyhow::Error>,
     progress: ProgressBar,
 }
@@ -39,13 +39,13 @@ pub struct Recorded {
     pub counts: Counts,
     /// Accesses that were left out, because their addresses or sizes are not known.
     pub unknown: u64,
-    /// Whether there were accesses beyond the limit, or there may be.
+    /// Whether there were accesses beyond the limit, or may have been.
     pub is_limited: bool,
 }
 
 impl Session {
-    /// Creates the files, and starts the machine. `shows_progress`: whether there is a place for a
-    /// line of progress.
+    /// Creates the files, and starts the machine. `shows_progress`: whether a line of progress may
+    /// be printed.
     pub fn new(
         arguments: &RecordArguments,
         paths: &RecordingPaths,
@@ -76,7 +76,7 @@ impl Session {
         self.made >= self.limit || self.error.is_some()
     }
 
-    /// Makes an access, unless no more are made.
+    /// Makes an access, unless the session is over.
     pub fn access(&mut self, kind: AccessKind, address: VirtAddr, size: u32) {
         if self.is_over() {
             return;
@@ -94,7 +94,7 @@ impl Session {
         });
     }
 
-    /// Makes an access of a traced program, of one element. Returns whether more are made.
+    /// Makes an access of a traced program, which has one element. `Break`: the session is over.
     pub fn make(&mut self, made: &Made) -> ControlFlow<()> {
         let Made { address, direction, size, elements, .. } = *made;
         let kind = match direction {
