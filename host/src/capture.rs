@@ -128,6 +128,6 @@ pub trait Source: Send {
     /// If the kernel refuses.
     fn close(&mut self) -> Result<(), CaptureError>;
 
-    /// Number of batches that hold, at most, all frames that have arrived and were not read.
+    /// Largest number of batches that the frames can fill that have arrived and were not read.
     fn depth(&self) -> usize;
 }

@@ -94,7 +94,7 @@ impl Interface {
         pnet_datalink::channel(interface, config)
     }
 
-    /// The interface has this name now. Its counts go on.
+    /// Changes the name after the interface was renamed. Its counts continue.
     pub(super) fn rename(&mut self, name: String) {
         self.name = name;
     }

@@ -48,7 +48,7 @@ impl Mapping {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         let bytes = blocks * BLOCK_BYTES;
-        // SAFETY: a new mapping of `bytes` bytes wherever the kernel likes touches no memory in
+        // SAFETY: the kernel chooses the address of the new mapping, so it touches no memory in
         // use.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, protection, flags, socket.as_raw_fd(), 0)
@@ -72,7 +72,7 @@ impl Mapping {
         }
         self.lent_blocks.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the status word shows that user space owns the block, so the kernel does not
-        // write to it; the field lies within it and is aligned.
+        // write to it. The field lies within the block and is aligned.
         let length = unsafe { self.block(number).add(BLOCK_LENGTH).cast::<u32>().read() } as usize;
         Some(Block { mapping: Arc::clone(self), number, length: length.min(BLOCK_BYTES) })
     }

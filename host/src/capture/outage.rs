@@ -33,7 +33,7 @@ impl Outages {
         self.since.is_some()
     }
 
-    /// The interface is down. Ignored if that is known.
+    /// Notes that the interface is down. Does nothing if this was noted before.
     pub(super) fn begin(&mut self) {
         if self.is_down() {
             return;
@@ -47,7 +47,7 @@ impl Outages {
         }
     }
 
-    /// The interface is up. Ignored if that is known.
+    /// Notes that the interface is up. Does nothing if this was noted before.
     pub(super) fn end(&mut self) {
         let Some(since) = self.since.take() else { return };
         let is_listed = self.count <= LISTED_OUTAGES as u64;

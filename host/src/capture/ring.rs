@@ -15,10 +15,10 @@
 //!
 //! `block_status` states who owns a block. The kernel writes it last when it passes a block to user
 //! space, and user space writes it last when it returns the block, so it is read with Acquire and
-//! written with Release. Between the two, the block is on loan to the batch of its frames. When
-//! half of the ring is on loan, further blocks are copied and returned at once: frames are written
-//! straight from the ring while it has space, and a slow disk does not leave the kernel without
-//! blocks. Headers are read through checked slices, so whatever they contain, nothing outside the
+//! written with Release. Between the two, the block is on loan to the batch that holds its frames.
+//! Then frames are written to the disk straight from the ring. While half of the ring is on loan,
+//! further blocks are copied and returned at once, so a slow disk does not leave the kernel without
+//! blocks. Headers are read through checked slices: whatever they contain, nothing outside the
 //! block is read.
 //!
 //! Order of set-up: the socket is created with protocol 0, so that no frame is queued before the
@@ -126,8 +126,8 @@ impl Ring {
         move |error| CaptureError::system(operation, &self.interface, error)
     }
 
-    /// The interface's name may have changed, and it may be up again: the kernel then passes its
-    /// frames to the socket as before.
+    /// Reads the interface's name, which may have changed, and whether the interface is up again.
+    /// If it is up, the kernel passes its frames to the socket as before.
     fn check(&mut self) -> io::Result<()> {
         let (name, is_up) = interface_at(&self.socket, self.index)?;
         self.interface.rename(name);

@@ -93,7 +93,8 @@ pub struct DiskFile {
     safe: u64,
     /// Length of the file when it was last flushed.
     flushed: u64,
-    /// Set while the file is finished: the space that was kept free for that may be used.
+    /// Set while the file is being finished. Then the space that is reserved for finishing may be
+    /// used.
     finishing: bool,
 }
 

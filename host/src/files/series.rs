@@ -46,7 +46,7 @@ pub struct Series {
     /// Path of a file of another user that could not be removed, until [`Series::take_kept`]
     /// returns it.
     kept: Option<PathBuf>,
-    /// Whether such a file was found.
+    /// Whether a file was found that could not be removed. Only the first one is reported.
     has_noted_kept: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Computes one second of a capture from two snapshots and the statistics between them.
 //!
-//! Totals and losses are the exact counts of the snapshots. Pages, rows and banks are those of the
+//! Totals and losses are the exact counts of the snapshots. Pages, rows and banks come from the
 //! statistics, which may have skipped frames. Serialised, a second is a line of `hmtt-recv --json`;
 //! docs/recv.md describes its fields.
 

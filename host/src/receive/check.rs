@@ -101,8 +101,8 @@ impl Check {
     }
 }
 
-/// Comment on an interface at the end of a file: its counts, and the steps of the clock that
-/// stamped its frames.
+/// Comment on an interface at the end of a file: its counts, and the steps of the wall clock, which
+/// stamps its frames.
 #[derive(Serialize)]
 struct Comment {
     #[serde(flatten)]

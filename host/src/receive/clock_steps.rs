@@ -43,8 +43,8 @@ pub struct ClockSteps {
     pub listed: Vec<ClockStep>,
 }
 
-/// A reading of both clocks: bounds of the difference between the wall clock and the other, in
-/// nanoseconds.
+/// A reading of both clocks: bounds of the difference between the wall clock and the clock that is
+/// never set, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Reading {
     wall: i128,
@@ -85,7 +85,7 @@ impl Reading {
 pub(super) struct ClockMonitor {
     last: Reading,
     steps: ClockSteps,
-    /// Nanoseconds of a step back that no arrival time has shown yet.
+    /// Nanoseconds by which the clock was set back, as long as no arrival time has shown this step.
     unseen: Option<i128>,
     /// Arrival time of the last frame of each interface.
     arrivals: Vec<Duration>,

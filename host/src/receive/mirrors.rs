@@ -45,15 +45,16 @@ impl Sample {
         self.lowest.last().filter(|_| is_full).map_or(u64::MAX, |last| *last)
     }
 
-    /// Whether all frames are also among those of another interface, as far as the samples show.
+    /// Whether all frames of this sample are also frames of another interface, as far as the
+    /// samples show.
     fn is_within(&self, other: &Sample) -> bool {
         let mut known = self.lowest.range(..=other.complete_up_to());
         known.clone().count() >= MIN_COMMON && known.all(|hash| other.lowest.contains(hash))
     }
 }
 
-/// Sets `same_frames_as` of each interface whose frames contain, or are contained in, those of an
-/// earlier one.
+/// Sets `same_frames_as` of an interface if its frames contain all frames of an earlier interface,
+/// or if an earlier interface's frames contain all of its frames.
 pub(super) fn find(links: &mut [Link], samples: &[Sample]) {
     for (at, sample) in samples.iter().enumerate() {
         let is_mirror = |other: &Sample| sample.is_within(other) || other.is_within(sample);
@@ -73,7 +74,7 @@ mod tests {
         sample
     }
 
-    /// For each interface, the one that it mirrors.
+    /// For each interface, the interface that it mirrors.
     fn found(samples: &[Sample]) -> Vec<Option<String>> {
         let link = |at| Link { interface: format!("{at}"), ..Link::default() };
         let mut links: Vec<Link> = (0..samples.len()).map(link).collect();

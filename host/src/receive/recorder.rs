@@ -90,7 +90,8 @@ impl Recorder {
         self.finish()
     }
 
-    /// Whether a limit is reached beyond which no frame is recorded, even if frames are queued.
+    /// Whether a limit is reached at which recording ends at once. Frames that are still queued are
+    /// not recorded.
     fn is_full(&mut self) -> bool {
         let Limits { frames, bytes, .. } = self.limits;
         self.no_more_files

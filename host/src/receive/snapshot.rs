@@ -99,8 +99,8 @@ impl Snapshot {
 }
 
 impl Link {
-    /// Whether anything is known to be missing. If the interface is down, it is not known what was
-    /// sent since then.
+    /// Whether anything is known to be missing. While the interface is down, it is not known what
+    /// the card has sent, so this counts as a loss.
     pub fn has_loss(&self) -> bool {
         self.is_down
             || self.counts.has_loss()

@@ -123,8 +123,8 @@ fn open_capture(arguments: &Arguments, stop: Stop) -> Result<OpenedCapture> {
     let sources =
         interfaces.iter().map(|name| listen(arguments, name)).collect::<Result<Vec<_>, _>>()?;
     drop_privileges(user.as_ref()).context("cannot give up privileges")?;
-    // Before the first file: a capture that cannot be displayed as requested must not replace a
-    // file.
+    // Before the first file is opened: a capture that cannot be displayed as requested must not
+    // replace a file.
     let resources = DisplayResources::take(arguments)?;
     let descriptions: Vec<_> = interfaces.iter().map(|name| Description::new(name)).collect();
     let files = match plan.zip(target) {
@@ -161,7 +161,7 @@ fn listen(arguments: &Arguments, name: &str) -> Result<Box<dyn Source>, CaptureE
     Ok(Box::new(Ring::open(interface, blocks, arguments.when_down())?))
 }
 
-/// States whether an error ended the capture, or only that of one interface.
+/// States whether an error ended the capture, or only the capture of one interface.
 fn describe_failure(error: &ReceiveError, outcome: &Outcome) -> &'static str {
     let is_of_interface = matches!(error, ReceiveError::Capture(_));
     if is_of_interface && outcome.links.iter().any(|link| link.failed.is_none()) {

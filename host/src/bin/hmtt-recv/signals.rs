@@ -65,12 +65,12 @@ pub fn install_handlers() -> io::Result<Signals> {
     Ok(signals)
 }
 
-/// Signals that the calling thread, and threads that it starts meanwhile, do not get until this
-/// value is dropped.
+/// Blocks the signals that have handlers, in the calling thread, until the value is dropped.
 ///
-/// Threads keep their signals blocked. If all are started under such a value, the first thread gets
-/// every signal: two that arrive at once are handled one after the other, so the second one finds
-/// the flag set, and before the first thread can end the process regularly.
+/// Threads that are started in this time have the signals blocked for ever. If all threads are
+/// started so, the first thread gets every signal. Then two signals that arrive at once are handled
+/// one after the other: the second one finds the flag set, before the first thread can end the
+/// process regularly.
 pub struct BlockedSignals {
     before: SigSet,
 }

@@ -14,8 +14,8 @@ fn file(name: &str) -> (tempfile::TempDir, DiskFile) {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
-    /// All bytes that are written, drained and flushed, in pieces of any size, are in the file;
-    /// after each flush already.
+    /// All bytes that are written, drained and flushed, in pieces of any size, are in the file.
+    /// After each flush the file already has all bytes so far.
     #[test]
     fn what_is_written_is_in_the_file(
         steps in proptest::collection::vec((0usize..20_000, 0u8..4), 1..40),
@@ -42,7 +42,8 @@ proptest! {
         prop_assert!(std::fs::read(&path).unwrap() == expected);
     }
 
-    /// What a file gave up and what stayed in it are together what was written, cut at a mark.
+    /// The reclaimed units and the units that stay in the file are together the written ones, and
+    /// the file ends at a mark.
     #[test]
     fn a_reclaimed_file_ends_at_a_mark(
         units in proptest::collection::vec((1usize..9000, 0u8..4), 1..30),

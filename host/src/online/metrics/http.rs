@@ -36,8 +36,8 @@ pub(super) fn progress(request: &[u8], new: usize) -> Progress {
     }
 }
 
-/// Builds the answer to a request without the end of its headers: it is too long, or the client has
-/// closed.
+/// Builds the answer to a request whose headers do not end, because it is too long or the client
+/// has closed.
 pub(super) fn refuse(progress: &Progress) -> Vec<u8> {
     match progress {
         Progress::TooLong => error("431 Request Header Fields Too Large", ""),
@@ -45,8 +45,8 @@ pub(super) fn refuse(progress: &Progress) -> Vec<u8> {
     }
 }
 
-/// Builds the answer to a request, given up to the end of its headers. `metrics`: text of the
-/// answer.
+/// Builds the answer to a request. `request`: its bytes up to the end of its headers. `metrics`:
+/// text of the answer.
 pub(super) fn answer(request: &[u8], metrics: &str) -> Vec<u8> {
     let Some((line, headers)) = std::str::from_utf8(request).ok().map(split_line) else {
         return error("400 Bad Request", "");
@@ -76,7 +76,8 @@ fn split_line(request: &str) -> (&str, &str) {
 }
 
 /// Whether the Host header names this machine, by a loopback address or as `localhost`. `None` if
-/// there are several, or none in a version other than HTTP/1.0, which allows that.
+/// there are several Host headers, or if there is none in a version other than HTTP/1.0, which does
+/// not require one.
 fn is_this_machine(headers: &str, version: &str) -> Option<bool> {
     let header = |line: &str| {
         let (name, value) = line.split_once(':')?;

@@ -5,7 +5,7 @@ use hmtt_format::address_map::{AddressMap, Axis};
 use super::bank_rows::{BANKS, bank_index};
 use crate::online::activity::RowUse;
 
-/// The row of no access: bank_rows have fewer bits.
+/// Stands for "no access yet": bank-row indices have fewer bits.
 const NO_BANK_ROW: u32 = u32::MAX;
 const ACCESSES_AT: u32 = 32;
 /// Accesses that [`Banks::add`] may count between two calls of [`Banks::collect`].
