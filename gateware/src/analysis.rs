@@ -23,7 +23,8 @@ pub mod reuse;
 pub mod tallies;
 pub mod unit;
 
-/// Place of the table, which is the group of its counts, in the index of a tally.
+/// Position of the table number in the index of a tally. The number is also the group of its
+/// counts.
 pub(crate) const TABLE_AT: u32 = 6;
 
 /// Ticks from one dump to the next, of at most 2^15 clocks each. A round has as many dumps as the

@@ -109,10 +109,10 @@ pub struct Packed {
 pub struct Outcome {
     /// Result of each seed, in the order of seeds.
     pub routed: Vec<Routed>,
-    /// Index of the packed one, which has the best slack.
+    /// Index of the packed seed, which has the best slack.
     pub best: usize,
-    /// Files of the packer, the bitstream first. Their names contain `misses-timing` if timing is
-    /// missed.
+    /// Files of the packer, the bitstream first. Their names contain `misses-timing` if a clock is
+    /// too slow.
     pub packed: Vec<Packed>,
 }
 

@@ -2,9 +2,9 @@
 
 use rust_hdl::prelude::*;
 
-/// Constructs a block: the fields that are given, and the defaults of those that are named after
-/// `default:`. As in any struct literal each field appears once, so that a constant that is not
-/// given is an error.
+/// Constructs a block from the given fields, and from the defaults of the fields that are named
+/// after `default:`. As in any struct literal each field must appear once, so a missing constant is
+/// an error.
 macro_rules! block {
     ($type:ident { $($given:ident $(: $value:expr)?),* $(,)? } default: $($field:ident),* $(,)?) => {
         $type { $($given $(: $value)?,)* $($field: Default::default(),)* }
@@ -34,8 +34,8 @@ pub(crate) fn joined<const PARTS: usize>(parts: [Verilog; PARTS]) -> Verilog {
     Verilog::Combinatorial(statements.collect())
 }
 
-/// The functions of [`Logic`] of a block whose update consists of parts ([`Part`]). They are
-/// evaluated in the given order, so a later part overrides what an earlier one has assigned.
+/// The functions of [`Logic`] of a block whose update consists of parts ([`Part`]). The parts are
+/// evaluated in the given order, so a later part overrides the assignments of an earlier one.
 macro_rules! update_in_parts {
     ($($part:ty),+ $(,)?) => {
         fn update(&mut self) {

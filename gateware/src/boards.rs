@@ -30,7 +30,7 @@ pub struct Board {
     pub clocks: &'static [BoardClock],
     /// Highest frequency in MHz of the DDR clock that a build has reached (`docs/hardware.md`).
     pub fastest_ddr_mhz: f64,
-    /// Returns the board's Verilog for one memory and a FIFO of so many KB.
+    /// Returns the board's Verilog for a memory and for a FIFO of this size in KB.
     pub verilog: fn(&MemoryDescription, usize) -> Result<String, EmitError>,
 }
 
@@ -48,7 +48,7 @@ pub struct BoardClock {
 /// Required frequency of a clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// So many MHz.
+    /// A fixed number of MHz.
     Mhz(f64),
     /// The clock of the memory slot.
     Memory,

@@ -208,7 +208,7 @@ impl<const N: usize> Logic for Card<N> {
         self.analysis.requests.next = self.config_unit.requests.val();
         self.analysis.now.next = self.timekeeper.now.val();
         self.analysis.may_send.next = self.config_unit.may_send.val();
-        // The analysis makes some of the words, from the same request.
+        // The analysis makes the words of its own records, so it gets the same request.
         self.analysis.held.next = self.block_writer.words.kind.val();
         self.analysis.word.next = self.block_writer.words.index.val();
 

@@ -12,7 +12,7 @@ pub enum EmitError {
     Check(String),
     /// The board has too few pins for the memory.
     Pins(String),
-    /// The board has no card with a FIFO of so many KB; the sizes that it has.
+    /// The board has no card with a FIFO of this size: the size in KB, and the possible sizes.
     Fifo(usize, &'static [usize]),
 }
 

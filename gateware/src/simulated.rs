@@ -91,12 +91,13 @@ impl SimulatedCard {
         self.waves = Some(either!(self, card => Waves::new(writer, &card.card)));
     }
 
-    /// Ends the VCD file; the first error of writing it.
+    /// Ends the VCD file. Returns the first error of writing the file.
     pub fn finish_waves(&mut self) -> io::Result<()> {
         self.waves.take().map_or(Ok(()), Waves::finish)
     }
 
-    /// One full DDR clock: new pins after the falling edge, then the rising edge that samples them.
+    /// Simulates a full DDR clock: new pins after the falling edge, then the rising edge that
+    /// samples them.
     pub fn ddr_edge(&mut self, pins: Pins, run: bool, straps: u16) {
         let rising = self.ddr_edges * self.tck_ps;
         let falling = rising.saturating_sub(self.tck_ps / 2);
@@ -124,7 +125,7 @@ impl SimulatedCard {
         }
     }
 
-    /// One full transmit clock; returns what the PHY samples at its rising edge.
+    /// Simulates a full transmit clock. Returns what the PHY samples at its rising edge.
     pub fn tx_edge(&mut self) -> Gmii {
         let rising = self.tx_edges * TX_PERIOD_PS + TX_PHASE_PS;
         self.tx_edges += 1;
@@ -147,7 +148,8 @@ impl SimulatedCard {
 fn settled<const N: usize>(mut card: Card<N>) -> Card<N> {
     card.connect_all();
     check_all(&card).expect("the card's wiring is complete");
-    // The card settles before the first edge, which would sample values that were never computed.
+    // The card settles before the first edge; else the edge would sample values that were never
+    // computed.
     assert!(simulate(&mut card, SETTLE_PASSES), "the card settles");
     card
 }

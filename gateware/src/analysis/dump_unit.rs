@@ -1,16 +1,17 @@
-//! Sends the tables of the analysis as records, one dump after the other, and clears what it sends.
+//! Sends the tables of the analysis as records, one dump after the other, and clears the sent
+//! entries.
 //!
-//! Its records go to the block writer when the traces have none. After every [`super::DUMP_TICKS`]
-//! ticks one of the 16 parts of the table of hot pages is sent, and with the first part the
-//! counters. When the capture stops, or the analysis is turned off during a capture, all tables are
-//! sent. A dump begins with an Interval and ends with the number of its records. Empty buckets and
-//! counts of 0 are not sent.
+//! Its records go to the block writer when the traces have none. The table of hot pages has 16
+//! parts. After every [`super::DUMP_TICKS`] ticks one part is sent, and with the first part also
+//! the counters. When the capture stops, or the analysis is turned off during a capture, all tables
+//! are sent. A dump begins with an Interval and ends with the number of its records. Empty buckets
+//! and counts of 0 are not sent.
 //!
-//! Each entry is read and emptied between two accesses, so the traces never wait. Accesses to a
-//! part of which some entries were sent already are counted as skipped; while all tables are sent,
-//! all accesses are. The counts of skipped events are sent before the tables, so events that are
-//! skipped during a dump are in the next dump. If accesses arrive while all tables are sent because
-//! the analysis was turned off, one more dump follows.
+//! Each entry is read and emptied between two accesses, so the traces never wait. While a part is
+//! sent, accesses to this part are counted as skipped. While all tables are sent, all accesses are
+//! counted as skipped. The counts of skipped events are sent before the tables, so events that are
+//! skipped during a dump are counted in the next dump. If accesses arrive while all tables are sent
+//! because the analysis was turned off, one more dump follows.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_ ... _/n\_/n+1\_ ...
@@ -99,7 +100,7 @@ pub struct DumpUnit {
     pub clock: Signal<In, Domain>,
     /// Begin a dump.
     pub dump: Signal<In, Bit>,
-    /// With `dump`: of all tables.
+    /// With `dump`: the dump has all tables.
     pub all: Signal<In, Bit>,
     /// The analysis is being turned off while the capture runs.
     pub turns_off: Signal<In, Bit>,
@@ -157,7 +158,7 @@ pub struct DumpUnit {
     pub clear_runs: Signal<Out, Bit>,
     /// First part that was not dumped in this round.
     pub next_part: Signal<Out, Bits<4>>,
-    /// Spread of that part.
+    /// Selects the spread function of part `next_part`.
     pub spread_select: Signal<Out, Bit>,
     /// Hot pages and tallies are idle.
     pub settled: Signal<In, Bit>,
@@ -190,7 +191,7 @@ pub struct DumpUnit {
     ticks: ClearedRegister<Bits<16>>,
     is_due: Register<Bit>,
     all_due: Register<Bit>,
-    /// Accesses were analysed since the dump began; it may not contain them.
+    /// Accesses were analysed since the dump began; the dump may not contain these accesses.
     access_during_dump: Register<Bit>,
     waited: Register<Bits<4>>,
     /// An entry is requested on this clock.

@@ -2,10 +2,13 @@
 //!
 //! Runs come from `page_runs`; `dump_unit` reads the buckets. A bucket holds a page, its count C,
 //! and the votes V of all its runs. A run of n accesses adds n to V. A run of the same page adds n
-//! to C; a run of another page subtracts n from C. If C would fall below 0, the page is replaced,
-//! and C becomes the rest of n. So of the accesses since the bucket was empty, its page had at
-//! least C and at most (V + C) / 2, and each other page of the bucket at most (V - C) / 2 (Boyer
-//! and Moore's vote, weighted; the bounds are those of MV-Sketch).
+//! to C; a run of another page subtracts n from C. If C would fall below 0, the page is replaced by
+//! the page of the run, and C becomes the rest of n. V counts all accesses to the bucket since it
+//! was empty. Its page had at least C of them and at most (V + C) / 2, and each other page at most
+//! (V - C) / 2 (Boyer and Moore's vote, weighted; the bounds are those of MV-Sketch).
+//!
+//! Example: the runs are A with 3 accesses, B with 2, A with 1 and B with 4. C is 3 (A), 1 (A), 2
+//! (A) and 2 (B); V is 10. So B had 2 to 6 of the 10 accesses (it had 6), and A at most 4.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
@@ -16,9 +19,10 @@
 //! writing                    <A >  the new entry
 //! ```
 //!
-//! A run waits while an earlier run of its bucket is in the stages. A run that finds another one
-//! waiting is counted as skipped. An entry is taken out when no run reads: it is read, and an empty
-//! entry is written back. Runs into the part whose entries are taken out are counted as skipped.
+//! A run waits while an earlier run of its bucket is in the stages. If another run still waits when
+//! a run comes, the new run is counted as skipped. An entry is taken out on a clock on which no run
+//! reads: the entry is read, and an empty entry is written back. While the entries of a part are
+//! taken out, runs to this part are counted as skipped.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::record::{HOT_BUCKETS_LOG2, HOT_PARTS_LOG2};
@@ -46,7 +50,7 @@ struct Entry {
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 struct Run {
     valid: Bit,
-    /// The entry is taken out.
+    /// The read is not for a run: the entry is taken out.
     takes_out: Bit,
     index: Bits<8>,
     page: Bits<20>,
@@ -85,7 +89,8 @@ pub struct HotPages {
     pub part_frozen: Signal<In, Bit>,
     /// First part that was not dumped in this round.
     pub next_part: Signal<In, Bits<4>>,
-    /// Spread of that part; the parts before it have the other one.
+    /// Selects the spread function of part `next_part`. The parts before it have the other
+    /// function.
     pub spread_select: Signal<In, Bit>,
     /// No run is in the stages.
     pub idle: Signal<Out, Bit>,
@@ -101,7 +106,7 @@ pub struct HotPages {
     pub used: Signal<Out, Bit>,
     /// C of the entry, from two clocks later until the next entry is taken out.
     pub taken_count: Signal<Out, Bits<27>>,
-    /// V of the entry, in the same clocks.
+    /// V of the entry, on the same clocks.
     pub taken_votes: Signal<Out, Bits<27>>,
     /// Accesses that were skipped.
     pub skipped: Signal<Out, Bits<23>>,
@@ -192,8 +197,8 @@ impl Logic for HotPages {
         self.arrived.d.next.page = self.run_page.val().get_bits::<20>(self.high_at.val().index());
         self.arrived.d.next.accesses = self.run_accesses.val();
 
-        // A run waits while its bucket is read or written. It was compared with the runs before it
-        // when it came.
+        // A run waits while its bucket is read or written. The run was compared with the earlier
+        // runs when it came.
         self.take.next =
             self.waiting.q.val().valid & !self.just_taken.q.val() & !self.being_read.q.val();
         self.lost.d.next = bits::<10>(0);

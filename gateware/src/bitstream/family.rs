@@ -62,7 +62,7 @@ impl Family {
     /// are exactly a third of those in grade 8: 1.42 ns from clock to data instead of 4.26 ns. The
     /// delays of logic are 78 %, those of multipliers 83 %, so the third is probably wrong. A path
     /// from a block RAM would be longer by 2.85 ns at most, a path to it by 0.15 ns. nextpnr does
-    /// not report which paths these are, so all get the allowance.
+    /// not report which paths these are, so all paths get the allowance.
     pub fn allowance_ns(self) -> f64 {
         match self {
             Family::Ecp5 { device, .. } if device.starts_with("um5g") => 3.0,
@@ -95,9 +95,9 @@ impl Family {
             Family::Ice40 { .. } => "synth_ice40 -device hx -dffe_min_ce_use 10 -top top",
             Family::Ecp5 { .. } => "synth_ecp5 -top top",
         };
-        // Older versions of nextpnr do not know the cells that only describe scopes. Of a net's
-        // many names only those that are kept shall be left: nextpnr reports a clock by one of
-        // them.
+        // Older versions of nextpnr do not know the cells that only describe scopes. A net has many
+        // names. Only the kept names must remain, because nextpnr reports a clock by one name of
+        // its net.
         let script = format!(
             "read_verilog card.v; {synthesis}; delete t:$scopeinfo; opt_clean -purge; check; \
              tee -q -o cells.json stat -json; write_json card.json"

@@ -113,7 +113,8 @@ pub fn read(
     Ok(Routed { seed, utilization: family.resources().iter().map(of).collect(), clocks })
 }
 
-/// nextpnr adds `$` and more to the name of the net of a clock on a global network.
+/// Whether a clock's name in the report is of this net. nextpnr adds `$` and more to the name of a
+/// net on a global network.
 fn is_of_net(name: &str, net: &str) -> bool {
     name.strip_prefix("$glbnet$")
         .unwrap_or(name)

@@ -1,7 +1,7 @@
 //! Places and routes a mapped design with several seeds, several at a time.
 //!
-//! Seeds are begun in order, and those begun are finished. So the seeds that are tried depend on
-//! how many run at the same time, but the lowest seed that meets timing is always one of them.
+//! Seeds are begun in order, and each begun seed is finished. So the number of tried seeds depends
+//! on how many run at the same time, but the lowest seed that meets timing is always tried.
 
 use std::fs;
 use std::sync::Mutex;
@@ -19,7 +19,8 @@ struct Progress {
     error: Option<BitstreamError>,
 }
 
-/// Places and routes seeds until one meets each clock, or all of them.
+/// Places and routes one seed after the other, until a seed meets each clock or all seeds were
+/// tried.
 pub fn sweep(plan: &Plan, progress: &(dyn Fn(&str) + Sync)) -> Result<Vec<Routed>, BitstreamError> {
     let shared = Mutex::new(Progress { next: 1, ..Progress::default() });
     let take = || {

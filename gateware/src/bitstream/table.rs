@@ -19,7 +19,7 @@ pub fn line(routed: &Routed) -> String {
     format!("seed {}: {}, timing {}", routed.seed, clocks.join(", "), verdict(routed.met()))
 }
 
-/// Returns a table of all seeds; the packed one is marked.
+/// Returns a table of all seeds, in which the packed seed is marked.
 pub fn table(family: Family, outcome: &Outcome) -> String {
     let mut head = vec!["seed".to_string()];
     head.extend(family.resources().iter().map(|resource| resource.name.to_string()));
@@ -46,7 +46,7 @@ pub fn table(family: Family, outcome: &Outcome) -> String {
     text
 }
 
-/// Returns the same as JSON.
+/// Returns the results of all seeds as JSON.
 pub fn json(family: Family, outcome: &Outcome) -> Value {
     let seed = |routed: &Routed| {
         let resources: serde_json::Map<String, Value> = family

@@ -23,7 +23,7 @@ pub struct PhyReset {
 }
 
 impl PhyReset {
-    /// Builds a reset of so many clocks, 1 to 2^22.
+    /// Builds a reset of `clocks` clocks, 1 to 2^22.
     fn of(clocks: u64) -> Self {
         block! {
             Self {

@@ -87,8 +87,8 @@ pub struct ConfigUnit {
     pub slice_last: Signal<Out, Bits<32>>,
     /// The length of slices has changed.
     pub slice_restart: Signal<Out, Bit>,
-    /// Nothing is requested of the units behind, so others may pass records on. A clock late, and
-    /// ends some clocks before a request.
+    /// The configuration unit requests nothing, so the analysis may pass records on. The signal
+    /// rises a clock late, and falls some clocks before a request.
     pub may_send: Signal<Out, Bit>,
     intake: EventIntake,
     plan: Plan,
@@ -205,7 +205,7 @@ impl Logic for ConfigUnit {
         self.plan.choose.next = self.choose.val();
         self.plan.resume.next = false;
 
-        // A request arrives a clock late, so the next one waits.
+        // A request arrives a clock late, so the next request waits until then.
         self.requests.next = self.requested.q.val();
         self.free.next = self.progress.val().free
             & !self.requested.q.val().flush

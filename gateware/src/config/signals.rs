@@ -22,7 +22,7 @@ pub struct Item {
     pub high: Bits<8>,
     /// Clocks since the item before.
     pub gap: Bits<16>,
-    /// The item completes a command, which is carried out when the item has passed.
+    /// The item completes a command, which is carried out after the item has passed.
     pub command: Bit,
     /// State of the row buffer at the access ([`crate::ddr::Verdict`]).
     pub row_state: Bits<2>,
@@ -98,7 +98,7 @@ pub struct Requests {
 pub struct Steps {
     /// Pass the waiting record on.
     pub flush: Bit,
-    /// Pass it on if no access can be added to it.
+    /// Pass the waiting record on if no access can be added to it.
     pub flush_stale: Bit,
     /// Record a long silence.
     pub record_silence: Bit,

@@ -2,7 +2,7 @@
 //! open, whether its row was accessed since the ACTIVATE, and which JEDEC distances have not
 //! passed.
 //!
-//! The state machine sends commands and judges what is found.
+//! The state machine sends commands, and judges the state that they find.
 //!
 //! ```text
 //! clock         _/0\_/1\_/2\_/3\_
@@ -123,7 +123,7 @@ impl Logic for BankTable {
         }
         match edge {
             Some(Edge::Rising) => {
-                // A second evaluation at this edge finds the same.
+                // A second evaluation at this edge must find the same state.
                 let found = self._shape.found(&self._state);
                 if self.found.val() != found {
                     self.found.next = found;

@@ -50,7 +50,7 @@ use crate::reset::{Domain, Register};
 pub const DEPTH_LOG2: usize = 8;
 /// Entries reserved for control events and for commands.
 pub const RESERVED: u64 = 32;
-/// Reserved entries that only changes of the run switch get.
+/// Reserved entries that are only for changes of the run switch.
 pub const RESERVED_FOR_SWITCH: u64 = 12;
 /// Entries that stay free. Two more events may be stored before the queue sees that only these are
 /// left.
@@ -65,10 +65,10 @@ pub const MAX_MISSED_FAULTS: u64 = 63;
 pub const COMMAND_LOST_AT: u64 = 7;
 /// Bit of an overrun's `high`: a command was lost.
 pub const COMMAND_LOST: u64 = 1 << COMMAND_LOST_AT;
-/// Place of `row_state` in the register of a command that is kept without its access; `bank` has
-/// the bits below.
+/// Position of `row_state` in the register of a command that is kept without its access. `bank`
+/// holds the bits below this position.
 pub const COMMAND_ROW_STATE_AT: u64 = 6;
-/// Place of `write` in that register.
+/// Position of `write` in this register.
 pub const COMMAND_WRITE_AT: u64 = 8;
 
 /// See the module's description.
@@ -96,13 +96,14 @@ pub struct EventQueue {
     valid: Register<Bit>,
     /// An event was removed in the clock before.
     popped: Register<Bit>,
-    /// More than 0, 1 and 2 events are stored, if none was removed in the clock before.
+    /// More than 0, more than 1 and more than 2 events are stored, if none was removed in the clock
+    /// before.
     holds_one: Register<Bit>,
     holds_two: Register<Bit>,
     holds_three: Register<Bit>,
     write_next: Signal<Local, Bits<8>>,
     read_beyond: Signal<Local, Bits<8>>,
-    /// Clocks since the last stored event or the last whole lap; the first one counts from clock 0.
+    /// Clocks since the last stored event or the last whole lap. The first count begins at clock 0.
     since: Register<Bits<16>>,
     /// Whole laps since the last stored event.
     laps: Register<Bits<17>>,
@@ -114,7 +115,7 @@ pub struct EventQueue {
     run_stored: Register<Bit>,
     /// A change of the run switch waits for space.
     change_waits: Register<Bit>,
-    /// A pair of changes that found no space is not counted yet.
+    /// A stop and a start that both found no space are not counted yet.
     passed_due: Register<Bit>,
     missed: Register<Bits<32>>,
     missed_faults: Register<Bits<8>>,
@@ -264,7 +265,7 @@ impl Logic for EventQueue {
         self.change_passes.next =
             self.change_waits.q.val() & self.write.clocked.val() & !self.changes.val();
 
-        // These terms are short: the late ones among them select what is stored and counted.
+        // These terms are short, because late ones among them select what is stored and counted.
         self.behind.next = self.has_laps.q.val() | self.lap_ended.q.val();
         self.pending.next = self.has_missed.q.val() | self.missed_command.q.val();
         self.counts_missed.next = self.overflows.q.val() | self.pending.val() | self.behind.val();
@@ -353,8 +354,8 @@ impl Logic for EventQueue {
             & self.write.push.val()
             & self.write.slot_event.val().fault
             & self.run.val();
-        // A pair of changes without space counts as a fault, in a clock without one. Until then
-        // nothing is stored.
+        // A stop and a start without space are counted as one fault, in a clock in which no fault
+        // is counted. Until then nothing is stored.
         self.counts_fault.next = self.missed_fault.val() | self.passed_due.q.val();
         self.passed_due.d.next =
             self.change_passes.val() | (self.passed_due.q.val() & self.missed_fault.val());
@@ -365,7 +366,7 @@ impl Logic for EventQueue {
             self.missed_faults.d.next = self.missed_faults.q.val() + 1;
         }
         // An access or a fault in the same clock as a control event comes after that event, so it
-        // begins the next count. The access of a stored command is not counted.
+        // begins the next count. The access of a stored command is not counted here.
         if self.carries.val() {
             self.missed.d.next = bits::<32>(0);
             self.missed_faults.d.next = bits::<8>(0);

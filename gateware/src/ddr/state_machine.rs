@@ -1,10 +1,9 @@
 //! DDR state machine unit (DSMU): judges each command by the subset of JEDEC's rules that a snooper
 //! needs.
-//!
 //! Commands come from the DCBU, verdicts go to the event source. The bank table states what each
-//! command finds; here that is judged. A READ or WRITE is an access only if its bank is open, so no
-//! address is ever computed from an unknown row. What JEDEC forbids gets a fault code. After a
-//! fault that leaves the state of a bank unknown, the bank counts as closed.
+//! command finds, and this unit judges it. A READ or WRITE is an access only if its bank is open,
+//! so no address is ever computed from an unknown row. A command that JEDEC forbids gets a fault
+//! code. After a fault that leaves the state of a bank unknown, the bank counts as closed.
 //!
 //! ```text
 //! clock     _/0\_/1\_/2\_/3\_/4\_/5\_
@@ -14,9 +13,9 @@
 //! verdict, row                      .   <A ><B >
 //! ```
 //!
-//! A clock has one verdict, an access or a fault. A fault together with an access (tRCD), and an
-//! overdue REFRESH, which has no command, wait for the next clock that has neither. One of the
-//! former that finds another one waiting is counted in `unreported`.
+//! A clock has one verdict, an access or a fault. Two kinds of faults wait for the next clock that
+//! has neither: a fault in the same clock as an access (tRCD), and an overdue REFRESH, which has no
+//! command. If a tRCD fault comes while another one waits, it is counted in `unreported`.
 //!
 //! The update has four parts, in the order of the data: `command`, `judgement`, `burst`, `report`.
 

@@ -25,10 +25,10 @@ pub const LOST_AFTER: usize = 1024;
 pub fn sees(tck_ps: u32, tx_period_ps: u32) -> bool {
     let period = 2 * TOGGLE_CLOCKS as u64 * u64::from(tck_ps);
     let past = u64::from(tx_period_ps) % period;
-    // The phase by which a sample differs from the one before. Samples change when these phases add
-    // up to half a period.
+    // The phase by which a sample differs from the one before. A sample changes when these phases
+    // add up to half a period.
     let drift = past.min(period - past);
-    // Twice as often as necessary.
+    // So the samples change at least twice in `LOST_AFTER` clocks, where once suffices.
     drift * LOST_AFTER as u64 > period
 }
 

@@ -11,7 +11,7 @@ use rust_hdl::prelude::*;
 #[derive(Clone, Debug, Default, LogicInterface)]
 #[join = "OctetSource"]
 pub struct OctetSink {
-    /// A frame is offered; `data` is its next octet. Stays high up to `last`.
+    /// A frame is offered, and `data` is its next octet. Stays high up to `last`.
     pub valid: Signal<In, Bit>,
     /// Next octet, destination address first.
     pub data: Signal<In, Bits<8>>,

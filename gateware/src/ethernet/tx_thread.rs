@@ -36,7 +36,7 @@ enum State {
     Send,
 }
 
-/// The group that `next` contains, or takes on this clock: the one after the group that is sent.
+/// The group that `next` contains, or takes on this clock: the group after the one that is sent.
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]
 enum Group {
     DestinationEnd,

@@ -49,7 +49,7 @@ pub struct DdrRestart<const N: usize> {
     pub changed: Signal<In, Bit>,
     /// End of the last complete block, after it has crossed.
     pub crossed: Signal<In, Bits<N>>,
-    /// The same, when it may be used.
+    /// End of the last complete block that the reader may use.
     pub available: Signal<Out, Bits<N>>,
     /// All blocks up to `available` have been sent.
     pub drained: Signal<In, Bit>,

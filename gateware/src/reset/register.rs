@@ -17,7 +17,7 @@ use rust_hdl::prelude::*;
 use super::{Domain, Edges};
 
 /// Declares a register. `$update` sets `q` of `$register`; `$rises` is whether its clock rises.
-/// `$always` is the Verilog of the same, in which `ZERO` stands for the power-on value.
+/// `$always` is the same update in Verilog, with `ZERO` for the power-on value.
 macro_rules! register {
     ($(#[$doc:meta])+ $name:ident, |$register:ident, $rises:ident| $update:block, $always:literal) => {
         $(#[$doc])+

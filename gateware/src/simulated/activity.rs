@@ -1,17 +1,18 @@
 //! Decides when a block of the card is evaluated: at a rising edge unless nothing can change, and
 //! when one of its inputs changes.
 //!
-//! rust-hdl evaluates a block in passes over all that it contains. A clock edge needs one pass for
-//! each level of blocks down to a register, and the register changes in the pass after that. If
-//! nothing changes in the pass in which the deepest registers would, then each register has the
-//! value of its data input, as before the edge. More edges change nothing either, until an input
-//! changes. So the block is idle, and its edges are skipped.
+//! rust-hdl evaluates a block in passes over all blocks that it contains. After a clock edge, each
+//! pass reaches one level of blocks further down to the registers, and a register changes in the
+//! pass after the one that has reached it. Suppose that nothing changes in the pass in which the
+//! deepest registers would change. Then each register has the value of its data input, as before
+//! the edge, and further edges change nothing either, until an input changes. So the block is idle,
+//! and its edges are skipped.
 //!
 //! This is valid only if the depths of the registers differ by one level at most; else the change
-//! of a shallow register would be over before the pass that is looked at. The block must also have
-//! one clock, and no state other than registers and block RAM (writing a word of block RAM again
-//! changes nothing). Other blocks are never idle. Nor is a block in reset, in which block RAM is
-//! cleared word by word without a visible change.
+//! of a shallow register would be over before the examined pass. The block must also have one
+//! clock, and no state other than registers and block RAM (writing a word of block RAM again
+//! changes nothing). Other blocks are never idle. A block in reset is not idle either, because
+//! block RAM is then cleared word by word without a visible change.
 
 use rust_hdl::prelude::*;
 
@@ -21,7 +22,7 @@ use crate::reset::Domain;
 /// Limit of passes, more than the blocks of the longest combinational path.
 pub const SETTLE_PASSES: usize = 100;
 
-/// State of a block between evaluations.
+/// State of a block from one evaluation to the next.
 #[derive(Clone, Debug)]
 pub struct Activity {
     /// Passes from the rising edge until the deepest registers have changed.

@@ -1,7 +1,7 @@
 //! Lists the inputs of the blocks of the card, to decide whether a block must be evaluated.
 //!
-//! The lists are written by hand, because only a probe of rust-hdl can enumerate the signals of a
-//! block, and it visits all blocks within too: more work than to evaluate the block. A card with an
+//! The lists are written by hand. Only a probe of rust-hdl can enumerate the signals of a block,
+//! but it visits all inner blocks too, which is more work than evaluating the block. A card with an
 //! incomplete list is not built ([`super::activity::Activity::of`]).
 
 use rust_hdl::prelude::*;

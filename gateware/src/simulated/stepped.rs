@@ -3,8 +3,8 @@
 //!
 //! At a rising edge each block of the domain is clocked while its inputs do not change. Then
 //! changes are propagated along the wiring ([`Card::update`]) in the order of the data, so that
-//! nearly each block is settled once. The clock falls within a block at that time; the card's own
-//! clock signals stay low.
+//! nearly each block is settled once. A block gets the falling edge while it is settled; the card's
+//! own clock signals stay low.
 
 use hmtt_format::Pins;
 use hmtt_format::command::ALL_RANKS;
@@ -37,8 +37,8 @@ macro_rules! rise {
     }};
 }
 
-/// Propagates changes: evaluates the wiring and settles the blocks whose inputs changed, until none
-/// is left. Returns whether an output changed.
+/// Propagates changes: evaluates the wiring and settles the blocks with changed inputs, until no
+/// input changes. Returns whether an output changed.
 macro_rules! travel {
     ($self:ident: $($block:ident),+) => {{
         let mut rounds = 0;
@@ -116,7 +116,7 @@ macro_rules! blocks {
     };
 }
 
-// Blocks of each clock in the order of the data, and between them those with both clocks.
+// Blocks in the order of the data: those with one clock, and between them those with both clocks.
 blocks! {
     ddr: ddr_reset, command_buffer, state_machine, event_source, event_queue, config_unit, traces, timekeeper,
         totals, frequency, analysis, other_words, block_writer;
@@ -166,7 +166,7 @@ impl<const N: usize> SteppedCard<N> {
         self.ddr_changed |= self.ddr_travel();
     }
 
-    /// Propagates all changes that would else wait for the next edge of the other domain.
+    /// Propagates all changes that would otherwise wait for the next edge of the other domain.
     #[cfg(test)]
     pub(super) fn settle(&mut self) {
         if std::mem::take(&mut self.tx_changed) {
@@ -177,7 +177,7 @@ impl<const N: usize> SteppedCard<N> {
         }
     }
 
-    /// Names of the blocks that the lists name.
+    /// Names of the blocks in the lists.
     #[cfg(test)]
     pub(super) fn blocks() -> &'static [&'static str] {
         Activities::NAMES

@@ -71,9 +71,9 @@ pub struct RecordIntake {
     pub free: Signal<Out, Bit>,
     /// The current record.
     pub held: Signal<Out, Record>,
-    /// The current record of the clock before.
+    /// The record that was current one clock before.
     pub held_before: Signal<Out, Record>,
-    /// What the current record of the clock before needs.
+    /// What that record needs; see [`Needs`].
     pub needs: Signal<Out, Needs>,
     /// The current record needs one half and nothing else.
     pub half_now: Signal<Out, Bit>,
@@ -244,7 +244,7 @@ impl Logic for RecordIntake {
                 self.data.next = false;
             }
             RecordKind::Overrun => {
-                // The delta counts: time passed while events were missed.
+                // The delta counts as time, because time passed while events were missed.
                 self.data.next = false;
             }
             _ => {
@@ -252,7 +252,8 @@ impl Logic for RecordIntake {
                 self.data.next = false;
             }
         }
-        // This is a clock late after a record was taken or a part of it written.
+        // After a record was taken, or a part of it written, these values are correct one clock
+        // later.
         self.examined.d.next.known = self.busy.q.val();
         self.examined.d.next.tick = self.current.q.val().kind == RecordKind::Tick;
         self.examined.d.next.skip = self.busy.q.val() & self.skip.val();

@@ -54,7 +54,7 @@ pub struct SlotClock {
 }
 
 impl SlotClock {
-    /// Bits of `low`.
+    /// Number of bits of `low`.
     pub const LOW_BITS: u32 = 24;
 }
 

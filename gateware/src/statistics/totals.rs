@@ -16,7 +16,7 @@ pub struct TotalsCounter {
     pub unreported: Signal<In, Bits<8>>,
     /// Burst length in force in the state machine.
     pub burst: Signal<In, Bits<2>>,
-    /// Totals; two clocks late. What comes from the state machine is current.
+    /// Totals, two clocks late. The values from the state machine are not late.
     pub totals: Signal<Out, Totals>,
     counted: Register<Totals>,
     reads_wrap: Register<Bit>,

@@ -6,7 +6,7 @@
 //! ```text
 //! clock     _/0\_/1\_/2\_/3\_
 //! item          <A >              unit number and tag window are extracted
-//! extracted         <A >          is it the same unit as that of the access before?
+//! extracted         <A >          compared with the unit of the access before
 //! compared              <A >      is merged into the waiting record, or replaces it
 //! record                <- the record that waited
 //! ```

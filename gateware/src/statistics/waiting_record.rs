@@ -65,8 +65,8 @@ pub struct WaitingRecord {
     pub silent: Signal<Out, Bit>,
     /// Record that is passed on; `Nothing` when there is none.
     pub record: Signal<Out, Record>,
-    /// There is a record if the items move. Valid early, because it does not depend on whether they
-    /// do.
+    /// A record is passed on if the items move. Valid early, because it does not depend on
+    /// `advance`.
     pub offers: Signal<Out, Bit>,
     held: Register<Waiting>,
     age: ClearedRegister<Bits<25>>,
@@ -138,8 +138,9 @@ impl Logic for WaitingRecord {
             self.compared.val().is_item & self.compared.val().same & self.may_merge.q.val();
         self.emits.next = self.advance.val() & self.replaces.val();
 
-        // Decides whether the next item can be merged into the record that waits then. That is this
-        // item if it replaces the record, else the current record, perhaps with this item.
+        // Decides whether the next item can be merged into the record that waits when it comes.
+        // That record is the current item if it replaces the held record, else the held record,
+        // perhaps merged with the current item.
         self.reads.next = self.held.q.val().reads;
         self.writes.next = self.held.q.val().writes;
         if self.merges.val() & self.compared.val().write {

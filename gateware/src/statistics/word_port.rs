@@ -200,7 +200,7 @@ impl<const N: usize> Logic for WordPort<N> {
         self.start_stored.d.next = self.start_written.q.val();
         self.out_address.d.next = self.address.q.val();
         if self.chosen.q.val().source == Source::Descriptor {
-            // `start` is that of the next block already.
+            // `start` is already the start of the next block.
             self.out_address.d.next = self.start_written.q.val();
         }
         self.write.high.next = self.out_high.q.val();

@@ -1,4 +1,4 @@
-//! The position in the tables: which record follows the one that was sent.
+//! Keeps the position in the tables: chooses the record that follows the sent one.
 //!
 //! ```text
 //! Interval -> AccessesSkipped -> RowsSkipped -> RunsSkipped -> HotPage (each entry of the part, or of all)

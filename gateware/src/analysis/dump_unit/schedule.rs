@@ -1,4 +1,4 @@
-//! When a dump is due, and what the other units have to do while one is sent.
+//! Decides when a dump is due, and what the other units do while a dump is sent.
 
 use rust_hdl::prelude::*;
 

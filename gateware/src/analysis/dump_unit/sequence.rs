@@ -1,5 +1,5 @@
-//! The state machine of the dump unit: one record after the other, until all tables of the dump are
-//! sent.
+//! The state machine of the dump unit. It sends one record after the other, until all tables of the
+//! dump are sent.
 //!
 //! The table of states is in the description of [`super`].
 

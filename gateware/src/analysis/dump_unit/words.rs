@@ -1,4 +1,4 @@
-//! The words of the record that is sent.
+//! Computes the words of the record that is sent.
 //!
 //! `KeepWords` puts the first word into registers, because its source may change while the record
 //! waits. The second word of a hot page stays in the table's output registers until the next entry
@@ -15,14 +15,13 @@ pub(super) struct Words;
 impl Part<Words> for DumpUnit {
     #[hdl_gen]
     fn update(&mut self) {
-        // The record as it is when its entry is read.
+        // These values are kept from the clock on which the record's entry is read.
         self.clock_high.next = self.now.val().high;
         self.table_state.next = self.table_index.q.val().get_bits::<2>(self.table_at.val().index());
         self.value.next = bit_cast::<32, 28>(self.tally.val());
         self.head.next =
             self.count_head.val() | (bit_cast::<32, 8>(self.number.q.val()) << self.dump_at.val());
-        // The place of a count: its group, and the bank (6 bits) or reuse bucket (4 bits) as its
-        // index.
+        // The index of a count: its group, then the bank (6 bits) or the reuse bucket (4 bits).
         self.place.next = (bit_cast::<32, 2>(self.table_state.val()) << self.group_at.val())
             | bit_cast::<32, 6>(self.table_index.q.val().get_bits::<6>(0));
         self.used.next = self.first_low.q.val() != 0;

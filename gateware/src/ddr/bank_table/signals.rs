@@ -61,7 +61,7 @@ pub struct Found {
     pub any_open: Bit,
     /// A bank of the addressed ranks is within tRP.
     pub any_in_rp: Bit,
-    /// The distance that the lowest busy rank of those addressed is within.
+    /// The distance that has not passed, of the lowest addressed rank that has one.
     pub window: Window,
     /// Ranks whose REFRESH becomes overdue in this clock, with or without a command.
     pub overdue: Bits<4>,

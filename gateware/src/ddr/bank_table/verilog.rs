@@ -38,7 +38,7 @@ fn named(names: &[&str], n: impl std::fmt::Display) -> Vec<String> {
     names.iter().map(|name| format!("{name}{n}")).collect()
 }
 
-/// Joins `expression` of each rank with `operator`.
+/// Joins the expressions of all ranks with `operator`.
 fn of_ranks(shape: &Shape, operator: &str, expression: impl Fn(usize) -> String) -> String {
     (0..shape.ranks).map(expression).collect::<Vec<_>>().join(operator)
 }

@@ -1,4 +1,4 @@
-//! The burst length in force, and the column at which a burst begins.
+//! Keeps the burst length in force, and computes the column at which a burst begins.
 //!
 //! MODE REGISTER SET names the length in A2..A0 (JESD79: 1, 2, 3 for 2, 4, 8; JESD79-2: 2, 3) or in
 //! A1..A0 (JESD79-3 and -4: 0 for 8, 1 for on the fly, 2 for 4). On the fly, A12 of each READ and
@@ -16,7 +16,7 @@ pub(super) struct Burst;
 impl Part<Burst> for StateMachine {
     #[hdl_gen]
     fn update(&mut self) {
-        // The burst length in force, and the start of a burst of that length.
+        // The burst length in force, and the start of a burst with that length.
         self.new_length.next = self.on_the_fly.val();
         self.sets_length.next = false;
         if self.has_chop.val() {

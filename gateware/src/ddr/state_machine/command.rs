@@ -39,7 +39,7 @@ impl Part<Command> for StateMachine {
         }
         self.verdict_valid.next = self.valids.q.val().get_bit(self.last_valid.val().index());
 
-        // The bank table takes two clocks; the address is delayed by as many.
+        // The bank table takes two clocks, so the address is delayed by two clocks.
         self.op.next = self.no_command.val();
         match self.command.val().code {
             CommandCode::Activate => {

@@ -1,4 +1,5 @@
-//! One verdict for each clock: an access, a fault of its own command, or a fault that had to wait.
+//! Chooses one verdict for each clock: an access, the fault of its command, or a fault that had to
+//! wait.
 //!
 //! Keeps the row of each bank: ACTIVATE writes it, the access reads it.
 
