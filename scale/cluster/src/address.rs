@@ -1,4 +1,4 @@
-//! Parses addresses of programs of a cluster.
+//! Parses the addresses of a cluster's programs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ pub const SCHEDULER_PORT: u16 = 50050;
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Name or number of the host; of IPv6 without brackets.
+    /// Name or number of the host. An IPv6 address has no brackets here.
     pub host: String,
     /// Port.
     pub port: u16,

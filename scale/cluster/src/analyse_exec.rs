@@ -1,7 +1,7 @@
-//! An operator whose rows are the states of the analyses of pieces of data sets.
+//! Defines an operator that analyses pieces of data sets. Its rows are the states of the analyses.
 //!
-//! Its input has a row for each piece: the piece as JSON. Its output has rows with consecutive
-//! parts of the state's bytes, because a message holds less than a large state.
+//! Its input has a row for each piece: the piece as JSON. Its output has consecutive parts of a
+//! state's bytes in consecutive rows, because a message is smaller than a large state.
 
 use std::fmt;
 use std::path::Path;
@@ -30,15 +30,15 @@ use tokio::sync::mpsc::Sender;
 use crate::copies;
 use crate::external::external;
 
-/// Bytes of a state in a row.
+/// Largest number of bytes of a state in a row.
 const ROW_BYTES: usize = 4 << 20;
 
-/// What is analysed.
+/// The parameters of an analysis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Analysed {
-    /// The data set: a folder, or the URL of one in an object store.
+    /// The data set: a folder, or the URL of a data set in an object store.
     pub source: String,
-    /// The part of lines of which reuse distances are found; `None` for all.
+    /// Share of the lines for which reuse distances are found; `None` for all lines.
     pub sample: Option<f64>,
 }
 
@@ -50,8 +50,8 @@ pub struct AnalyseExec {
     properties: Arc<PlanProperties>,
 }
 
-/// Columns of the rows: the number of the piece, the bytes of its whole state, and the next of
-/// them.
+/// Columns of the rows: number of the piece, number of bytes of its whole state, and a part of
+/// these bytes.
 fn schema() -> SchemaRef {
     let column = |name, kind| Field::new(name, kind, false);
     Arc::new(Schema::new(vec![
@@ -62,7 +62,7 @@ fn schema() -> SchemaRef {
 }
 
 impl AnalyseExec {
-    /// Analyses the pieces that an input has.
+    /// Creates an operator that analyses the pieces of its input.
     pub fn new(pieces: Arc<dyn ExecutionPlan>, analysed: Analysed) -> Self {
         let partitions = pieces.output_partitioning().partition_count();
         let properties = PlanProperties::new(
@@ -74,7 +74,7 @@ impl AnalyseExec {
         AnalyseExec { pieces, analysed, properties: Arc::new(properties) }
     }
 
-    /// Analyses pieces, each in a partition of its own.
+    /// Creates an operator that analyses these pieces, each in its own partition.
     ///
     /// # Errors
     /// Never: pieces are texts.
@@ -95,13 +95,13 @@ impl AnalyseExec {
         Ok(AnalyseExec::new(DataSourceExec::from_data_source(rows), analysed))
     }
 
-    /// What is analysed.
+    /// The parameters of the analysis.
     pub fn analysed(&self) -> &Analysed {
         &self.analysed
     }
 }
 
-/// Why a piece cannot be analysed.
+/// The error for a piece that cannot be analysed.
 fn unread(error: &DatasetError) -> DataFusionError {
     let text = error.in_full();
     match error {
@@ -179,7 +179,7 @@ impl ExecutionPlan for AnalyseExec {
     }
 }
 
-/// Analyses a piece, of which parts in an object store are copied first.
+/// Analyses a piece. Parts in an object store are copied first.
 fn analyse_piece(
     piece: &Piece,
     analysed: &Analysed,
@@ -197,7 +197,7 @@ fn analyse_piece(
     state.map_err(|error| external(copies::renamed(&error, folder.path(), source)))
 }
 
-/// Analyses the pieces of a batch, as long as the rows are read.
+/// Analyses the pieces of a batch, until nobody reads the rows any more.
 fn analyse(
     batch: &RecordBatch,
     analysed: &Analysed,

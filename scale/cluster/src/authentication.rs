@@ -5,12 +5,12 @@
 //! call     -> Authentication  accepted, or ended with UNAUTHENTICATED, before any of its body is read
 //! ```
 //!
-//! Ballista makes some of the connections itself, and lets others set no header of theirs but this
-//! one.
+//! Ballista makes some of the connections itself. This header is the only one that it lets other
+//! code set.
 //!
 //! Invariant: a call that is refused has no effect. A program without a secret accepts only calls
-//! without a token, so programs of different settings do not work together unnoticed. What is
-//! behind this module does not see the token.
+//! without a token, so programs with different settings do not work together unnoticed. The
+//! services behind this module do not see the token.
 
 use std::net::SocketAddr;
 
@@ -24,7 +24,8 @@ use crate::secret::{AGENT, Secret};
 
 const HEADER: &str = "user-agent";
 
-/// An endpoint whose calls have the token of a secret; without a secret the endpoint itself.
+/// Returns an endpoint whose calls carry the token of a secret; without a secret the endpoint
+/// itself.
 ///
 /// # Errors
 /// Never: a token is text.
@@ -45,7 +46,7 @@ pub struct Authentication {
 }
 
 impl Authentication {
-    /// What accepts calls of programs with this secret.
+    /// Creates the check for a program with this secret.
     pub fn new(secret: Option<Secret>) -> Self {
         Authentication { secret }
     }
@@ -77,7 +78,7 @@ impl Interceptor for Authentication {
         })?;
         request.metadata_mut().remove(HEADER);
         if let Some(caller) = caller {
-            // Ballista's scheduler takes the address of an executor from there.
+            // Ballista's scheduler takes the address of an executor from this extension.
             request.extensions_mut().insert(ConnectInfo::<SocketAddr>(caller));
         }
         Ok(request)
@@ -97,7 +98,7 @@ mod tests {
         Secret::read(Some(&path)).unwrap().unwrap()
     }
 
-    /// Calls a program that has a secret or none. The result is whether the call is accepted.
+    /// Calls a program that has the secret `own` or none. Returns whether the call is accepted.
     fn is_accepted(own: Option<Secret>, agent: Option<&[u8]>) -> bool {
         let mut request = Request::new(());
         if let Some(agent) = agent {

@@ -1,4 +1,4 @@
-//! Plans queries as the embedded engine does, and has them executed by a cluster.
+//! Plans queries like the embedded engine, and has a cluster execute them.
 
 mod cluster_exec;
 mod failure;
@@ -22,7 +22,7 @@ use crate::leaves::{Place, place_of, with_restricted_leaves};
 use crate::session;
 use cluster_exec::ClusterExec;
 
-/// What helps if a part is damaged.
+/// Advice in messages about damaged parts.
 const DAMAGE_ADVICE: &str =
     "execute the query with --skip-damaged and without --cluster to read the other parts";
 
@@ -33,10 +33,10 @@ pub struct ClusterEngine {
 }
 
 impl ClusterEngine {
-    /// An engine for data sets. `tasks`: into which reading and grouping are divided.
+    /// Creates an engine for data sets. `tasks`: number of tasks for reading and for grouping.
     ///
     /// # Errors
-    /// There is a capture among the sources, or the options are for the embedded engine only.
+    /// A source is a capture, or an option is for the embedded engine only.
     pub fn new(
         sources: Sources,
         options: EngineOptions,
@@ -70,7 +70,7 @@ impl QueryEngine for ClusterEngine {
         }
         let plan = with_restricted_leaves(query.plan().clone())?;
         let bytes = write_plan(&plan).map_err(|error| match error {
-            // Of our own functions.
+            // An error of this crate's own functions.
             DataFusionError::Plan(_) => error,
             other => external(ClusterError::Encode(other.strip_backtrace())),
         })?;

@@ -1,5 +1,5 @@
-//! Writes plans as bytes, with what their functions have loaded and our operator that analyses
-//! pieces.
+//! Writes plans as bytes, and reads them. In addition to Ballista's codec it writes the loaded
+//! state of functions, and [`AnalyseExec`].
 
 use std::any::Any;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 
 use crate::analyse_exec::AnalyseExec;
 
-/// Begin of the bytes of [`AnalyseExec`]. Those of Ballista's operators begin with the tag of a
+/// Start of the bytes of [`AnalyseExec`]. The bytes of Ballista's operators begin with the tag of a
 /// field, a smaller byte.
 const ANALYSE: &[u8] = b"hmtt-analyse:";
 
@@ -69,7 +69,7 @@ impl PhysicalExtensionCodec for Codec {
     }
 }
 
-/// A plan as bytes.
+/// Writes a plan as bytes.
 ///
 /// # Errors
 /// An operator of the plan cannot be sent.

@@ -1,8 +1,7 @@
-//! Connections of an executor to others, whose results its tasks read.
+//! Keeps the connections of an executor to other executors, from which its tasks read results.
 //!
-//! A task uses a connection alone. After the task, the connection is kept for the next one.
-//! Ballista's pool of connections cannot be used: it is private to the engine that `engine`
-//! replaces.
+//! Only one task uses a connection at a time. After the task, the connection is kept for the next
+//! one. Ballista's own pool cannot be used: it is private to the engine that `engine` replaces.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,12 +15,12 @@ use ballista_core::error::Result;
 use ballista_core::extension::BallistaConfigGrpcEndpoint;
 use ballista_core::utils::GrpcClientConfig;
 
-/// How long a connection is kept that no task uses.
+/// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Host, port and settings of a connection.
 type Key = (String, u16, GrpcClientConfig);
-/// Connections that no task uses, and since when.
+/// Unused connections, and since when they are unused.
 type IdleClients = HashMap<Key, Vec<(Instant, BallistaClient)>>;
 
 /// Connections to executors.
@@ -36,7 +35,7 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// The connections that are used now and then, without those that were idle for long.
+/// Removes connections that were unused for too long, and returns the others.
 fn recent(idle: &Mutex<IdleClients>) -> MutexGuard<'_, IdleClients> {
     let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
     idle.retain(|_, clients| {

@@ -1,5 +1,5 @@
-//! Copies what is read of a data set in an object store to a folder: all that a plan of its pieces
-//! needs, or the parts of a piece.
+//! Copies files of a data set from an object store to a folder: the files for planning its pieces,
+//! or the parts of a piece.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,17 +17,17 @@ use tokio::io::AsyncWriteExt;
 
 use crate::external::external;
 
-/// Bytes at the end of a part that are read for its footer: most footers have fewer.
+/// Bytes at the end of a part that are read for its footer: most footers are smaller.
 const FOOTER_BYTES: u64 = 64 << 10;
-/// Bytes that end a part: the length of the footer, and a magic number.
+/// Bytes at the very end of a part: the length of the footer, and a magic number.
 const TAIL_BYTES: u64 = 8;
-/// Objects that are read at the same time.
+/// Number of objects that are read at the same time.
 const AT_ONCE: usize = 16;
 
-/// The pieces of a data set in a folder, or of one that a URL names.
+/// Plans the pieces of a data set in a folder, or at a URL.
 ///
 /// # Errors
-/// It cannot be read.
+/// The data set cannot be read.
 pub async fn plan(source: &str) -> Result<Plan> {
     if !hmtt_sql::remote::is_url(Path::new(source)) {
         let planned = Dataset::open(source).and_then(|dataset| dataset.plan_pieces());
@@ -44,14 +44,15 @@ pub async fn plan(source: &str) -> Result<Plan> {
     planned.map_err(|error| external(renamed(&error, folder.path(), &location.url)))
 }
 
-/// Copies the parts of a piece to a folder. `url`: that of the data set.
+/// Copies the parts of a piece to a folder. `url`: the URL of the data set.
 ///
 /// # Errors
 /// An object cannot be read.
 pub async fn copy_piece(url: &str, piece: &Piece, folder: &Path) -> Result<()> {
     let location = Location::new(url).map_err(external)?;
     for part in &piece.parts {
-        // A piece comes from a client, which decides nothing else than which parts are read.
+        // A piece comes from a client, so its paths are checked: they may only name parts of the
+        // data set.
         if part.parent().and_then(Partition::parse).is_none() {
             return exec_err!("{}: no part of a data set", part.display());
         }
@@ -60,14 +61,14 @@ pub async fn copy_piece(url: &str, piece: &Piece, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An error of a copy, which names the object.
+/// Converts an error of a copied file, so that it names the object.
 pub fn renamed(error: &DatasetError, folder: &Path, url: &str) -> RemoteError {
     let text = error.in_full().replace(&format!("{}", folder.display()), url);
     RemoteError::Store { url: url.to_owned(), reason: text }
 }
 
-/// Copies a part of a table that is read whole, and of one that is analysed only the end, where the
-/// footer is: the rest of the file has no blocks.
+/// Copies what a plan needs of a part. A part of an analysed table is copied only at its end, where
+/// the footer is: the rest of the file is a hole. Parts of other tables are copied whole.
 async fn copy_for_plan(location: &Location, part: &RemotePart, folder: &Path) -> Result<()> {
     if !ANALYSED_TABLES.contains(&part.partition.table) {
         return copy_whole(location, &part.path, folder).await;

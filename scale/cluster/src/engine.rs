@@ -14,14 +14,14 @@ use crate::connections::Connections;
 use crate::locations::Locations;
 use crate::plan_check::{check_job, check_task};
 
-/// Ballista's engine, for plans that are accepted.
+/// Ballista's engine, restricted to plans that pass the check.
 pub struct CheckedEngine {
     locations: Arc<Locations>,
     engine: DefaultExecutionEngine,
 }
 
 impl CheckedEngine {
-    /// An engine that reads data sets in these locations.
+    /// Creates an engine that reads data sets in these locations.
     pub fn new(locations: Arc<Locations>) -> Self {
         let connections = Arc::new(Connections::default());
         CheckedEngine { locations, engine: DefaultExecutionEngine::with_client_pool(connections) }

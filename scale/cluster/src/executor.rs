@@ -1,13 +1,12 @@
-//! An executor of a cluster.
+//! Runs an executor of a cluster.
 //!
 //! ```text
-//! membership      joins the scheduler, sends it signs of life and statuses of tasks
+//! membership      joins the scheduler, sends it heartbeats and statuses of tasks
 //! task_service    tasks of the scheduler -> tasks    their execution -> statuses
-//! results_folder  results that are not needed any more
+//! results_folder  removes results that are no longer needed
 //! ```
 //!
-//! The services for tasks and for results are at one port, and each call is checked before it is
-//! decoded.
+//! One port serves both tasks and results, and each call is checked before it is decoded.
 
 mod membership;
 mod results_folder;
@@ -56,7 +55,7 @@ use crate::stores::Stores;
 use membership::Membership;
 use tasks::Tasks;
 
-/// Queries whose open stores and footers of files are kept for their next tasks.
+/// Number of queries whose open stores and footers of files are kept for their next tasks.
 const SESSIONS: usize = 16;
 
 /// Settings of an executor.
@@ -64,21 +63,20 @@ const SESSIONS: usize = 16;
 pub struct ExecutorOptions {
     /// Address of the scheduler.
     pub scheduler: Address,
-    /// Address to which tasks come, and at which results are read. Port 0: any.
+    /// Address at which tasks arrive and results are read. Port 0: any port.
     pub listen: Address,
-    /// Host by which others reach this executor; `None`: that from which it connects to the
-    /// scheduler.
+    /// Host name by which others reach this executor; `None`: the address from which it connects to
+    /// the scheduler.
     pub advertise: Option<String>,
-    /// Tasks that are executed at the same time.
+    /// Number of tasks that are executed at the same time.
     pub tasks: usize,
     /// Bytes of memory for sorting, grouping and joining, for all tasks together.
     pub memory_bytes: u64,
-    /// Folder in which a folder of intermediate results is created.
+    /// Folder in which a folder for intermediate results is created.
     pub temporary: PathBuf,
-    /// Folders and URLs of object stores below which are the data sets that are read. Nothing else
-    /// is.
+    /// Folders and URLs of object stores. The executor reads only data sets below them.
     pub data: Vec<String>,
-    /// The secret of the cluster. Without it only loopback is possible.
+    /// The secret of the cluster. Without a secret only loopback addresses are possible.
     pub secret: Option<Secret>,
 }
 
@@ -92,7 +90,7 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
     let locations = Arc::new(Locations::new(&options.data)?);
     let secret = options.secret;
     let (listener, bound) = listen(options.listen.clone(), secret).await?;
-    // Removed when this function ends.
+    // The folder is removed when this function ends.
     let folder = work_folder(&options.temporary)?;
     let work_dir = folder.path().to_str().context("a path that is UTF-8")?;
     let engine = Arc::new(CheckedEngine::new(locations.clone()));
@@ -106,7 +104,7 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
     let codec = BallistaCodec::new(logical, Arc::new(Codec::default()));
     let tasks = Tasks::new(executor.clone(), engine, codec, statuses)?;
     let stop = Arc::new(Notify::new());
-    // The scheduler connects to it before it accepts the executor.
+    // The scheduler connects to this server before it accepts the executor.
     let server = serve(listener, secret, executor.clone(), tasks, stop.clone());
     writeln!(std::io::stdout(), "listening on {bound}, tasks of {}", options.scheduler)?;
     let work = async {
@@ -127,7 +125,7 @@ pub async fn run_executor(options: ExecutorOptions) -> Result<()> {
     Ok(())
 }
 
-/// Makes a folder of intermediate results in a folder.
+/// Creates a folder for intermediate results in a folder.
 fn work_folder(parent: &Path) -> Result<TempDir> {
     let folder = tempfile::Builder::new().prefix("hmtt-sql-executor-").tempdir_in(parent);
     let folder = folder.with_context(|| format!("{}: cannot write", parent.display()))?;
@@ -135,7 +133,7 @@ fn work_folder(parent: &Path) -> Result<TempDir> {
     Ok(folder)
 }
 
-/// Serves tasks and results to callers that have the secret.
+/// Serves tasks and results to callers with the secret.
 fn serve(
     listener: TcpListener,
     secret: Option<Secret>,
@@ -151,7 +149,7 @@ fn serve(
     tokio::spawn(server)
 }
 
-/// Requests of the user to end.
+/// Signals by which the user ends the program.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -171,8 +169,8 @@ impl Signals {
     }
 }
 
-/// What Ballista needs for tasks. `engine`: is used by `tasks`, and given because Ballista requires
-/// one.
+/// Creates Ballista's part of the executor. `engine`: used by `tasks`; Ballista requires it here
+/// too.
 fn executor(
     options: &ExecutorOptions,
     port: u16,
@@ -203,7 +201,7 @@ fn executor(
     Ok(executor.with_session_runtime_cache(Some(with_memory(options, runtimes))))
 }
 
-/// Runtimes of tasks. Each has its part of the executor's memory.
+/// Creates the runtimes of tasks. Each has a share of the executor's memory.
 fn with_memory(
     options: &ExecutorOptions,
     runtimes: RuntimeProducer,
@@ -216,8 +214,8 @@ fn with_memory(
     Arc::new(DefaultSessionRuntimeCache::new(runtimes, pools, SESSIONS))
 }
 
-/// What the scheduler gets to know of the executor. Without a host it uses the address from which
-/// the executor connects.
+/// Returns the executor's description for the scheduler. Without a host name the scheduler uses the
+/// address from which the executor connects.
 fn registration(options: &ExecutorOptions, port: u16) -> ExecutorRegistration {
     let tasks = ExecutorResource { resource: Some(Resource::Vcores(options.tasks as u32)) };
     ExecutorRegistration {

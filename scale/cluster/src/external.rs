@@ -1,4 +1,4 @@
-//! Passes errors of other libraries through the query engine.
+//! Converts errors of other libraries for the query engine.
 
 use std::error::Error;
 

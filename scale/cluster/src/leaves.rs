@@ -1,12 +1,13 @@
 //! Decides where a plan is executed, by its leaves.
 //!
-//! A task of a cluster executes a part of a plan's partitions. Ballista restricts scans of files to
-//! that part; others are executed whole by each task, which multiplies their rows. So a plan that
-//! has such a leaf is not sent.
+//! A task of a cluster executes some partitions of a plan. Ballista restricts scans of files to
+//! these partitions. Each task would execute other leaves as a whole, which multiplies their rows.
+//! So a plan with such a leaf is not sent.
 //!
-//! Leaves without files that a plan has beside scans (no rows, or one row without columns) become
-//! rows in memory, which are restricted, too: in a union a task without such a leaf would otherwise
-//! have other metrics than the plan, and the scheduler would await its end in vain.
+//! A plan may also have leaves without files: no rows, or one row without columns. They are
+//! replaced by rows in memory, which Ballista restricts too. Without the replacement, a task of a
+//! union that lacks such a leaf would have other metrics than the plan, and the scheduler would
+//! wait for its end for ever.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -36,16 +37,16 @@ pub enum Place {
 /// Kind of a leaf.
 enum Leaf {
     Parquet,
-    /// No rows, or one row without columns in one partition: it is restricted as the files are.
+    /// No rows, or one row without columns in one partition. It can be restricted like files.
     Constant,
     Other(String),
 }
 
-/// Where a plan is executed.
+/// Decides where a plan is executed.
 ///
 /// # Errors
-/// The plan reads parts of a data set and something that the cluster cannot read; the name of the
-/// latter.
+/// The plan reads parts of a data set, and a leaf that the cluster cannot read. The error is the
+/// name of this leaf.
 pub fn place_of(plan: &Arc<dyn ExecutionPlan>) -> std::result::Result<Place, String> {
     let mut leaves = Vec::new();
     collect(plan, &mut leaves);
@@ -59,7 +60,7 @@ pub fn place_of(plan: &Arc<dyn ExecutionPlan>) -> std::result::Result<Place, Str
     other.map_or(Ok(Place::Cluster), Err)
 }
 
-/// The plan with leaves that the cluster restricts.
+/// Returns the plan with leaves that the cluster can restrict.
 ///
 /// # Errors
 /// A leaf cannot be replaced.
@@ -71,7 +72,8 @@ pub fn with_restricted_leaves(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Ex
             Vec::new()
         } else if leaf.is::<PlaceholderRowExec>() {
             let one = RecordBatchOptions::new().with_row_count(Some(1));
-            // Nothing reads the columns. Some are declared as without nulls.
+            // Nothing reads the columns. Some are declared as not null, which the rows would
+            // violate.
             let fields = schema.fields().iter().map(|field| (**field).clone().with_nullable(true));
             schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
             let nulls = schema.fields().iter().map(|field| new_null_array(field.data_type(), 1));
@@ -95,8 +97,8 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, leaves: &mut Vec<Leaf>) {
     }
 }
 
-/// Whether executors reach a store by its URL alone, which a plan has. URLs `https` of Amazon and
-/// Azure have the bucket in their path.
+/// Whether executors can find a store by its URL, which is all that a plan has. `https` URLs of
+/// Amazon and Azure have the bucket in their path, so they do not suffice.
 pub fn is_reached(store: &ObjectStoreUrl) -> bool {
     let is_whole =
         |location: Location| !store.as_str().starts_with("https:") || location.is_read_only();

@@ -1,4 +1,4 @@
-//! Queries of data sets on a cluster.
+//! Executes queries of data sets on a cluster.
 //!
 //! ```text
 //! query   -> hmtt_sql::Engine  a plan, as the embedded engine makes it
@@ -10,13 +10,13 @@
 //!            slots             the executors, how many tasks each can get, jobs that fail when one is lost
 //!            executor          joins the scheduler, executes tasks
 //!            engine            checks each task before its execution: plan_check the operators, locations the paths
-//!            results_service   others read results of its tasks
-//!            connections       those to other executors, whose results it reads
+//!            results_service   other executors and clients read results of its tasks
+//!            connections       connections to other executors, whose results its tasks read
 //!            stores            the files and objects that it reads, within its locations
 //! ```
 //!
-//! Scheduler and executors listen by `listen`, and have `authentication` check each call; `secret`
-//! is what callers must have.
+//! Scheduler and executors open their port by `listen`, and `authentication` checks each call.
+//! Callers must have the `secret`.
 //!
 //! `hmtt report --cluster` sends pieces of data sets in place of queries:
 //!
@@ -29,11 +29,11 @@
 //! Ballista executes the plans. `docs/scale.md` describes how a cluster is started, and what is
 //! promised when parts of it fail.
 //!
-//! Invariants: only scans of Parquet files, and rows that name pieces, are sent, because tasks of
-//! other scans would read all rows each. A query is sent again only while no row of it has been
-//! returned. No call of a program without the cluster's secret is decoded. Nothing of a plan is
-//! executed before all of its operators and paths are accepted, whoever has sent it. An executor
-//! opens no file outside its locations and its folder of results.
+//! Invariants: only scans of Parquet files, and rows that name pieces, are sent; each task of
+//! another scan would read all rows. A query is sent again only while none of its rows has been
+//! returned. A call of a program without the cluster's secret is not decoded. A plan is executed
+//! only when all of its operators and paths are accepted, whoever has sent it. An executor opens no
+//! file outside its locations and its folder of results.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

@@ -8,8 +8,9 @@ use tokio::net::TcpListener;
 use crate::address::Address;
 use crate::secret::{HOW_TO_MAKE, Secret, VARIABLE};
 
-/// Listens at an address; returns it with its port. Port 0: any port. Without a secret an address
-/// that other machines could reach is refused, and nothing is opened.
+/// Listens at an address. Returns the listener, and the address with the port in use. Port 0: any
+/// port. Without a secret, an address that other machines could reach is refused and nothing is
+/// opened.
 ///
 /// # Errors
 /// The address cannot be used, or needs a secret.
@@ -45,7 +46,8 @@ mod tests {
         for address in ["127.0.0.1:0", "127.1.2.3:0", "localhost:0"] {
             assert_eq!(refused(address), None, "{address}");
         }
-        // Nothing is opened: 192.0.2.1 is no address of this machine, and would be another error.
+        // 192.0.2.1 is no address of this machine. If it were opened, another error would be
+        // returned.
         for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "[::ffff:127.0.0.1]:0", "10.0.0.1:1"]
         {
             let reason = refused(address).unwrap();

@@ -1,9 +1,9 @@
-//! The folders and URLs from which an executor reads data sets. Its user names them when it is
-//! started.
+//! Checks that an executor reads only in its locations: folders and URLs that its user names when
+//! it is started.
 //!
-//! A plan names files and objects by URLs. Any process that reaches the executor can send a plan.
-//! So each URL is compared with the locations before a file or a connection is opened. A path with
-//! a name such as `%2e%2e` is in no location, because a server may interpret the name as `..`.
+//! A plan names files and objects by URLs, and any process that reaches the executor can send a
+//! plan. So each URL is compared with the locations before a file or a connection is opened. A path
+//! with a name such as `%2e%2e` is in no location, because a server may interpret the name as `..`.
 
 use std::fs::File;
 use std::io;
@@ -19,13 +19,13 @@ use hmtt_sql::remote::{Location, is_url, shown};
 
 use crate::leaves::is_reached;
 
-/// How often a name is decoded: servers and proxies in a row may each do that.
+/// How often a name is decoded: each of several servers and proxies in a row may decode it once.
 const MOST_DECODINGS: usize = 4;
 
 /// Why a file, an object or a data set is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum LocationError {
-    /// It lies in no location that the executor was given.
+    /// It is in none of the executor's locations.
     #[error("refused: {0} is in no location that this executor was given with --data")]
     NotGiven(String),
     /// It cannot be opened below its location.
@@ -33,7 +33,7 @@ pub enum LocationError {
     Refused {
         /// The file.
         name: String,
-        /// Why.
+        /// The reason.
         reason: io::Error,
     },
 }
@@ -45,7 +45,7 @@ pub struct Locations {
     objects: Vec<Location>,
 }
 
-/// What a URL names in a location.
+/// What a URL names within a location.
 #[derive(Debug)]
 pub enum GivenPlace<'a> {
     /// A path below a folder.
@@ -65,7 +65,7 @@ impl GivenPlace<'_> {
 }
 
 impl Locations {
-    /// The locations with these paths and URLs. Nothing is opened.
+    /// Creates the locations with these paths and URLs. Nothing is opened.
     ///
     /// # Errors
     /// A URL names no object store, or the environment does not have what the store needs.
@@ -87,16 +87,16 @@ impl Locations {
         Ok(locations)
     }
 
-    /// The store of the objects that a URL begins with; `None` if no location has it.
+    /// The store of the objects below a URL; `None` if it is the store of no location.
     pub fn store(&self, url: &str) -> Option<Arc<dyn ObjectStore>> {
         let location = self.objects.iter().find(|location| location.base.as_str() == url);
         location.map(|location| location.store.clone())
     }
 
-    /// What a path in a store names. Nothing is opened.
+    /// Finds what a path in a store names. Nothing is opened.
     ///
     /// # Errors
-    /// It lies in no location.
+    /// The path is in no location.
     pub fn find(&self, store: &str, path: &ObjectPath) -> Result<GivenPlace<'_>, LocationError> {
         let refused = || LocationError::NotGiven(shown(&format!("{store}{path}")));
         if path.parts().any(|name| leads_elsewhere(name.as_ref())) {
@@ -123,7 +123,7 @@ impl Locations {
     /// reports it.
     ///
     /// # Errors
-    /// It lies in no location, or a link is on the way.
+    /// The path is in no location, or a symbolic link is on the way.
     pub fn check(&self, store: &str, path: &ObjectPath) -> Result<(), LocationError> {
         match self.find(store, path)?.open() {
             Some(Err(reason)) if reason.kind() != io::ErrorKind::NotFound => {
@@ -157,7 +157,7 @@ impl Locations {
     }
 }
 
-/// Whether a name of a path is `.` or `..`, perhaps encoded, or has a NUL.
+/// Whether a name in a path is `.` or `..`, perhaps encoded, or contains a NUL.
 fn leads_elsewhere(name: &str) -> bool {
     let mut name = name.as_bytes().to_vec();
     for _ in 0..MOST_DECODINGS {
@@ -169,7 +169,7 @@ fn leads_elsewhere(name: &str) -> bool {
     false
 }
 
-/// Bytes of which each `%` with two digits is replaced by the byte that it stands for.
+/// Replaces each `%` with two digits by the byte that it stands for.
 fn decoded(mut bytes: &[u8]) -> Vec<u8> {
     let digit = |byte: &u8| (*byte as char).to_digit(16).map(|digit| digit as u8);
     let mut decoded = Vec::with_capacity(bytes.len());

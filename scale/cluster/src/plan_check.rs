@@ -1,9 +1,9 @@
-//! Checks a plan that was decoded before anything of it is executed.
+//! Checks a decoded plan before any part of it is executed.
 //!
-//! Any process that reaches the scheduler or an executor can send a plan. It can have any operator
-//! that DataFusion and Ballista decode. Only those that queries of data sets have are accepted: no
-//! sink, and no leaf but Parquet files in the locations of the executor, rows that the plan itself
-//! has, and results of other stages. What is not known here is refused.
+//! Any process that reaches the scheduler or an executor can send a plan, with any operator that
+//! DataFusion and Ballista decode. Only operators of queries of data sets are accepted. So a plan
+//! has no sink, and its leaves are Parquet files in the locations of the executor, rows within the
+//! plan itself, or results of other stages. An unknown operator is refused.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -43,12 +43,12 @@ use crate::locations::Locations;
 /// Longest description of an operator in an error, in characters.
 const MOST_SHOWN: usize = 300;
 
-/// Whether a plan is of one of some types.
+/// Whether a plan has one of the given types.
 macro_rules! is_any {
     ($plan:expr, $($kind:ty),+ $(,)?) => { $($plan.is::<$kind>())||+ };
 }
 
-/// Operators that compute rows from those of their inputs, and leaves without files.
+/// Whether an operator only computes rows from the rows of its inputs, or is a leaf without files.
 fn only_computes(plan: &dyn ExecutionPlan) -> bool {
     is_any!(
         plan,
@@ -82,7 +82,7 @@ fn only_computes(plan: &dyn ExecutionPlan) -> bool {
     )
 }
 
-/// Checks a plan that a client has sent to the scheduler, which knows no locations.
+/// Checks a plan that a client has sent to the scheduler. A scheduler has no locations.
 ///
 /// # Errors
 /// It has an operator that queries of data sets do not have.
@@ -90,19 +90,19 @@ pub fn check_query(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     check(plan, None)
 }
 
-/// Checks the plan of a task of an executor.
+/// Checks the plan of a task for an executor.
 ///
 /// # Errors
-/// As for [`check_query`], or it reads what lies in no location.
+/// As for [`check_query`], or the plan reads outside of the locations.
 pub fn check_task(plan: &Arc<dyn ExecutionPlan>, locations: &Locations) -> Result<()> {
-    // Other operators that write results would write them where the plan says.
+    // Other operators that write results would write to a path that the plan chooses.
     if !is_any!(plan, ShuffleWriterExec, SortShuffleWriterExec) {
         return refused(plan);
     }
     plan.children().into_iter().try_for_each(|input| check(input, Some(locations)))
 }
 
-/// Checks a plan and its inputs. `locations`: those of the executor; `None` in a scheduler.
+/// Checks a plan and its inputs. `locations`: the executor's locations; `None` in a scheduler.
 fn check(plan: &Arc<dyn ExecutionPlan>, locations: Option<&Locations>) -> Result<()> {
     let mut plans = vec![plan];
     while let Some(plan) = plans.pop() {
@@ -152,7 +152,7 @@ fn check_scan(scan: &FileScanConfig, locations: Option<&Locations>) -> Result<()
     Ok(())
 }
 
-/// Checks names of results, which are parts of paths in the folder of an executor.
+/// Checks the names of results, which become parts of paths in the folder of an executor.
 fn check_results(reader: &ShuffleReaderExec) -> Result<()> {
     let mut locations = reader.partition.iter().flatten();
     locations.try_for_each(|location| check_job(location.partition_id.job_id.as_str()))
@@ -161,7 +161,7 @@ fn check_results(reader: &ShuffleReaderExec) -> Result<()> {
 /// Checks the name of a job, which is the name of a folder.
 ///
 /// # Errors
-/// It is none of those that schedulers give.
+/// The name is not one that a scheduler could have chosen.
 pub fn check_job(job: &str) -> Result<()> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     if job.is_empty() || job.len() > 64 || !job.bytes().all(is_name) {

@@ -1,4 +1,4 @@
-//! The plans that a scheduler accepts: physical plans of queries of data sets. Clients of HMTT plan
+//! Decodes the plans that a scheduler accepts: physical plans of queries of data sets. Clients plan
 //! their queries themselves.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 
 use crate::plan_check::check_query;
 
-/// A physical plan, which is checked when it is decoded.
+/// A physical plan, which is checked while it is decoded.
 #[derive(Clone, Debug)]
 pub struct QueryPlan(PhysicalPlanNode);
 
@@ -45,7 +45,8 @@ impl AsExecutionPlan for QueryPlan {
     }
 }
 
-/// A logical plan, of which there is none: planning it can read and write files and create tables.
+/// A logical plan, which is never accepted: planning it could read and write files and create
+/// tables.
 #[derive(Clone, Debug)]
 pub struct NoLogicalPlan;
 

@@ -1,7 +1,7 @@
-//! The service by which others read the results of an executor's tasks.
+//! Serves the results of an executor's tasks to other executors and clients.
 //!
-//! A request names a result by its job, stage and partition, which are parts of a path in the
-//! executor's folder. Ballista does not check the name of the job, so it is checked here: nothing
+//! A request names a result by its job, stage and partition, which become parts of a path in the
+//! executor's folder. Ballista does not check the name of the job. This service does, so no file
 //! outside the folder is opened.
 
 use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::plan_check::check_job;
 use crate::session::MOST_MESSAGE_BYTES;
 
-/// The service for the results in a folder.
+/// Returns the service for the results in a folder.
 pub fn service(folder: &str) -> FlightServiceServer<impl FlightService> {
     let service = ResultsService { results: BallistaFlightService::new(folder.to_owned()) };
     FlightServiceServer::new(service)
@@ -27,14 +27,14 @@ pub fn service(folder: &str) -> FlightServiceServer<impl FlightService> {
         .max_encoding_message_size(MOST_MESSAGE_BYTES)
 }
 
-/// Ballista's service, for requests that are accepted.
+/// Ballista's service, restricted to requests that pass the check.
 struct ResultsService {
     results: BallistaFlightService,
 }
 
 type Answers<T> = BoxStream<'static, Result<T, Status>>;
 
-/// Checks what a request names.
+/// Checks the names in a request.
 fn check(request: &[u8]) -> Result<(), Status> {
     let fetch = decode_protobuf(request);
     let fetch = fetch.map_err(|error| Status::invalid_argument(error.to_string()))?;

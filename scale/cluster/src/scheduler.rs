@@ -1,4 +1,4 @@
-//! The scheduler of a cluster.
+//! Runs the scheduler of a cluster.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::secret::Secret;
 use crate::session;
 use crate::slots::{EXECUTOR_TIMEOUT_S, Executors};
 
-/// Distance of the searches for lost executors.
+/// Seconds between two searches for lost executors.
 const EXPIRY_INTERVAL_S: u64 = 1;
-/// How long queries wait for an executor when there is none.
+/// How many seconds a query waits for an executor when there is none.
 const NO_EXECUTOR_S: u64 = 10;
 
-/// How long the result of a query is kept whose client has not removed it: longer than a slow
-/// client reads.
+/// How many seconds the result of a query is kept if its client has not removed it: longer than a
+/// slow client needs to read it.
 const RESULT_AGE_S: u64 = 24 * 3600;
 
 /// Settings of a scheduler.
@@ -37,7 +37,7 @@ const RESULT_AGE_S: u64 = 24 * 3600;
 pub struct SchedulerOptions {
     /// Address at which it listens. Port 0: any.
     pub listen: Address,
-    /// The secret of the cluster. Without it only loopback is possible.
+    /// The secret of the cluster. Without a secret only loopback addresses are possible.
     pub secret: Option<Secret>,
 }
 
@@ -57,8 +57,8 @@ pub async fn run_scheduler(options: SchedulerOptions) -> Result<()> {
         executor_timeout_seconds: EXECUTOR_TIMEOUT_S,
         expire_dead_executor_interval_seconds: EXPIRY_INTERVAL_S,
         no_executors_grace_period_seconds: NO_EXECUTOR_S,
-        // A task that cannot read results of an executor lets the job fail, as the loss of the
-        // executor does.
+        // If a task cannot read the results of an executor, its job fails, as it does after the
+        // loss of the executor.
         stage_max_failures: 1,
         finished_job_data_clean_up_interval_seconds: RESULT_AGE_S,
         finished_job_state_clean_up_interval_seconds: RESULT_AGE_S,
@@ -80,7 +80,7 @@ pub async fn run_scheduler(options: SchedulerOptions) -> Result<()> {
     let running = move || state.task_manager.get_running_job_cache();
     tokio::spawn(executors.watch(Duration::from_secs(NO_EXECUTOR_S), running));
     writeln!(std::io::stdout(), "listening on {bound}")?;
-    // Ballista's own server would have a REST interface and accept calls of everybody.
+    // Ballista's own server would have a REST interface and accept calls of any program.
     let service = SchedulerGrpcServer::new(scheduler)
         .max_decoding_message_size(session::MOST_MESSAGE_BYTES)
         .max_encoding_message_size(session::MOST_MESSAGE_BYTES);

@@ -1,11 +1,11 @@
-//! The secret that the programs of a cluster share, and how it is read.
+//! Reads the secret that the programs of a cluster share.
 //!
-//! A program derives a token from the secret, and forgets the secret. The token is what is sent and
+//! A program derives a token from the secret, and forgets the secret. The token is sent and
 //! compared: 64 hexadecimal digits, whatever bytes the secret has. The secret comes from a file or
-//! from the environment, never from an argument, which all users of a machine can read.
+//! from the environment, never from an argument, because all users of a machine can read arguments.
 //!
-//! Invariant: no text that is made here, and no `Debug` output, has the secret or the token, except
-//! [`Secret::agent`].
+//! Invariant: no message of this module and no `Debug` output contains the secret or the token.
+//! Only [`Secret::agent`] returns the token.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -16,19 +16,20 @@ use std::path::{Path, PathBuf};
 
 use blake3::Hash;
 
-/// The environment variable that has the secret, unless a file is named.
+/// The environment variable with the secret, which is used if no file is named.
 pub const VARIABLE: &str = "HMTT_CLUSTER_SECRET";
-/// How a file with a secret is made.
+/// A command that creates a file with a secret.
 pub const HOW_TO_MAKE: &str = "(umask 077; head -c 32 /dev/urandom | base64 > FILE)";
 /// Fewest bytes of a secret, without the end of the line: 128 bits.
 const LEAST_BYTES: usize = 16;
 /// Most bytes of a file.
 const MOST_BYTES: u64 = 4096;
-/// What the token is derived for. Another version of the protocol has another text.
+/// Purpose of the token, from which it is derived too. Another version of the protocol has another
+/// text.
 const CONTEXT: &str = "HMTT 2026-11 token of the programs of a cluster";
-/// Begin of what is sent. The token follows.
+/// Start of the header's value. The token follows.
 pub(crate) const AGENT: &str = "hmtt-cluster/";
-/// Permissions of the group and of others.
+/// Permission bits of the group.
 const OF_GROUP: u32 = 0o070;
 const READ_OF_GROUP: u32 = 0o040;
 const OF_OTHERS: u32 = 0o007;
@@ -41,7 +42,7 @@ pub enum SecretError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         error: io::Error,
     },
@@ -92,7 +93,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The secret in a file or, if none is named, in the environment variable
+    /// Reads the secret from a file or, if none is named, from the environment variable
     /// `HMTT_CLUSTER_SECRET`; `None` without both.
     ///
     /// # Errors
@@ -113,8 +114,8 @@ impl Secret {
         Secret::of_bytes(&bytes, &path.display().to_string())
     }
 
-    /// `of`: where the bytes come from. White space at their end does not count, as most files end
-    /// with a line end.
+    /// Derives the secret from bytes. `of`: their source, for errors. White space at the end is
+    /// ignored, because most files end with a line end.
     fn of_bytes(bytes: &[u8], of: &str) -> Result<Secret, SecretError> {
         let bytes = bytes.trim_ascii_end();
         if bytes.len() < LEAST_BYTES || bytes.len() as u64 > MOST_BYTES {
@@ -123,8 +124,8 @@ impl Secret {
         Ok(Secret { token: Hash::from_bytes(blake3::derive_key(CONTEXT, bytes)) })
     }
 
-    /// What a program that has the secret sends in the header `user-agent`. Whoever has this text
-    /// needs no secret.
+    /// The value of the header `user-agent` that a program with the secret sends. Whoever knows
+    /// this text needs no secret.
     pub fn agent(&self) -> String {
         format!("{AGENT}{}", self.token.to_hex())
     }
@@ -137,14 +138,14 @@ impl Secret {
 
 fn content(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more, so that a longer file is noticed.
+    // One more byte is read, so that a longer file is noticed.
     file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Accepts a file that only its owner can read. Its owner is the user of the process or root. Of a
-/// file of root the group may read too: systemd and Kubernetes so give a file to a program of
-/// another user.
+/// Accepts a file that only its owner can read. The owner must be the user of the process or root.
+/// If root owns the file, its group may read it too: systemd and Kubernetes pass a file to a
+/// program of another user in this way.
 fn check(status: &Metadata, path: &Path) -> Result<(), SecretError> {
     let (owner, mode) = (status.uid(), status.mode() & 0o777);
     if owner != 0 && owner != hmtt_paths::effective_user() {
@@ -165,7 +166,7 @@ mod tests {
 
     const TEXT: &str = "0123456789abcdef";
 
-    /// Writes a file with a mode, and reads the secret in it.
+    /// Writes a file with these permissions, and reads the secret in it.
     fn read(text: &str, mode: u32) -> Result<Secret, String> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
@@ -191,7 +192,7 @@ mod tests {
             assert!(reason.contains(&format!("(mode {mode:o})")), "{reason}");
             assert!(reason.contains("chmod 600"), "{reason}");
         }
-        // Only root gives files to a group.
+        // Only root can give a file to any group.
         let is_root = hmtt_paths::effective_user() == 0;
         assert_eq!(read(TEXT, 0o440).is_ok(), is_root);
     }

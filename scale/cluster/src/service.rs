@@ -1,4 +1,4 @@
-//! Runs the programs of a cluster that wait for requests.
+//! Runs the programs of a cluster that serve requests.
 
 use std::future::Future;
 use std::io::Write;
@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
-/// Stack of a thread that decodes and evaluates expressions, which may nest.
+/// Stack size of a thread that decodes and evaluates expressions, which may nest.
 pub const STACK_BYTES: usize = 1 << 26;
-/// What is logged, unless `RUST_LOG` states it. Not that metrics of a stage cannot be shown beside
-/// its plan, nor that a task uses the disk.
+/// What is logged, unless `RUST_LOG` states it. Two warnings are left out: that metrics of a stage
+/// cannot be shown beside its plan, and that a task uses the disk.
 const LOGGED: &str =
     "warn,ballista_scheduler::display=off,ballista_core::execution_plans::sort_shuffle=error";
 

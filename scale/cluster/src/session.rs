@@ -1,4 +1,4 @@
-//! Settings that client, scheduler and executors have in common.
+//! Defines the settings that client, scheduler and executors share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,27 +19,27 @@ use crate::authentication::with_token;
 use crate::secret::Secret;
 use crate::stores::EmptyStores;
 
-/// Largest message. A message can have a plan for each of several tasks, each with the states of
-/// its functions.
+/// Largest message in bytes. A message can contain a plan for each of several tasks, and each plan
+/// the states of its functions.
 pub const MOST_MESSAGE_BYTES: usize = 256 << 20;
-/// Longest time to connect.
+/// Longest time for connecting.
 const CONNECT: Duration = Duration::from_secs(3);
-/// Distance of the signs of life on a connection, and how long the answer may take: a machine that
-/// is switched off closes no connection.
+/// Time between two keep-alive messages on a connection, and time limit for the answer. They are
+/// needed because a machine that is switched off closes no connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(6);
 
-/// Settings of the session in which the client plans. `tasks`: into which reading and grouping are
-/// divided. What the embedded engine derives from its own memory is as usual again: executors have
-/// another memory.
+/// Settings of the session in which the client plans. `tasks`: number of tasks for reading and for
+/// grouping. Settings that the embedded engine derives from its own memory get their defaults
+/// again, because executors have other amounts of memory.
 pub fn client_session(mut session: SessionStateBuilder, tasks: u16) -> SessionStateBuilder {
     let mut config = session.config().take().unwrap_or_default();
     let (own, usual) = (&mut config.options_mut().execution, ExecutionOptions::default());
     own.target_partitions = tasks.into();
     own.batch_size = usual.batch_size;
     own.sort_spill_reservation_bytes = usual.sort_spill_reservation_bytes;
-    // As in the embedded engine. A merge of sorted rows takes time in proportion to the square of
-    // the rows of a hot page.
+    // Hash joins are preferred, as in the embedded engine: the time of a join that merges sorted
+    // rows grows with the square of the rows of a hot page.
     let config = config
         .upgrade_for_ballista()
         .set_bool("datafusion.optimizer.prefer_hash_join", true)
@@ -48,15 +48,15 @@ pub fn client_session(mut session: SessionStateBuilder, tasks: u16) -> SessionSt
     session.with_config(config).with_optimizer_rules(rules)
 }
 
-/// Settings of scheduler and executors, before those of the query. `secret`: of the connections
-/// that Ballista makes.
+/// Settings of scheduler and executors, which the settings of a query override. `secret`: for the
+/// connections that Ballista makes.
 pub fn config(secret: Option<Secret>) -> SessionConfig {
     SessionConfig::new_with_ballista()
         .with_ballista_override_create_grpc_client_endpoint(endpoint_settings(secret))
         .with_ballista_grpc_client_max_message_size(MOST_MESSAGE_BYTES)
 }
 
-/// A session that decodes plans, with all functions.
+/// Creates a session with all functions, which decodes plans.
 pub fn state(config: SessionConfig) -> datafusion::common::Result<SessionState> {
     let stores = Arc::new(EmptyStores::default());
     let runtime = RuntimeEnvBuilder::new().with_object_store_registry(stores);
@@ -73,12 +73,12 @@ pub fn state(config: SessionConfig) -> datafusion::common::Result<SessionState> 
     Ok(context.state())
 }
 
-/// What is set for each connection that Ballista makes.
+/// The settings for each connection that Ballista makes.
 pub fn endpoint_settings(secret: Option<Secret>) -> EndpointOverrideFn {
     Arc::new(move |endpoint| Ok(watched(endpoint, secret)?))
 }
 
-/// An endpoint that notices when the other side is gone, and whose calls have the token of a
+/// Returns an endpoint that notices when the peer is gone, and whose calls carry the token of a
 /// secret.
 ///
 /// # Errors
@@ -96,7 +96,7 @@ pub fn watched(
     with_token(endpoint, secret)
 }
 
-/// Whether a status states that the other side cannot be reached, or was lost.
+/// Whether a status states that the peer cannot be reached, or was lost.
 pub fn is_of_connection(status: &Status) -> bool {
     matches!(
         status.code(),

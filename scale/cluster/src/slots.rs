@@ -1,21 +1,21 @@
-//! Counts the free slots of executors by the tasks that the graphs of jobs have, and lets jobs fail
-//! whose executors are lost.
+//! Computes the free slots of executors from the running tasks, and makes jobs fail when an
+//! executor that they use is lost.
 //!
-//! A slot executes a task at a time. Ballista takes slots when it assigns tasks, and gives them
-//! back by the statuses that executors report. Statuses of tasks that were stopped, because their
-//! stage is started anew, are of no task any more: their slots would be taken until the executor
-//! restarts. So what is given back is computed before each assignment: all slots of an executor,
-//! without those of its running tasks.
+//! A slot executes one task at a time. Ballista takes slots when it assigns tasks, and frees them
+//! by the statuses that executors report. When a stage is started anew, its tasks are stopped.
+//! Ballista no longer knows these tasks when their statuses arrive, so their slots would stay taken
+//! until the executor restarts. So the free slots are computed before each assignment: all slots of
+//! an executor, less the number of its running tasks.
 //!
-//! A job that has results or tasks on an executor that is lost fails, before Ballista starts its
-//! stages anew: with Ballista 55.0 a query with a join then had wrong rows. The client sends the
-//! query again.
+//! If an executor is lost, each job that has results or tasks on it fails before Ballista starts
+//! the job's stages anew: with Ballista 55.0 a query with a join then had wrong rows. The client
+//! sends the query again.
 //!
-//! An executor whose signs of life were late joins again.
+//! An executor whose heartbeats were late joins again.
 //!
 //! Invariants: an executor has no more tasks than slots, except for tasks that are just being
-//! stopped. A slot without a task is free at the next assignment. No task of a job is assigned
-//! after the loss of an executor that the job has used.
+//! stopped. A slot without a task is free at the next assignment. After the loss of an executor, no
+//! task is assigned of a job that has used it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -37,14 +37,14 @@ use ballista_scheduler::state::execution_graph::ExecutionGraphBox;
 use ballista_scheduler::state::task_manager::JobInfoCache;
 use tokio::sync::{Mutex, RwLock};
 
-/// What begins the message of a job that fails because of a lost executor.
+/// Start of the message of a job that fails because an executor was lost.
 pub const LOST: &str = "executors were lost";
-/// An executor that has sent no sign of life for so long is lost. Executors send one every 2 s.
+/// Seconds without a heartbeat after which an executor is lost. Executors send one every 2 s.
 pub const EXECUTOR_TIMEOUT_S: u64 = 6;
-/// Distance of the searches for jobs without executors.
+/// Time between two searches for jobs without executors.
 const SEARCH: Duration = Duration::from_secs(1);
 
-/// A job: its graph.
+/// A job's graph.
 type Job = RwLock<ExecutionGraphBox>;
 /// The running jobs.
 type Jobs = Arc<HashMap<JobId, JobInfoCache>>;
@@ -53,13 +53,14 @@ type Jobs = Arc<HashMap<JobId, JobInfoCache>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slots {
     all: u32,
-    /// Those that Ballista regards as free.
+    /// Number of slots that Ballista regards as free.
     free: u32,
 }
 
 impl Slots {
-    /// The number of slots that are to be given back, if running tasks have some of them. They are
-    /// then free.
+    /// Frees all slots that no running task has. `taken`: number of running tasks. Returns the
+    /// number of slots that Ballista did not regard as free before. Example: of 4 slots, 1 is free
+    /// for Ballista, and 1 task is running: it returns 2.
     fn release(&mut self, taken: u32) -> u32 {
         let free = self.all.saturating_sub(taken);
         let released = free.saturating_sub(self.free);
@@ -79,7 +80,7 @@ struct State {
     jobs: Vec<Weak<Job>>,
 }
 
-/// Lets a job fail, if it is running and something applies to it.
+/// Makes a job fail if it is running and `applies` holds for it.
 async fn fail(job: &Job, reason: &str, applies: impl Fn(&ExecutionGraphBox) -> bool) {
     let mut graph = job.write().await;
     let is_running = matches!(graph.status().status, Some(job_status::Status::Running(_)));
@@ -109,7 +110,7 @@ pub struct Executors {
 }
 
 impl Executors {
-    /// Lets the running jobs fail when there has been no executor for some time. Does not end.
+    /// Makes the running jobs fail when there has been no executor for some time. Does not end.
     pub async fn watch(self: Arc<Self>, patience: Duration, running: impl Fn() -> Jobs) {
         let mut since = None;
         loop {
@@ -126,7 +127,7 @@ impl Executors {
     }
 }
 
-/// Slots that the running tasks of jobs have, by executor.
+/// Number of slots that the running tasks of jobs use, by executor.
 async fn taken(jobs: &Jobs) -> HashMap<String, u32> {
     let mut taken = HashMap::new();
     for job in jobs.values() {
@@ -164,7 +165,7 @@ impl ClusterState for Executors {
         Ok(bound)
     }
 
-    /// Nothing: the next assignment computes which slots are free.
+    /// Does nothing: the next assignment computes which slots are free.
     async fn unbind_tasks(&self, _: Vec<ExecutorSlot>) -> Result<()> {
         Ok(())
     }
@@ -208,9 +209,9 @@ impl ClusterState for Executors {
         self.known.save_executor_heartbeat(heartbeat).await
     }
 
-    /// Ballista ends an executor that it regards as lost, unless that is terminating. On a loaded
-    /// machine a sign of life may only be late, and the executor is needed: it joins again with the
-    /// next one. So a lost executor is terminating here.
+    /// Ballista ends an executor that it regards as lost, unless the executor is terminating. On a
+    /// loaded machine a heartbeat may only be late, and the executor is still needed: it joins
+    /// again with its next heartbeat. So this function reports a lost executor as terminating.
     fn executor_heartbeats(&self) -> HashMap<String, ExecutorHeartbeat> {
         let mut heartbeats = self.known.executor_heartbeats();
         let last = get_time_before(EXECUTOR_TIMEOUT_S);
@@ -239,11 +240,11 @@ mod tests {
         let mut slots = Slots { all: 4, free: 4 };
         slots.take(3);
         assert_eq!(slots.release(3), 0);
-        // Two tasks were stopped.
+        // Two of the three tasks were stopped.
         assert_eq!(slots.release(1), 2);
         assert_eq!(slots.release(1), 0);
         assert_eq!(slots, Slots { all: 4, free: 3 });
-        // A task that is not known as running, or has more than all slots, gives nothing back.
+        // If more tasks than slots are running, no slot is freed.
         slots.take(3);
         assert_eq!(slots.release(9), 0);
         assert_eq!(slots, Slots { all: 4, free: 0 });

@@ -1,10 +1,10 @@
-//! The stores that a plan can name. Those of an executor read what lies in its locations, and
-//! change nothing; those of a scheduler are empty.
+//! Provides the stores that a plan can name. An executor's stores read only in its locations, and
+//! change nothing; a scheduler's stores are empty.
 //!
-//! A plan has the URL of a store, not its credentials: these are in the environment of the
-//! executor. Decoding a plan needs its stores, so a store is returned for every URL. A path is
-//! looked up in the locations whenever it is read: the store of a URL that no location has refuses
-//! all paths, and connects to nothing.
+//! A plan has the URL of a store, not its credentials, which are in the environment of the
+//! executor. Decoding a plan needs its stores, so a store is returned for every URL. Each path is
+//! looked up in the locations when it is read. If a URL is in no location, its store refuses all
+//! paths and connects to nothing.
 
 use std::fmt;
 use std::fs::File;
@@ -31,19 +31,19 @@ use crate::locations::Locations;
 /// Name of a store in its errors.
 const FILES: &str = "files";
 
-/// The stores of the locations of an executor.
+/// The stores of an executor.
 #[derive(Debug)]
 pub struct Stores(Arc<Locations>);
 
 impl Stores {
-    /// The stores of these locations.
+    /// Creates the stores for these locations.
     pub fn new(locations: Arc<Locations>) -> Self {
         Stores(locations)
     }
 }
 
 impl ObjectStoreRegistry for Stores {
-    /// Nothing: a plan cannot add stores.
+    /// Does nothing: a plan cannot add stores.
     fn register_store(&self, _: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
         None
     }
@@ -56,11 +56,11 @@ impl ObjectStoreRegistry for Stores {
     }
 }
 
-/// A store of which only what lies in the locations is read.
+/// A store that reads only files and objects in the locations.
 #[derive(Debug)]
 struct ReadStore {
     url: String,
-    /// The object store; `None` for files, and where no location is.
+    /// The object store; `None` for files, and for a URL in no location.
     objects: Option<Arc<dyn ObjectStore>>,
     locations: Arc<Locations>,
 }
@@ -87,7 +87,7 @@ fn unread(path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Runs what waits for a disk.
+/// Runs a function that waits for a disk, in a thread of its own.
 async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> StoreResult<T> + Send + 'static,
 ) -> StoreResult<T> {
@@ -118,7 +118,7 @@ impl ReadStore {
         Ok((file, meta))
     }
 
-    /// Does something with a file.
+    /// Calls a function with an opened file.
     async fn with_file<T: Send + 'static>(
         &self,
         path: &Path,
@@ -133,7 +133,7 @@ impl ReadStore {
     }
 }
 
-/// Bytes of a file, which has all of them.
+/// Reads bytes of a file. A file that ends before them is an error.
 fn bytes_of(file: &File, meta: &ObjectMeta, range: Range<u64>) -> StoreResult<bytes::Bytes> {
     let failed = |error| Error::Generic { store: FILES, source: error };
     if range.start > range.end || range.end > meta.size {
@@ -156,7 +156,7 @@ impl ObjectStore for ReadStore {
             let range = options.range.map_or(Ok(0..meta.size), |range| range.as_range(meta.size));
             let range =
                 range.map_err(|error| Error::Generic { store: FILES, source: error.into() })?;
-            // The path is not opened: the descriptor is read.
+            // Only the descriptor is read; the path is not opened again.
             let payload = GetResultPayload::File(file, format!("/{}", meta.location).into());
             Ok(GetResult { payload, meta, range, attributes: Attributes::default() })
         })
@@ -211,12 +211,12 @@ impl ObjectStore for ReadStore {
     }
 }
 
-/// An empty store for every URL.
+/// Returns an empty store for every URL.
 #[derive(Debug, Default)]
 pub struct EmptyStores(Arc<InMemory>);
 
 impl ObjectStoreRegistry for EmptyStores {
-    /// Nothing: a plan cannot add stores.
+    /// Does nothing: a plan cannot add stores.
     fn register_store(&self, _: &Url, _: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
         None
     }

@@ -1,9 +1,10 @@
-//! Finds the columns of a result that are addresses, so that they are printed as all other commands
-//! print them.
+//! Finds the columns of a result that contain addresses, so that they are printed in hexadecimal,
+//! as by all other commands.
 //!
-//! The type of an address is that of any number, so its meaning is found by following the query
-//! from the `address` columns of the tables upwards. `min(address)` chooses an address and `address
-//! as place` renames one. `sum(address)` and `address - 4096` compute a number.
+//! Addresses have the same type as other numbers. So this module follows the query from the
+//! `address` columns of the tables up to the result. `min(address)` chooses an address and `address
+//! as place` renames one: their columns are addresses. `sum(address)` and `address - 4096` compute
+//! other numbers.
 
 use arrow::datatypes::DataType;
 use datafusion::catalog::default_table_source::source_as_provider;
@@ -15,8 +16,8 @@ use crate::table::TraceTable;
 
 /// The column of addresses in the tables.
 const ADDRESS: &str = "address";
-/// Aggregate and window functions whose result is one of the values of their first argument, or a
-/// list of them.
+/// Aggregate and window functions whose result is one value of their first argument, or a list of
+/// its values.
 const CHOOSE: [&str; 9] = [
     "any_value",
     "array_agg",
@@ -31,25 +32,26 @@ const CHOOSE: [&str; 9] = [
 /// Functions whose result is one of their arguments.
 const CHOOSE_OF_ALL: [&str; 5] = ["coalesce", "greatest", "ifnull", "least", "nvl"];
 
-/// What the values of a column or an expression are.
+/// What the values of a column or an expression mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     /// Addresses of a table.
     Address,
-    /// A constant of the query, which is an address if it stands for one.
+    /// A constant of the query. Together with addresses it counts as an address.
     Constant,
-    /// Anything else.
+    /// Other values.
     Other,
 }
 
 use Meaning::{Address, Constant, Other};
 
-/// Whether each column of a result is one of addresses.
+/// Returns for each column of a result whether it contains addresses.
 pub fn of_result(plan: &LogicalPlan) -> Vec<bool> {
     columns(plan).into_iter().map(|meaning| meaning == Address).collect()
 }
 
-/// The meaning of values that come from several places.
+/// The common meaning of values from several sources. Addresses and constants together are
+/// addresses; addresses and other values are not.
 fn common(meanings: impl IntoIterator<Item = Meaning>) -> Meaning {
     meanings.into_iter().fold(Constant, |before, next| match (before, next) {
         (Constant, other) | (other, Constant) => other,
@@ -79,7 +81,8 @@ fn columns(plan: &LogicalPlan) -> Vec<Meaning> {
         }
         LogicalPlan::Aggregate(node) => {
             let mut found = groups(&node.group_expr, &node.input);
-            // A column of the engine's own states the set of groups.
+            // If there are several grouping sets, the engine adds a column with the number of the
+            // set.
             found.resize(width.saturating_sub(node.aggr_expr.len()), Other);
             found.extend(all(&node.aggr_expr, &node.input));
             found
@@ -102,8 +105,7 @@ fn columns(plan: &LogicalPlan) -> Vec<Meaning> {
 }
 
 fn of_table(scan: &TableScan) -> Vec<Meaning> {
-    // The tables of the engine itself, and of a query that repeats itself, have columns of any
-    // meaning.
+    // Tables of the engine itself, and of recursive queries, have columns of any meaning.
     let is_ours = source_as_provider(&scan.source).is_ok_and(|table| table.is::<TraceTable>());
     let meaning = |name: &str| if is_ours && name == ADDRESS { Address } else { Other };
     scan.projected_schema.fields().iter().map(|field| meaning(field.name())).collect()
@@ -168,7 +170,7 @@ fn of_expression(expression: &Expr, schema: &DFSchema, columns: &[Meaning]) -> M
     }
 }
 
-/// Whether a type of numbers has all addresses.
+/// Whether a type of numbers can hold all addresses.
 pub fn is_wide(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Int64 | DataType::UInt64)
 }

@@ -1,7 +1,7 @@
 //! The command line of `hmtt sql`: arguments, output, messages and exit status.
 //!
-//! The programs `hmtt-sql` and `hmtt-sql-cluster` have all of it in common; they differ in the
-//! engine that answers the query.
+//! The programs `hmtt-sql` and `hmtt-sql-cluster` share all of this; they differ in the engine that
+//! answers the query.
 
 mod arguments;
 mod metrics;
@@ -17,13 +17,13 @@ pub use run::{Ended, interruptible, report, report_as, run};
 
 use crate::{Engine, EngineError, Query, Shared};
 
-/// Expressions of queries nest, and are visited and freed recursively. Of this only what is used
-/// takes memory.
+/// Size of the stack. Expressions of queries nest, and are visited and freed recursively. Only the
+/// used part of the stack takes memory.
 const STACK_BYTES: usize = 1 << 29;
 
-/// What answers queries.
+/// An engine that answers queries.
 pub trait QueryEngine: Sync {
-    /// Counts of what queries read, and messages about it.
+    /// Returns the counts of what queries read, and the messages about it.
     fn shared(&self) -> &Arc<Shared>;
 
     /// Plans a query.

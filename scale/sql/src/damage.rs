@@ -1,4 +1,4 @@
-//! Finds parts that cannot be read, so that they can be named.
+//! Finds parts that cannot be read, so that messages can name them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,8 @@ pub fn read(path: &Path, columns: Option<&[String]>) -> Result<(), TableError> {
     })
 }
 
-/// The first of some files that is a part and cannot be read, with the reason.
+/// Returns the first part among these files that cannot be read, with the reason. Files that are no
+/// parts are left out.
 pub fn first_damaged(paths: Vec<PathBuf>) -> Option<(PathBuf, TableError)> {
     let parts =
         paths.into_iter().filter(|path| path.extension().is_some_and(|end| end == "parquet"));

@@ -35,16 +35,19 @@ use crate::store::CountedStore;
 use crate::table::TraceTable;
 use crate::tags;
 
-/// Longest query. Planning takes time in proportion to the square of the depth of an expression.
+/// Longest query in bytes. The time of planning grows with the square of the depth of an
+/// expression.
 const MOST_BYTES: usize = 1 << 15;
-/// Memory of a thread below which batches are smaller, and their rows.
+/// Memory of a thread below which batches are smaller, and their number of rows.
 const SMALL_MEMORY_BYTES: usize = 128 << 20;
 const SMALL_BATCH_ROWS: usize = 1024;
-/// Memory of a thread below which there are fewer threads: each has the batches of a sort.
+/// Memory of a thread below which fewer threads are used, because each thread has the batches of a
+/// sort.
 const LEAST_BYTES_OF_THREAD: usize = 16 << 20;
-/// Consumers of memory that an error names.
+/// Number of consumers of memory that an error names.
 const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::new(5).unwrap();
-/// Least memory that a sort keeps to merge what it has written to disk, and the part of all memory.
+/// Least memory that a sort keeps for merging its pieces from disk, and the divisor of all memory
+/// for this purpose.
 const LEAST_MERGE_BYTES: usize = 1 << 18;
 const MERGE_SHARE: usize = 16;
 
@@ -61,25 +64,25 @@ pub enum EngineError {
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
-        /// What helps.
+        /// What the user can do.
         advice: &'static str,
     },
     /// The query is too long.
     #[error("the query has {0} bytes; at most {MOST_BYTES} are planned")]
     Long(usize),
-    /// The tags of `function_at` could not be read.
+    /// The tags for `function_at` could not be read.
     #[error("function_at: {0}")]
     Tags(String),
 }
 
-// The message has all causes, so the error has no source.
+// The message contains all causes, so the error has no source.
 impl From<DataFusionError> for EngineError {
     fn from(error: DataFusionError) -> Self {
         EngineError::Query(error)
     }
 }
 
-/// The message of an error, without what the library adds for its developers.
+/// Returns the message of an error, without the library's hints for its developers.
 fn message(error: &DataFusionError) -> String {
     let text = match error.find_root() {
         DataFusionError::Plan(text) | DataFusionError::Execution(text) => text.clone(),
@@ -101,14 +104,14 @@ fn message(error: &DataFusionError) -> String {
     text.trim_end().replace('\n', " ")
 }
 
-/// What limits an engine.
+/// Limits of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// Bytes of memory for sorting, grouping and joining. What needs more is written to disk.
+    /// Bytes of memory for sorting, grouping and joining. Operators that need more write to disk.
     pub memory_bytes: usize,
-    /// Folder of temporary files; `None`: that of the system.
+    /// Folder of temporary files; `None`: the system's folder.
     pub temporary: Option<PathBuf>,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
     /// Whether parts and captures that are damaged are left out.
     pub skips_damaged: bool,
@@ -144,7 +147,7 @@ pub struct Engine {
     boards: order::Boards,
 }
 
-/// A query that is planned.
+/// A planned query.
 pub struct Query {
     plan: Arc<dyn ExecutionPlan>,
     addresses: Vec<bool>,
@@ -153,7 +156,7 @@ pub struct Query {
 }
 
 impl Engine {
-    /// An engine for some sources.
+    /// Creates an engine for the given sources.
     ///
     /// # Errors
     /// The folder of temporary files cannot be used.
@@ -161,7 +164,7 @@ impl Engine {
         Engine::with_session(sources, options, |session| session)
     }
 
-    /// An engine whose session has other settings: for plans that are executed elsewhere.
+    /// Creates an engine whose session has other settings, for plans that are executed elsewhere.
     ///
     /// # Errors
     /// The folder of temporary files cannot be used.
@@ -242,7 +245,7 @@ impl Engine {
         Ok(Query { plan, addresses, context, shared })
     }
 
-    /// All rows of a query that the engine itself needs.
+    /// Executes a query of the engine itself, and returns all rows.
     async fn rows(&self, sql: &str) -> Result<Vec<RecordBatch>, EngineError> {
         let query = self.context.sql(sql).await?;
         let batches = query.collect().await;
@@ -283,7 +286,7 @@ impl Engine {
 }
 
 impl Query {
-    /// How the query is executed.
+    /// The plan by which the query is executed.
     pub fn plan(&self) -> &Arc<dyn ExecutionPlan> {
         &self.plan
     }
@@ -293,7 +296,7 @@ impl Query {
         &self.context
     }
 
-    /// The same query with another plan, which has the same columns and rows.
+    /// Returns the query with another plan. The plan must have the same columns and rows.
     pub fn with_plan(self, plan: Arc<dyn ExecutionPlan>) -> Self {
         Query { plan, ..self }
     }
@@ -303,7 +306,7 @@ impl Query {
         self.plan.schema()
     }
 
-    /// Whether each column of the result is one of addresses.
+    /// For each column of the result, whether it contains addresses.
     pub fn addresses(&self) -> &[bool] {
         &self.addresses
     }
@@ -316,7 +319,8 @@ impl Query {
         Ok(execute_stream(self.plan.clone(), self.context.clone())?)
     }
 
-    /// The reason why a stream of the query ended, with the part that is damaged, if it is one.
+    /// Returns the reason why a stream of the query ended. If a part is damaged, the reason names
+    /// it.
     pub fn explain(&self, error: DataFusionError) -> EngineError {
         explained(error, &self.shared)
     }
@@ -334,7 +338,7 @@ impl Query {
         Ok(batches)
     }
 
-    /// A sum of all operators' metric of some name, after the query was executed.
+    /// The sum of a metric over all operators, after the query was executed.
     pub fn metric(&self, name: &str) -> usize {
         fn sum(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
             let metrics =
@@ -363,7 +367,7 @@ fn config(options: &EngineOptions) -> SessionConfig {
     if options.memory_bytes / parallel >= SMALL_MEMORY_BYTES {
         return config;
     }
-    // A merge has a batch of each of its inputs in memory.
+    // A merge keeps a batch of each of its inputs in memory.
     config.with_batch_size(SMALL_BATCH_ROWS)
 }
 
@@ -383,7 +387,8 @@ fn used_functions(plan: &LogicalPlan) -> Result<Vec<String>, DataFusionError> {
     Ok(names)
 }
 
-/// The error of a query; if a part that it reads is damaged, one that names it.
+/// Converts the error of a query. If a part that the query reads is damaged, the result names the
+/// part.
 fn explained(error: DataFusionError, shared: &Shared) -> EngineError {
     let is_of_data = matches!(
         error.find_root(),

@@ -1,8 +1,8 @@
-//! Functions that queries of memory traces need.
+//! Adds functions for queries of memory traces.
 //!
 //! `units` and `order` compute from their arguments alone. `places` (banks and rows) and
-//! `timelines` (functions of programs) also need what the sources state of memories and tags: the
-//! engine loads that before it plans a query that uses them.
+//! `timelines` (functions of programs) also need the memories and tags of the sources. The engine
+//! loads these before it plans a query that uses such a function.
 
 mod address_maps;
 mod collected;
@@ -28,8 +28,8 @@ pub const OF_MAPS: [&str; 2] = ["row", "bank"];
 /// Name of the function that needs timelines.
 pub const OF_TIMELINES: &str = "function_at";
 
-/// Adds all functions to a session, with nothing loaded: functions that need more have their state
-/// by [`read_state`].
+/// Adds all functions to a session, with nothing loaded. [`read_state`] creates functions that have
+/// loaded their state.
 pub fn register_all(context: &SessionContext) {
     register(context, &Arc::default(), &Arc::default());
 }

@@ -1,22 +1,23 @@
-//! Lets queries state numbers in hexadecimal digits, such as `0x13000000`, as all other commands
-//! print addresses.
+//! Lets queries contain hexadecimal numbers, such as `0x13000000`, as all other commands print
+//! addresses.
 //!
-//! The engine's SQL takes such a literal for bytes. Here the text of the query gets the same number
-//! in decimal digits. Literals of bytes (`X'13000000'`) and everything within texts, names and
-//! comments stay as they are.
+//! The engine's SQL reads such a literal as bytes. This module replaces it in the text of the query
+//! by the same number in decimal digits: `address >= 0x1000` becomes `address >= 4096`. Literals of
+//! bytes (`X'13000000'`), and digits in strings, names and comments, are not changed.
 
 use std::borrow::Cow;
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 
-/// Begin of a number.
+/// Start of a hexadecimal number.
 const PREFIX: &str = "0x";
 
-/// A query whose hexadecimal numbers are decimal. A number of more than 64 bits stays as it is, and
-/// a text that is no SQL, too: the engine's error states what is wrong.
+/// Returns the query with decimal instead of hexadecimal numbers. A number of more than 64 bits is
+/// not changed. A text that is not SQL is not changed either: the engine's error states what is
+/// wrong.
 pub fn decimal(sql: &str) -> Cow<'_, str> {
-    // Nearly all queries have none, and a position in the text is found by a walk through it.
+    // Nearly all queries have no such number. The check saves parsing the text.
     if !sql.contains(PREFIX) {
         return Cow::Borrowed(sql);
     }

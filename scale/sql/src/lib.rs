@@ -13,9 +13,9 @@
 //! DataFusion plans and executes the queries. `docs/sql.md` describes the language and the tables,
 //! `docs/dataset.md` the columns.
 //!
-//! Invariants: a capture has the rows that it would have in a data set. What pruning leaves out
-//! cannot have rows of the result. A part that cannot be read is named, and is left out only on
-//! request.
+//! Invariants: a capture has the rows that it would have in a data set. Pruning leaves out only
+//! parts and accesses that cannot have rows of the result. A part that cannot be read is named, and
+//! is left out only on request.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

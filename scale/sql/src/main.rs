@@ -7,7 +7,8 @@ use clap::{CommandFactory, Parser};
 use hmtt_sql::Engine;
 use hmtt_sql::command::{Arguments, run, with_large_stack};
 
-/// DataFusion allocates and frees many small pieces from several threads.
+/// DataFusion allocates and frees many small pieces from several threads, which this allocator does
+/// fast.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

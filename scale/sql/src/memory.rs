@@ -1,11 +1,14 @@
-//! Division of the memory of a query among its operators.
+//! Divides the memory of a query among its operators.
 //!
-//! Three kinds of operators reserve memory: those that write to disk what exceeds their share
-//! (sorts, groups), the merges of a sort's own pieces, which merge fewer at once if they have less,
-//! and all others (joins, merges of sorted partitions), which end the query if they get none. A
-//! pool that gives away all that is free lets a sort take what the merge of the sorted partitions
-//! needs a moment later, so that the result depends on which thread was faster. Here each kind has
-//! a part which the others cannot take.
+//! Three kinds of operators reserve memory:
+//!
+//! - Sorts and groups write to disk when they exceed their share.
+//! - A sort merges its own pieces. With less memory it merges fewer pieces at once.
+//! - All other operators (joins, merges of sorted partitions) end the query if they get no memory.
+//!
+//! If a pool gives away all free memory, a sort can take the memory that the merge of the sorted
+//! partitions needs a moment later. Then the result depends on which thread was faster. In this
+//! pool each kind has a part that the other kinds cannot take.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::{Mutex, PoisonError};
@@ -15,15 +18,15 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 
-/// Parts of the memory, in eighths: of all operators that write to disk, if there are sorts; of the
-/// merges of sorts; and of both. The rest is for other operators alone.
+/// Parts of the memory, in eighths: for all operators that write to disk, if sorts merge; for the
+/// merges of sorts; and for both together. The rest is for other operators alone.
 const SPILLING_EIGHTHS: usize = 4;
 const MERGING_EIGHTHS: usize = 3;
 const SHARED_EIGHTHS: usize = SPILLING_EIGHTHS + MERGING_EIGHTHS;
-/// How DataFusion names the reservation of a sort for the merge of its pieces.
+/// Start of the name under which DataFusion reserves memory for the merge of a sort's pieces.
 const MERGE_OF_A_SORT: &str = "ExternalSorterMerge";
 
-/// A limit of memory with a part for each kind of operator.
+/// A memory limit with a part for each kind of operator.
 #[derive(Debug)]
 pub struct DividedPool {
     bytes: usize,
@@ -37,12 +40,13 @@ struct State {
     other: Use,
 }
 
-/// What operators of one kind use.
+/// What the operators of one kind use.
 #[derive(Debug, Default)]
 struct Use {
     operators: usize,
-    /// Most of them since there was none: a part does not grow while another operator still merges
-    /// what it has sorted with a smaller one.
+    /// Largest number of operators since there was none. A share does not grow when one operator
+    /// has ended, because another one may still merge pieces that it has sorted with a smaller
+    /// share.
     most: usize,
     bytes: usize,
 }
@@ -90,7 +94,7 @@ impl State {
     /// Bytes that a reservation of `held` bytes can still grow by.
     fn left(&self, kind: Kind, held: usize, bytes: usize) -> usize {
         let rest = bytes.saturating_sub(self.other.bytes);
-        // As many operators sort as merge.
+        // There are as many merges of sorts as sorts, so the larger number is used.
         let most = self.spilling.most.max(self.merging.most);
         let share = |eighths: usize| rest / 8 * eighths / most.max(1);
         match kind {
@@ -107,7 +111,7 @@ impl State {
 }
 
 impl DividedPool {
-    /// A pool of some bytes.
+    /// Creates a pool of this size in bytes.
     pub fn new(bytes: usize) -> Self {
         DividedPool { bytes, state: Mutex::default() }
     }
@@ -186,7 +190,7 @@ mod tests {
         MemoryConsumer::new(name).with_can_spill(spills).register(pool)
     }
 
-    /// Grows by steps as far as possible.
+    /// Grows a reservation in steps as far as possible.
     fn fill(reservation: &MemoryReservation) -> usize {
         while reservation.try_grow(MIB).is_ok() {}
         reservation.size() / MIB
@@ -203,7 +207,7 @@ mod tests {
         assert_eq!(merges.each_ref().map(fill), [12, 12]);
         let partitions = reservation(&pool, "SortPreservingMergeExec[0]", false);
         assert_eq!(fill(&partitions), 8);
-        // What was reserved before the merges began stays; it cannot grow.
+        // The bytes that sorts reserved before the merges began remain, but cannot grow.
         assert_eq!(sorts.each_ref().map(fill), [28, 28]);
         assert_eq!(pool.reserved(), (56 + 24 + 8) * MIB);
         drop((sorts, merges));

@@ -1,8 +1,8 @@
-//! States when the order of rows of several boards is not known.
+//! Tells the user when the order of rows of several boards is not known.
 //!
-//! Each session of a card counts clocks of its own. A query that sorts rows of several boards by
-//! `clock` is answered, with a note that the clocks are not related; one that sorts by `arrival`,
-//! with a note that arrivals of different boards have the order of the receiver. `docs/sql.md`
+//! Each session of a card has its own clock count. A query that sorts rows of several boards by
+//! `clock` is answered with a note that the clocks are not related. A query that sorts by `arrival`
+//! gets a note that arrivals of different boards have the order of the receiver. `docs/sql.md`
 //! describes what to do instead.
 
 use std::collections::BTreeSet;
@@ -38,7 +38,7 @@ impl Boards {
         boards
     }
 
-    /// The note for a query; `None` if it orders nothing that belongs to several boards.
+    /// Returns the note for a query; `None` if it sorts no rows of several boards.
     pub fn note(&self, plan: &LogicalPlan) -> Result<Option<String>> {
         let several = self.names.len() + self.captures > 1;
         if !several {
@@ -82,7 +82,7 @@ fn column(expression: &Expr) -> Option<&str> {
     }
 }
 
-/// Whether all that a plan reads is restricted to one board or capture.
+/// Whether a condition of the plan restricts it to one board or capture.
 fn chooses_a_board(plan: &LogicalPlan) -> Result<bool> {
     let mut is_chosen = false;
     let mut look = |filter: &Expr| {

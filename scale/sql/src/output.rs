@@ -1,6 +1,6 @@
 //! Writes the rows of a query: as a table for people, CSV, JSON, JSON lines or Parquet.
 //!
-//! Addresses have hexadecimal digits in all formats but Parquet, where they are numbers.
+//! Addresses are printed in hexadecimal in all formats except Parquet, where they are numbers.
 
 mod address_columns;
 mod file;
@@ -28,11 +28,11 @@ use text::TextWriter;
 pub enum Format {
     /// Columns of equal width.
     Table,
-    /// Comma-separated values with a line of names.
+    /// Comma-separated values with a header line.
     Csv,
     /// An array of objects.
     Json,
-    /// An object in each line.
+    /// A JSON object on each line.
     Jsonl,
     /// Parquet.
     Parquet,
@@ -44,7 +44,7 @@ pub enum OutputError {
     /// The output cannot be written.
     #[error(transparent)]
     Write(#[from] std::io::Error),
-    /// A value has no form in this format.
+    /// A value cannot be written in this format.
     #[error("{0}")]
     Value(String),
 }
@@ -79,10 +79,10 @@ pub struct RowWriter<W: Write + Send> {
 }
 
 impl<W: Write + Send> RowWriter<W> {
-    /// Starts the output. `addresses`: whether each column is one of addresses.
+    /// Starts the output. `addresses`: for each column, whether it contains addresses.
     ///
     /// # Errors
-    /// The output cannot be written, or the columns have no form in the format.
+    /// The output cannot be written, or a column cannot be written in the format.
     pub fn new(
         format: Format,
         schema: SchemaRef,
@@ -97,7 +97,7 @@ impl<W: Write + Send> RowWriter<W> {
             Format::Table => Kind::Table(TextWriter::new(schema, output)),
             Format::Csv => {
                 let mut writer = WriterBuilder::new().with_header(true).build(output);
-                // The names are there even if there are no rows.
+                // Writes the names of the columns even if there are no rows.
                 writer.write(&RecordBatch::new_empty(schema))?;
                 Kind::Csv(Box::new(writer))
             }
@@ -121,7 +121,7 @@ impl<W: Write + Send> RowWriter<W> {
     /// Writes rows.
     ///
     /// # Errors
-    /// The output cannot be written, or a value has no form in the format.
+    /// The output cannot be written, or a value cannot be written in the format.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), OutputError> {
         let batch: Cow<'_, RecordBatch> = self.addresses.with_digits(batch)?;
         let batch = &*batch;

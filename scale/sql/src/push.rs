@@ -1,9 +1,9 @@
 //! Copies the parts of a data set to an object store.
 //!
-//! Each part is one object, which the store shows when all its bytes have arrived, so a part
-//! appears whole or not at all, as on a disk. Parts that describe the others come last. Nothing
-//! that is there is changed: what has been interrupted is completed by the next copy. A part's name
-//! begins with the hash of its capture, so a part of the same name and size is the same;
+//! Each part is one object. The store shows an object when all its bytes have arrived, so a part
+//! appears whole or not at all, as on a disk. Parts that describe other parts come last. Existing
+//! objects are not changed: an interrupted copy is completed by the next one. A part's name begins
+//! with the hash of its capture, so parts of equal name and size have equal bytes;
 //! [`Options::verifies`] also compares the bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,15 +18,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::remote::{self, Location, RemoteError, RemotePart};
 
-/// Bytes from which an object is sent in pieces, and of each of them: the least that S3 accepts.
+/// Bytes from which an object is sent in pieces, and size of a piece: the smallest that S3 accepts.
 const PIECE_BYTES: usize = 5 << 20;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
 /// Name of the hash of a part's bytes among the metadata of its object.
 const HASH: &str = "blake3";
-/// How often the list of parts is made again, because a part was merged meanwhile.
+/// How often the list of parts is made again, because a part on the list was merged.
 const LISTS: usize = 5;
-/// What names of merged parts begin with.
+/// Start of the names of merged parts.
 const MERGED: &str = "merged-";
 
 /// The reason why a data set was not copied.
@@ -44,24 +44,24 @@ pub enum PushError {
     /// An object cannot be written.
     #[error("{0}: cannot write: {1}")]
     Object(String, String),
-    /// An object is not the part of its name.
+    /// An object is not equal to the part of its name.
     #[error("{name}: has {what}, not the part's; remove it, and copy again")]
     Differs {
         /// The object.
         name: String,
-        /// What is other.
+        /// The difference.
         what: String,
     },
-    /// Parts were merged after they had been copied.
+    /// Parts were merged here after they had been copied.
     #[error(
         "{0}: its parts were merged here after they had been copied; --replace removes those that are there and not \
          here, if no other data set is copied there"
     )]
     Merged(String),
-    /// HTTP has no way to write an object whole.
+    /// HTTP cannot write an object as a whole.
     #[error("{0}: copy to s3://, gs:// or az://; HTTP servers are only read")]
     ReadOnly(String),
-    /// Others merge all the time.
+    /// Other processes keep merging parts.
     #[error("{}: parts were merged while they were copied; try again", .0.display())]
     Busy(PathBuf),
 }
@@ -79,11 +79,11 @@ pub struct Options {
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pushed {
-    /// Parts that were copied, and their bytes.
+    /// Number of parts that were copied.
     pub parts: u64,
-    /// Bytes of these.
+    /// Bytes of the copied parts.
     pub bytes: u64,
-    /// Parts that were there.
+    /// Parts that the store already had.
     pub present: u64,
     /// Objects that were removed.
     pub removed: u64,
@@ -94,8 +94,8 @@ pub struct Pushed {
 /// Copies a data set.
 ///
 /// # Errors
-/// A part cannot be read, or the store refuses or does not answer. What was copied until then
-/// remains.
+/// A part cannot be read, or the store refuses or does not answer. Objects that were copied before
+/// the error remain.
 pub async fn push(dataset: &Dataset, to: &Location, options: Options) -> Result<Pushed, PushError> {
     if to.is_read_only() {
         return Err(PushError::ReadOnly(to.url.clone()));
@@ -103,7 +103,7 @@ pub async fn push(dataset: &Dataset, to: &Location, options: Options) -> Result<
     let mut pushed = Pushed::default();
     for _ in 0..LISTS {
         match push_listed(dataset, to, options, &mut pushed).await {
-            // It was merged since the list was made.
+            // The part was merged after the list was made.
             Err(PushError::File(_, error)) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
             Ok(()) => return Ok(pushed),
@@ -112,7 +112,7 @@ pub async fn push(dataset: &Dataset, to: &Location, options: Options) -> Result<
     Err(PushError::Busy(dataset.root().to_owned()))
 }
 
-/// Copies the parts that the data set has now.
+/// Copies the parts that the data set has now, and checks them.
 async fn push_listed(
     dataset: &Dataset,
     to: &Location,
@@ -149,8 +149,8 @@ async fn push_listed(
     check(dataset, &parts, to, options, pushed).await
 }
 
-/// Objects of which the rows are in merged parts that are not there yet: all that the data set does
-/// not have, in the partitions of these.
+/// Returns the objects whose rows are now in merged parts: in each partition with a merged part,
+/// all objects that the data set does not have.
 fn superseded(parts: &[(Partition, PathBuf)], there: &[RemotePart]) -> Vec<RemotePart> {
     let names: BTreeSet<&Path> = there.iter().map(|part| &*part.path).collect();
     let is_merged = |path: &Path| {
@@ -185,7 +185,7 @@ async fn copy(dataset: &Dataset, path: &Path, to: &Location) -> Result<u64, Push
             Ok(0) => break,
             Ok(read) => read,
             Err(error) => {
-                // The error of reading is the reason, whatever becomes of the pieces.
+                // The reading error is reported, even if the pieces cannot be removed.
                 let _ = output.abort().await;
                 return Err(unreadable(error));
             }
@@ -193,7 +193,7 @@ async fn copy(dataset: &Dataset, path: &Path, to: &Location) -> Result<u64, Push
         output.write_all(&buffer[..read]).await.map_err(failed)?;
         bytes += read as u64;
     }
-    // The object appears here.
+    // Here the object becomes visible.
     output.shutdown().await.map_err(failed)?;
     Ok(bytes)
 }
@@ -225,7 +225,7 @@ fn same_size(dataset: &Dataset, path: &Path, size: u64, to: &Location) -> Result
     }
 }
 
-/// Checks that all parts are there: their sizes, and on request their bytes.
+/// Checks that the store has all parts: their sizes, and on request their bytes.
 async fn check(
     dataset: &Dataset,
     parts: &[(Partition, PathBuf)],

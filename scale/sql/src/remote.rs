@@ -1,9 +1,9 @@
 //! Data sets in object stores: Amazon S3 and servers that speak its protocol, Google Cloud Storage,
 //! Azure, and HTTP servers that list folders (WebDAV).
 //!
-//! A data set is below a URL with the folders that it has on a disk. Its parts are listed once,
-//! before the first query, so that all queries of an engine see the same parts. Credentials and
-//! endpoints are those of the usual environment variables (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`,
+//! A data set below a URL has the same folders as on a disk. Its parts are listed once, before the
+//! first query, so that all queries of an engine see the same parts. Credentials and endpoints come
+//! from the usual environment variables (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`,
 //! `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` ...).
 
 use std::error::Error;
@@ -23,7 +23,7 @@ use object_store::path::Path;
 use object_store::{ClientOptions, ObjectMeta, ObjectStore, ObjectStoreScheme, RetryConfig};
 use url::Url;
 
-/// Repetitions of a request that has failed, and the time after which none is begun.
+/// How often a failed request is repeated, and the time after which it is not repeated.
 const RETRIES: usize = 4;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Extension of parts.
@@ -40,12 +40,12 @@ pub enum RemoteError {
     /// The object store refuses, or does not answer.
     #[error("{url}: {reason}")]
     Store {
-        /// What is accessed.
+        /// URL of the request.
         url: String,
         /// The reason, with what the server says.
         reason: String,
     },
-    /// There are no parts.
+    /// The URL has no parts.
     #[error("{0} is no data set: there are no parts below it")]
     NoDataset(String),
 }
@@ -58,8 +58,8 @@ impl RemoteError {
     }
 }
 
-/// The reason of an error of an object store. Its own message repeats that of each of its causes,
-/// with the server's answer.
+/// Returns the reason of an object store's error. The error's own message repeats the messages of
+/// all its causes, with the server's answer.
 pub(crate) fn reason(error: &(dyn Error + 'static)) -> String {
     let mut root = error;
     while let Some(cause) = root.source() {
@@ -85,7 +85,7 @@ pub struct Location {
     pub store: Arc<dyn ObjectStore>,
     /// The store's URL, by which the query engine knows it.
     pub base: ObjectStoreUrl,
-    /// What all paths of the data set begin with.
+    /// Start of all object paths of the data set.
     pub prefix: Path,
     is_http: bool,
 }
@@ -104,7 +104,7 @@ pub struct RemotePart {
 /// A data set in an object store, whose parts are known.
 #[derive(Debug)]
 pub struct RemoteDataset {
-    /// Where it is.
+    /// Its location.
     pub location: Location,
     /// Its parts, in the order of their paths.
     pub parts: Vec<RemotePart>,
@@ -122,10 +122,10 @@ pub fn is_url(source: &FilePath) -> bool {
 }
 
 impl Location {
-    /// The place of a URL. Nothing is sent.
+    /// Parses a URL. Nothing is sent.
     ///
     /// # Errors
-    /// The URL names no object store, or the environment does not have what its store needs.
+    /// The URL names no object store, or a setting for its store is missing in the environment.
     pub fn new(text: &str) -> Result<Self, RemoteError> {
         let shown = hidden(text).to_string();
         let no_url = || RemoteError::Url(shown.clone());
@@ -178,7 +178,7 @@ impl Location {
         Ok(Location { url: shown.trim_end_matches('/').to_owned(), store, base, prefix, is_http })
     }
 
-    /// Whether objects cannot be written whole.
+    /// Whether the store cannot write an object as a whole.
     pub fn is_read_only(&self) -> bool {
         self.is_http
     }
@@ -192,7 +192,7 @@ impl Location {
     pub fn object(&self, path: &FilePath) -> Path {
         let names = path.iter().map(|name| name.to_string_lossy());
         let within = names.fold(String::new(), |path, name| format!("{path}/{name}"));
-        // Names of folders are escaped already, and are objects' names as they are.
+        // Names of folders are already escaped, so they are the objects' names.
         Path::parse(format!("{}{within}", self.prefix)).unwrap_or_else(|_| self.prefix.clone())
     }
 

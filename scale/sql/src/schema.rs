@@ -1,5 +1,5 @@
-//! Defines the columns of the tables for the query engine: those of the parts, then `run`, `board`
-//! and `hour`.
+//! Defines the columns of the tables for the query engine: the columns of the parts, then `run`,
+//! `board` and `hour`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -23,7 +23,7 @@ pub fn of_partitions() -> SchemaRef {
     Arc::new(Schema::new(partition_fields()))
 }
 
-/// The type in which a kind of column is queried.
+/// The query engine's type for a kind of column.
 pub fn data_type(kind: Kind) -> DataType {
     match kind {
         Kind::Number => DataType::Int64,

@@ -1,11 +1,11 @@
-//! Counts what a query reads, and keeps what is to be reported of its sources.
+//! Counts what a query reads, and keeps messages about its sources.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// Counts and messages that all parts of an engine share.
+/// Counts and messages that all modules of an engine share.
 #[derive(Debug, Default)]
 pub struct Shared {
     bytes_read: AtomicU64,
@@ -35,12 +35,12 @@ pub struct Counts {
 }
 
 impl Shared {
-    /// Without counts and messages. `damage_advice`: what messages about damaged parts advise.
+    /// Creates empty counts and messages. `damage_advice`: advice in messages about damaged parts.
     pub fn new(damage_advice: &'static str) -> Self {
         Shared { damage_advice, ..Shared::default() }
     }
 
-    /// What messages about damaged parts advise.
+    /// Advice in messages about damaged parts.
     pub fn damage_advice(&self) -> &'static str {
         self.damage_advice
     }
@@ -50,7 +50,7 @@ impl Shared {
         self.bytes_read.fetch_add(bytes, Relaxed);
     }
 
-    /// Notes a part or a capture of a table, and whether it is chosen. `path`: of a file.
+    /// Notes a part or a capture of a table, and whether it is chosen. `path`: set if it is a file.
     pub fn note(&self, path: Option<PathBuf>, bytes: u64, is_chosen: bool) {
         self.parts_total.fetch_add(1, Relaxed);
         self.bytes_total.fetch_add(bytes, Relaxed);
@@ -66,7 +66,7 @@ impl Shared {
         self.chosen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Adds a message for people, once.
+    /// Adds a message for the user. Equal messages are kept once.
     pub fn message(&self, message: String) {
         let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         if !messages.contains(&message) {
@@ -74,18 +74,18 @@ impl Shared {
         }
     }
 
-    /// Adds a message that something is left out.
+    /// Adds a message that a part or capture was left out.
     pub fn missing(&self, message: String) {
         self.missing.fetch_add(1, Relaxed);
         self.message(message);
     }
 
-    /// Takes the messages.
+    /// Returns the messages, and removes them.
     pub fn take_messages(&self) -> Vec<String> {
         std::mem::take(&mut self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether something was left out.
+    /// Whether a part or capture was left out.
     pub fn is_missing(&self) -> bool {
         self.missing.load(Relaxed) > 0
     }
@@ -101,7 +101,7 @@ impl Shared {
         }
     }
 
-    /// Starts the counts anew.
+    /// Resets the counts.
     pub fn restart(&self) {
         let counts = [
             &self.bytes_read,

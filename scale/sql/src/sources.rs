@@ -1,4 +1,4 @@
-//! Opens what is queried: data sets, on disks and in object stores, and captures.
+//! Opens the sources of a query: data sets, on disks and in object stores, and captures.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

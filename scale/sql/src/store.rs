@@ -1,4 +1,4 @@
-//! Reads files and objects, and counts the bytes that are read.
+//! Reads files and objects, and counts their bytes.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use object_store::{
 
 use crate::shared::Shared;
 
-/// A store whose reads are counted.
+/// A store that counts the bytes that are read.
 #[derive(Debug)]
 pub struct CountedStore {
     store: Arc<dyn ObjectStore>,
@@ -26,12 +26,12 @@ pub struct CountedStore {
 }
 
 impl CountedStore {
-    /// The local file system. Counts the bytes in `shared`.
+    /// Returns the local file system. Its bytes are counted in `shared`.
     pub fn of_files(shared: Arc<Shared>) -> Self {
         CountedStore { store: Arc::new(LocalFileSystem::new()), shared, is_local: true }
     }
 
-    /// An object store.
+    /// Returns an object store. Its bytes are counted in `shared`.
     pub fn of_objects(store: Arc<dyn ObjectStore>, shared: Arc<Shared>) -> Self {
         CountedStore { store, shared, is_local: false }
     }
@@ -60,7 +60,7 @@ impl ObjectStore for CountedStore {
             self.shared.read(found.iter().map(|bytes| bytes.len() as u64).sum());
             return Ok(found);
         }
-        // Ranges that are near each other are one request, with what is between them.
+        // Ranges near each other are read by one request, with the bytes between them.
         let get = |range| self.get_range(location, range);
         coalesce_ranges(ranges, get, OBJECT_STORE_COALESCE_DEFAULT).await
     }

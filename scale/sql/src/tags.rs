@@ -8,7 +8,7 @@ use arrow::datatypes::Int64Type;
 
 use crate::functions::{SessionKey, SessionTags, Tag};
 
-/// What a query of [`QUERIES`] finds.
+/// Kind of the rows that a query of [`QUERIES`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Writes to the window: offset and address.
@@ -21,7 +21,7 @@ pub enum Found {
     Periods,
 }
 
-/// Queries with capture, session, clock and two numbers.
+/// The queries. Each returns capture, session, clock and two numbers.
 pub const QUERIES: [(&str, Found); 4] = [
     (
         "select capture, session, clock, \"offset\", address from tags \

@@ -1,9 +1,10 @@
-//! The program `hmtt-report-cluster`, which `hmtt report --cluster` executes: standard output gets
-//! the pieces of a data set, and their states in order. Numbers have 8 bytes, little endian.
+//! The program `hmtt-report-cluster`, which `hmtt report --cluster` executes. It writes the pieces
+//! of a data set to standard output, and then their states in order. Numbers have 8 bytes, little
+//! endian.
 //!
-//! - The bytes of the plan, and the plan as JSON.
-//! - For each state, rows: number of the piece, bytes of the whole state, bytes of the row, and
-//!   these.
+//! - The plan: its number of bytes, and the plan as JSON.
+//! - For each state, one or more rows: number of the piece, number of bytes of the whole state,
+//!   number of bytes in the row, and these bytes.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use rustix::process::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What shells report of a process that a signal has ended: 128 and its number.
+/// Shells report 128 plus the signal's number for a process that a signal has ended.
 const EXIT_SIGNAL: u8 = 128;
 
 /// Have pieces of a data set analysed by a cluster
@@ -75,9 +76,9 @@ fn run(arguments: Arguments, parent: Option<Pid>) -> Result<Ended<()>> {
     }))
 }
 
-/// Has this process terminated when its parent ends. Without the program that reads the states, the
-/// cluster would analyse in vain. While handlers of signals are being installed, the runtime can
-/// lose a signal: so they are there before.
+/// Has the kernel terminate this process when its parent ends: nobody would read the states that
+/// the cluster computes. The runtime can lose a signal that arrives while its signal handlers are
+/// being installed, so the caller has installed them before.
 fn end_with(parent: Option<Pid>) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::TERM))?;
     if getppid() != parent {

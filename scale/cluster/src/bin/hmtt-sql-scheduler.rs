@@ -1,4 +1,5 @@
-//! The program `hmtt-sql-scheduler`: gives the tasks of queries to the executors of a cluster.
+//! The program `hmtt-sql-scheduler`: distributes the tasks of queries to the executors of a
+//! cluster.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! An operator without inputs whose rows are the result of a plan on a cluster.
+//! Defines an operator without inputs, whose rows are the result of a plan on a cluster.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use super::failure::{ClusterError, execution};
 use super::job::{Job, JobError, Location, Request, Scheduler, SchedulerAccess};
 use super::results;
 
-/// How often a query is sent again.
+/// Largest number of times that a query is sent again.
 const MOST_RESUBMISSIONS: usize = 3;
-/// How long a lost scheduler is awaited, and how often it is looked for.
+/// How long the client waits for a lost scheduler, and time between two attempts to connect.
 const RETURN: Duration = Duration::from_secs(60);
 const RETRY: Duration = Duration::from_millis(500);
-/// How long a query waits after the loss of an executor, so that others are noticed too.
+/// How long the client waits after the loss of an executor, so that other losses are noticed too.
 const AFTER_LOSS: Duration = Duration::from_secs(2);
 
-/// Result of a plan on a cluster.
+/// The result of a plan on a cluster.
 #[derive(Debug)]
 pub struct ClusterExec {
     plan: Arc<[u8]>,
@@ -37,7 +37,7 @@ pub struct ClusterExec {
 }
 
 impl ClusterExec {
-    /// `bytes`: the plan as bytes.
+    /// Creates the operator. `bytes`: the plan as bytes.
     pub fn new(plan: &Arc<dyn ExecutionPlan>, bytes: Vec<u8>, scheduler: SchedulerAccess) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(plan.schema()),
@@ -104,8 +104,8 @@ impl ExecutionPlan for ClusterExec {
     }
 }
 
-/// Executes a plan to its end: what is where. While there is no result, a plan whose scheduler or
-/// executor is lost is sent again.
+/// Executes a plan to its end. Returns the job and the locations of its result. Until there is a
+/// result, a plan is sent again if its scheduler or an executor is lost.
 async fn finish(access: &SchedulerAccess, request: &Request) -> Result<(Job, Vec<Location>)> {
     let address = &access.address;
     let mut scheduler = Scheduler::connect(access).await.map_err(|reason| {

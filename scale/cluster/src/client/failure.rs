@@ -1,4 +1,4 @@
-//! States why a query on a cluster has no result.
+//! Defines why a query on a cluster has no result.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub enum ClusterError {
     /// Damaged parts cannot be left out.
     #[error("--skip-damaged is not possible with --cluster; execute the query without --cluster")]
     SkipDamaged,
-    /// The plan has a leaf that the cluster would read several times.
+    /// The plan has a leaf that each task of the cluster would read as a whole.
     #[error(
         "the query needs {0}, which a cluster cannot read beside a data set; execute the query without --cluster"
     )]
@@ -33,27 +33,27 @@ pub enum ClusterError {
     NoScheduler {
         /// The address.
         address: Address,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The scheduler was lost, and again after the query was sent again.
+    /// The scheduler was lost, also after the query was sent again.
     #[error("{address}: the scheduler was lost {times} times: {reason}; the query has no result")]
     Lost {
         /// The address.
         address: Address,
-        /// How often.
+        /// Number of losses.
         times: usize,
-        /// Why, at last.
+        /// The reason of the last loss.
         reason: String,
     },
-    /// Executors were lost, and again after the query was sent again.
+    /// Executors were lost, also after the query was sent again.
     #[error("{address}: {reason}; the query was sent {times} times and has no result")]
     ExecutorsLost {
         /// The address of the scheduler.
         address: Address,
-        /// How often.
+        /// Number of losses.
         times: usize,
-        /// Why, at last.
+        /// The reason of the last loss.
         reason: String,
     },
     /// The scheduler does not execute the query.
@@ -61,16 +61,16 @@ pub enum ClusterError {
     Rejected {
         /// The address.
         address: Address,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A file is not there for an executor.
+    /// An executor cannot read a file.
     #[error(
         "an executor cannot read a part: {0}; the data set must have the same path on all machines of the cluster, and \
          executors need the credentials of an object store in their environment"
     )]
     Unreadable(String),
-    /// An executor found something wrong, perhaps with what it read.
+    /// An executor found an error, perhaps in the data that it read.
     #[error("the query failed on the cluster: {0}")]
     Failed(String),
     /// The result cannot be read from an executor.
@@ -80,15 +80,15 @@ pub enum ClusterError {
     Result {
         /// The executor.
         address: Address,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Parts of messages of files that cannot be opened.
+/// Parts of messages about files that cannot be opened.
 const UNREADABLE: [&str; 5] =
     ["not found", "NotFound", "ermission denied", "PermissionDenied", "Unauthenticated"];
-/// Parts of messages of files whose content is wrong.
+/// Parts of messages about files with wrong content.
 const DATA: [&str; 5] =
     ["Parquet error", "ParquetError", "ArrowError", "Arrow error", "ObjectStore"];
 
@@ -100,7 +100,7 @@ pub fn is_loss(message: &str) -> bool {
     message.starts_with(slots::LOST) || message.contains(UNREADABLE_RESULT)
 }
 
-/// The error of a query that failed on the cluster, by Ballista's message.
+/// Converts Ballista's message into the error of a query.
 pub fn of_message(message: &str) -> DataFusionError {
     let is_any = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
     if is_any(&UNREADABLE) && (message.contains("ObjectStore") || message.contains("Object Store"))
@@ -108,13 +108,13 @@ pub fn of_message(message: &str) -> DataFusionError {
         return execution(&ClusterError::Unreadable(message.into()));
     }
     if is_any(&DATA) {
-        // The engine then looks for the damaged part.
+        // For this error the engine looks for the damaged part.
         return external(ClusterError::Failed(message.into()));
     }
     execution(&ClusterError::Failed(message.into()))
 }
 
-/// An error which is not one of the data, so that no damaged part is looked for.
+/// Returns an error that is not of the data, so that no damaged part is looked for.
 pub fn execution(error: &ClusterError) -> DataFusionError {
     DataFusionError::Execution(error.to_string())
 }

@@ -1,5 +1,5 @@
-//! Sends a plan to a scheduler and waits for its end; cancels a query that is not awaited any more,
-//! and removes results that were read.
+//! Sends a plan to a scheduler and waits for its end. Cancels a query that nobody waits for any
+//! more, and removes results that were read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,24 +21,24 @@ use crate::address::Address;
 use crate::secret::Secret;
 use crate::session::{MOST_MESSAGE_BYTES, is_of_connection, watched};
 
-/// Where a part of a result is.
+/// Location of a part of a result.
 pub type Location = PartitionLocation;
 
-/// Where a scheduler is, and what it requires of callers.
+/// Address of a scheduler, and the secret that it requires of callers.
 #[derive(Clone, Debug)]
 pub struct SchedulerAccess {
     /// Its address.
     pub address: Address,
-    /// The secret of the cluster; `None`: it has none.
+    /// The secret of the cluster; `None`: the cluster has none.
     pub secret: Option<Secret>,
 }
 
-/// Longest time of one request.
+/// Time limit of a request.
 const REQUEST: Duration = Duration::from_secs(30);
-/// Distance of the questions whether the query has ended: the first one, and the longest.
+/// Time between two requests whether the query has ended: the first time, and the longest.
 const FIRST_POLL: Duration = Duration::from_millis(5);
 const LAST_POLL: Duration = Duration::from_millis(100);
-/// Longest time in which a query is cancelled, or its result is removed.
+/// Time limit for cancelling a query, or for removing its result.
 const REMOVE: Duration = Duration::from_secs(1);
 
 /// Why there is no result.
@@ -59,7 +59,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// `context`: has the settings.
+    /// Creates a request. `context`: has the settings.
     pub fn new(plan: Arc<[u8]>, context: &TaskContext) -> Self {
         let entries = context.session_config().options().entries();
         let settings =
@@ -68,12 +68,12 @@ impl Request {
     }
 }
 
-/// What a cluster has of a query.
+/// State of a query in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Running,
     HasResult,
-    /// Nothing that is to be removed.
+    /// The cluster has nothing to remove.
     Ended,
 }
 
@@ -96,7 +96,7 @@ impl Drop for Job {
         if self.state == State::Ended {
             return;
         }
-        // The program's runtime may be ending, so there is another one.
+        // The program's runtime may be ending, so a runtime of its own is used.
         let (access, job_id, state) = (self.access.clone(), self.id.clone(), self.state);
         let removed = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -108,7 +108,7 @@ impl Drop for Job {
     }
 }
 
-/// Removes what a cluster has of a query. Without an answer the scheduler removes it later.
+/// Removes a query or its result from the cluster. If this fails, the scheduler removes it later.
 async fn remove(access: SchedulerAccess, job_id: String, state: State) {
     let Ok(Scheduler { mut client, .. }) = Scheduler::connect(&access).await else { return };
     match state {
@@ -128,7 +128,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Connects. The error is the reason why that is not possible.
+    /// Connects. The error is the reason of a failure.
     pub async fn connect(access: &SchedulerAccess) -> Result<Self, String> {
         let endpoint = Endpoint::new(access.address.url());
         let endpoint = endpoint.and_then(|endpoint| watched(endpoint, access.secret));
@@ -141,7 +141,7 @@ impl Scheduler {
         Ok(Scheduler { access: access.clone(), client })
     }
 
-    /// Executes a plan to its end; returns where its result is.
+    /// Executes a plan to its end. Returns the job and the locations of its result.
     pub async fn execute(&mut self, request: &Request) -> Result<(Job, Vec<Location>), JobError> {
         let id = self.submit(request).await?;
         let mut job = Job { id: id.clone(), access: self.access.clone(), state: State::Running };
@@ -159,7 +159,8 @@ impl Scheduler {
                     tokio::time::sleep(wait).await;
                     wait = (2 * wait).min(LAST_POLL);
                 }
-                // The query is cancelled: other executors can have tasks of it.
+                // The query is cancelled by dropping the job, because other executors may have
+                // tasks of it.
                 Some(job_status::Status::Failed(failed)) if is_loss(&failed.error) => {
                     return Err(JobError::ExecutorLost(failed.error));
                 }
@@ -211,7 +212,7 @@ impl Scheduler {
         JobError::Failed(execution(&ClusterError::Rejected { address, reason }))
     }
 
-    /// Whether the scheduler is lost, or rejects a request.
+    /// Converts a status: the scheduler is lost, or it rejects a request.
     fn error(&self, status: &Status) -> JobError {
         if is_of_connection(status) {
             return JobError::Lost(causes(status));

@@ -1,4 +1,4 @@
-//! Reads the result of a query from the executors that have it.
+//! Reads the result of a query from the executors.
 
 use std::sync::Arc;
 
@@ -16,17 +16,17 @@ use crate::address::Address;
 use crate::secret::Secret;
 use crate::session::{MOST_MESSAGE_BYTES, endpoint_settings};
 
-/// How often a connection is tried again, and the time between.
+/// How often a connection is tried again, and the time between two attempts.
 const RETRIES: u8 = 2;
 const RETRY_MS: u64 = 250;
 
-/// The rows of a result, part after part, in the order of the plan's partitions. The result is
-/// removed when the stream is dropped.
+/// Returns the rows of a result, part after part, in the order of the plan's partitions. When the
+/// stream is dropped, the result is removed from the executors.
 pub fn read(
     job: Job,
     mut locations: Vec<Location>,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
-    // They come in the order in which tasks have ended.
+    // The locations come in the order in which tasks have ended.
     locations.sort_by_key(|location| location.partition_id.as_ref().map(|of| of.partition_id));
     let secret = job.secret();
     let parts = stream::iter(locations)

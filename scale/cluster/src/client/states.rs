@@ -1,4 +1,4 @@
-//! Has pieces of a data set analysed by a cluster.
+//! Has a cluster analyse pieces of data sets.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ pub struct StateRow<'a> {
     pub piece: u64,
     /// Bytes of the whole state.
     pub state_bytes: u64,
-    /// The next of them.
+    /// The next bytes of the state.
     pub bytes: &'a [u8],
 }
 
 /// Has pieces analysed, and passes on their states in the order of the pieces. An error of
-/// `pass_on` ends it.
+/// `pass_on` ends the analysis.
 ///
 /// # Errors
 /// [`ClusterError`](super::ClusterError): the cluster has no result.

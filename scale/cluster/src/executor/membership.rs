@@ -1,5 +1,4 @@
-//! Keeps an executor in its cluster: it joins, sends signs of life and statuses of tasks, and
-//! leaves.
+//! Keeps an executor in its cluster: it joins, sends heartbeats and statuses of tasks, and leaves.
 
 use std::time::Duration;
 
@@ -16,14 +15,13 @@ use crate::address::Address;
 use crate::secret::Secret;
 use crate::session::{MOST_MESSAGE_BYTES, is_of_connection, watched};
 
-/// Distance of the signs of life that an executor sends. The scheduler's timeout is three times as
-/// long.
+/// Time between two heartbeats of an executor. The scheduler's timeout is three times as long.
 const HEARTBEAT: Duration = Duration::from_secs(2);
-/// An executor ends after so many signs of life that the scheduler has not got.
+/// Number of failed heartbeats in a row after which an executor ends.
 const MOST_FAILURES: usize = 5;
-/// How often the scheduler is looked for.
+/// Time between two attempts to reach the scheduler.
 const RETRY: Duration = Duration::from_millis(500);
-/// Most statuses in a message.
+/// Largest number of statuses in a message.
 const MOST_STATUSES: usize = 1000;
 
 /// An executor of a cluster, as its scheduler knows it. Clones are the same executor.
@@ -35,10 +33,11 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// An executor that has not joined. Whatever a task says, its status is sent to this scheduler.
+    /// Creates an executor that has not joined. All statuses are sent to this scheduler, whatever
+    /// scheduler a task names.
     ///
     /// # Errors
-    /// The address is none.
+    /// The address is not valid.
     pub fn new(
         address: Address,
         secret: Option<Secret>,
@@ -51,7 +50,7 @@ impl Membership {
         Ok(Membership { address, scheduler, registration })
     }
 
-    /// Joins, as soon as there is a scheduler.
+    /// Joins as soon as the scheduler can be reached.
     ///
     /// # Errors
     /// The scheduler does not accept the executor.
@@ -75,10 +74,10 @@ impl Membership {
         }
     }
 
-    /// Sends signs of life. A scheduler that was restarted so learns of the executor.
+    /// Sends heartbeats. From a heartbeat, a restarted scheduler learns of the executor.
     ///
     /// # Errors
-    /// Several one after the other have failed.
+    /// Several heartbeats in a row have failed.
     pub async fn send_signs_of_life(&self) -> Result<()> {
         let mut failures = 0;
         while failures < MOST_FAILURES {
@@ -104,8 +103,8 @@ impl Membership {
         self.scheduler.clone().heart_beat_from_executor(sign).await.map(drop)
     }
 
-    /// Sends statuses of tasks, those that have ended meanwhile together. Does not end before all
-    /// senders are dropped.
+    /// Sends statuses of tasks. Statuses that arrive during a call are sent together in the next
+    /// one. Ends when all senders are dropped.
     pub async fn send_statuses(self, mut statuses: UnboundedReceiver<TaskStatus>) {
         let (mut scheduler, mut ended) = (self.scheduler, Vec::new());
         while statuses.recv_many(&mut ended, MOST_STATUSES).await > 0 {
@@ -119,7 +118,7 @@ impl Membership {
         }
     }
 
-    /// Gets no more tasks. The scheduler does not use the executor any longer.
+    /// Leaves the cluster. The scheduler assigns no more tasks to the executor.
     pub async fn leave(&self) {
         let left = self.send(executor_status::Status::Terminating(String::new())).await;
         let stopped = ExecutorStoppedParams {

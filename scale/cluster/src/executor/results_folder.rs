@@ -9,14 +9,15 @@ use tonic::Status;
 
 use crate::plan_check::check_job;
 
-/// Age at which results that no query has removed are deleted, and how often that is looked for.
+/// Age in seconds at which results are deleted that no query has removed, and time between two
+/// searches.
 const RESULT_AGE_S: u64 = 24 * 3600;
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Removes the results of some stages of a job; without stages those of all.
+/// Removes the results of some stages of a job; without stages, the results of all stages.
 ///
 /// # Errors
-/// The name of the job is none, or something cannot be removed.
+/// The name of the job is not valid, or a result cannot be removed.
 pub async fn remove(folder: &str, job: &str, stages: &[u32]) -> Result<(), Status> {
     check_job(job).map_err(|error| Status::invalid_argument(error.strip_backtrace()))?;
     let job = Path::new(folder).join(job);
@@ -38,7 +39,7 @@ async fn remove_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes old results now and then. Does not end.
+/// Removes old results from time to time. Does not end.
 pub async fn remove_old(folder: String) {
     loop {
         tokio::time::sleep(CLEANUP_INTERVAL).await;
@@ -52,7 +53,7 @@ async fn remove_older(folder: &Path, age_s: u64) -> io::Result<()> {
     let mut entries = tokio::fs::read_dir(folder).await?;
     while let Some(entry) = entries.next_entry().await? {
         let path = entry.path();
-        // What is removed by others meanwhile is no error.
+        // A result may be removed by others at the same time, which is not an error.
         if matches!(satisfy_dir_ttl(entry, age_s).await, Ok(false)) {
             log::info!("{}: old results are removed", path.display());
             remove_folder(&path).await?;

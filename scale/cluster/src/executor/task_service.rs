@@ -1,7 +1,7 @@
-//! The service by which the scheduler gives an executor tasks, cancels them, and has results
-//! removed.
+//! Serves the scheduler's calls: gives an executor tasks, cancels them, and has results removed.
 //!
-//! It is as that of Ballista, whose own can neither be made nor given a check of its callers.
+//! It works like Ballista's own service, which this crate can neither create nor put behind a check
+//! of callers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::results_folder;
 use super::tasks::Tasks;
 use crate::session::MOST_MESSAGE_BYTES;
 
-/// The service of an executor. `stop`: is notified when the executor shall end.
+/// Returns the service of an executor. `stop`: notified when the executor has to end.
 pub fn service(
     executor: Arc<Executor>,
     tasks: Tasks,
@@ -40,7 +40,7 @@ struct TaskService {
 
 #[async_trait]
 impl ExecutorGrpc for TaskService {
-    /// The scheduler uses the call for several tasks.
+    /// Not used: the scheduler always calls `launch_multi_task`.
     async fn launch_task(
         &self,
         _: Request<LaunchTaskParams>,

@@ -1,9 +1,8 @@
-//! Executes tasks of queries, and makes the statuses by which the scheduler learns how they have
-//! ended.
+//! Executes tasks of queries, and creates the statuses that tell the scheduler how the tasks ended.
 //!
-//! Tasks have threads of their own, of a lower priority, so that calls are answered while all of
-//! them compute. How many tasks run at the same time is decided by the scheduler, which knows the
-//! threads of the executor.
+//! Tasks run on separate threads with a lower priority, so that calls are answered while all these
+//! threads compute. The scheduler, which knows the number of threads, decides how many tasks run at
+//! the same time.
 
 use std::io;
 use std::sync::Arc;
@@ -24,24 +23,25 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::service::STACK_BYTES;
 
-/// Priority of threads of tasks, as `nice` counts it.
+/// Priority of the threads of tasks, as a `nice` value.
 const PRIORITY: i32 = 10;
 
-/// What executes tasks.
+/// Executes the tasks of an executor.
 pub struct Tasks {
     executor: Arc<Executor>,
     engine: Arc<dyn ExecutionEngine>,
     codec: BallistaCodec,
     threads: TaskThreads,
-    /// Gets the status of each task that has ended.
+    /// Receives the status of each task that has ended.
     statuses: UnboundedSender<TaskStatus>,
 }
 
 impl Tasks {
-    /// What executes tasks of an executor by an engine. `codec`: decodes plans.
+    /// Creates the threads for an executor's tasks, which `engine` executes. `codec`: decodes
+    /// plans.
     ///
     /// # Errors
-    /// The threads cannot be made.
+    /// The threads cannot be created.
     pub fn new(
         executor: Arc<Executor>,
         engine: Arc<dyn ExecutionEngine>,
@@ -72,14 +72,14 @@ impl Tasks {
             let own = self.clone();
             self.threads.spawn(async move {
                 let status = own.status(task).await;
-                // Without a receiver the executor is ending.
+                // If there is no receiver, the executor is ending.
                 let _ = own.statuses.send(status);
             });
         }
         Ok(())
     }
 
-    /// Executes a task; returns how it ended.
+    /// Executes a task. Returns how it ended.
     async fn status(&self, task: TaskDefinition) -> TaskStatus {
         let mut status = TaskStatus {
             task_id: task.task_id as u32,
@@ -140,14 +140,14 @@ impl Tasks {
         );
         let partitions = executor.execute_query_stage(key, stage.clone(), context.into()).await?;
         let metrics = stage.collect_plan_metrics().into_iter().map(TryInto::try_into);
-        // Numbers for people only: a task does not fail because of them.
+        // Metrics are only informative: a task does not fail because of them.
         let metrics: Result<_, BallistaError> = metrics.collect();
         let done = SuccessfulTask {
             executor_id: executor.metadata.id.clone(),
             partitions,
             runtime_stats: stage.collect_runtime_stats_reports(),
             task_column_stats: stage.collect_column_stats(),
-            // The next stage needs them.
+            // The next stage needs these reports.
             window_state: stage.collect_window_state_reports()?,
         };
         Ok((metrics.unwrap_or_default(), done))
@@ -159,13 +159,13 @@ fn milliseconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Threads for tasks. Dropping them awaits none of the tasks.
+/// Threads for tasks. Dropping this value does not wait for the tasks.
 struct TaskThreads(Option<Runtime>);
 
 impl TaskThreads {
     fn new(count: usize) -> io::Result<Self> {
         let lower_priority = || {
-            // Otherwise they have the priority of the others.
+            // If this fails, the threads keep the usual priority.
             let _ = rustix::process::setpriority_process(None, PRIORITY);
         };
         let runtime = Builder::new_multi_thread()

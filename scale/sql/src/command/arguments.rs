@@ -1,5 +1,5 @@
-//! Converts the arguments of `hmtt sql`, which `hmtt` defines, so that it completes and describes
-//! them too.
+//! Converts the arguments of `hmtt sql`. The crate of `hmtt` defines them, so that `hmtt` can
+//! complete and describe them.
 
 #[path = "../../../../cli/src/sql/options.rs"]
 mod options;

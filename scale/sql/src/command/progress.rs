@@ -9,13 +9,13 @@ use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 const STEP: Duration = Duration::from_millis(200);
 
-/// A line of progress on standard error; nothing if that is no terminal.
+/// A line of progress on standard error. If standard error is no terminal, it shows nothing.
 pub struct Progress {
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// Starts to show what is counted.
+    /// Starts to show the counts.
     pub fn start(shared: &Arc<Shared>) -> Self {
         if !std::io::stderr().is_terminal() {
             return Progress { bar: None };

@@ -22,11 +22,11 @@ use crate::{EngineOptions, Query, Sources};
 const EXIT_ERROR: u8 = 1;
 const EXIT_USAGE: u8 = 2;
 const EXIT_MISSING: u8 = 3;
-/// What shells report of a process that a signal has ended: 128 and its number.
+/// Shells report 128 plus the signal's number for a process that a signal has ended.
 const EXIT_SIGNAL: u8 = 128;
-/// Stack of a thread that evaluates expressions, which may nest.
+/// Stack size of a thread that evaluates expressions, which may nest.
 const WORKER_STACK_BYTES: usize = 1 << 26;
-/// Longest time in which reads that have begun may end after an interruption.
+/// Longest time that reads in progress get to finish after an interruption.
 const LAST_READS: Duration = Duration::from_millis(200);
 
 /// How a run ended.
@@ -36,7 +36,7 @@ enum End {
     Signal(u8),
 }
 
-/// Runs the command. `open`: makes the engine that answers the query.
+/// Runs the command. `open`: creates the engine that answers the query.
 pub fn run<E: QueryEngine>(
     arguments: &Arguments,
     open: impl FnOnce(Sources, EngineOptions) -> Result<E>,
@@ -61,19 +61,19 @@ pub fn run<E: QueryEngine>(
 /// The command that messages name.
 static COMMAND: OnceLock<&str> = OnceLock::new();
 
-/// Messages name another command than `hmtt sql`.
+/// Sets the command that messages name instead of `hmtt sql`.
 pub fn report_as(command: &'static str) {
     let _ = COMMAND.set(command);
 }
 
-/// Prints a line on standard error. One that cannot be written is dropped.
+/// Prints a line on standard error. If it cannot be written, it is dropped.
 pub fn report(message: &str) {
     let command = COMMAND.get_or_init(|| "hmtt sql");
     let message = hidden(message).to_string();
     let _ = writeln!(io::stderr(), "{command}: {}", escape::message(&message));
 }
 
-/// The text of the query, and the sources; `None` if an argument is missing.
+/// Returns the text of the query, and the sources; `None` if an argument is missing.
 fn query(arguments: &Arguments) -> Option<(Result<String>, Vec<PathBuf>)> {
     let paths = |words: &[String]| words.iter().map(PathBuf::from).collect::<Vec<_>>();
     match &arguments.file {
@@ -152,7 +152,7 @@ pub enum Ended<T> {
 /// Waits for a result or for a signal.
 ///
 /// # Errors
-/// That of the work.
+/// The error of `work`, or a signal handler cannot be installed.
 pub async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<Ended<T>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -186,7 +186,7 @@ async fn answer<E: QueryEngine>(
     let rows = match staged {
         Some(file) => write(&query, format, file.writer()?, || {}).await?,
         None => {
-            // The line of progress would be among the rows.
+            // A line of progress would be mixed with the rows.
             let output = BufWriter::new(io::stdout());
             write(&query, format, output, || progress.end()).await?
         }
@@ -199,7 +199,7 @@ async fn answer<E: QueryEngine>(
     Ok(())
 }
 
-/// Writes the rows of a query; returns their number. `first`: what is done before the first ones.
+/// Writes the rows of a query, and returns their number. `first`: called before the first rows.
 async fn write<W: Write + Send>(
     query: &Query,
     format: Format,
@@ -207,7 +207,7 @@ async fn write<W: Write + Send>(
     first: impl Fn(),
 ) -> Result<usize> {
     let (mut stream, mut rows) = (query.start()?, 0);
-    // Nothing is written before there is a result.
+    // Nothing is written before the first rows are known.
     let mut next = stream.next().await.transpose().map_err(|error| query.explain(error))?;
     first();
     let writer = RowWriter::new(format, query.schema(), query.addresses(), output);
@@ -221,7 +221,7 @@ async fn write<W: Write + Send>(
     Ok(rows)
 }
 
-/// An error of the output, so that a reader who has left is recognised.
+/// Converts an error of the output, so that [`is_broken_pipe`] recognises a reader that has left.
 fn written(error: OutputError) -> anyhow::Error {
     match error {
         OutputError::Write(error) => error.into(),
@@ -229,7 +229,7 @@ fn written(error: OutputError) -> anyhow::Error {
     }
 }
 
-/// Whether the reader of standard output has closed it, as `head` does. This is no failure.
+/// Whether the reader of standard output has closed it, as `head` does. This is not a failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let is_broken = |error: &io::Error| error.kind() == ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref().is_some_and(is_broken))

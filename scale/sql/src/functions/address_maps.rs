@@ -1,4 +1,4 @@
-//! Maps of addresses to banks and rows, as the cards of a query's sources have reported them.
+//! Finds the maps of addresses to banks and rows that the cards of a query's sources have reported.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -15,14 +15,15 @@ pub struct AddressMap {
 }
 
 impl AddressMap {
-    /// Reads a map as `runs.memory` has it.
+    /// Parses a map in the form of `runs.memory`.
     fn parse(entries: &[String]) -> Option<AddressMap> {
         let map = hmtt_dataset::address_map(entries.iter().map(String::as_str))?;
         let lookup = BankLookup::new(&BankMap::from(&map));
         Some(AddressMap { lookup, bank_bits: map.bits(Axis::Bank) })
     }
 
-    /// The number of an address's bank among those of all ranks: those of rank 0 come first.
+    /// Number of an address's bank among the banks of all ranks; the banks of rank 0 come first.
+    /// With 4 banks in each rank, bank 1 of rank 1 is 5.
     pub fn bank(&self, address: i64) -> i64 {
         let (rank, bank) = rank_and_bank(self.lookup.place(address as u64).index);
         i64::from(rank) << self.bank_bits | i64::from(bank)
@@ -37,7 +38,7 @@ impl AddressMap {
 /// The map of a group of runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Choice {
-    /// No card has reported one.
+    /// No card has reported a map.
     #[default]
     None,
     One(usize),
@@ -64,7 +65,7 @@ struct Known {
     runs: HashMap<(String, String), Choice>,
 }
 
-/// A row of `runs`: run, board and memory, a JSON object.
+/// A row of `runs`: run, board and memory. The memory is a JSON object.
 pub type MapRow = (String, String, String);
 
 /// Maps that are loaded when a query needs them.
@@ -111,15 +112,16 @@ impl AddressMaps {
             known.boards.entry(board.clone()).or_default().add(number);
             known.runs.entry((run.clone(), board.clone())).or_default().add(number);
         }
-        // A second query of the same engine finds the same maps.
+        // If a second query has set the maps before, they are equal.
         let _ = self.0.set(known);
         Ok(())
     }
 
-    /// The map of all runs, of those of a board, or of one run of a board. `function`: for errors.
+    /// Finds the map of all runs, of all runs of a board, or of one run of a board. `function`: for
+    /// errors.
     ///
     /// # Errors
-    /// No map is known, or there are several.
+    /// No map is known, or several different ones are.
     pub fn find(
         &self,
         function: &str,

@@ -10,7 +10,7 @@ pub fn array(arguments: &[ColumnarValue], place: usize, rows: usize) -> Result<A
     arguments.get(place).ok_or_else(missing)?.to_array(rows)
 }
 
-/// What a function returns: one value, if all arguments are constants.
+/// The value that a function returns: one value if all arguments are constants, else an array.
 pub fn returned(arguments: &[ColumnarValue], values: ArrayRef) -> Result<ColumnarValue> {
     let is_constant = arguments.iter().all(|one| matches!(one, ColumnarValue::Scalar(_)));
     if is_constant && !values.is_empty() {

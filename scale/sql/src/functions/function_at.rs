@@ -1,8 +1,8 @@
 //! `function_at(clock [, capture, session])`: the innermost function that was open at a clock.
 //!
-//! The timeline of the session is searched, beginning where the row before was found: rows in the
-//! order of clocks take constant time each. Null where nothing is known: before the first tag, and
-//! in sessions without tags.
+//! The timeline of the session is searched from the position of the previous row, so rows in the
+//! order of clocks take constant time each. The result is null where no function is known: before
+//! the first tag, and in sessions without tags.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -50,8 +50,8 @@ impl Hash for FunctionAt {
     }
 }
 
-/// The place of the change that a clock follows; `None` before the first one. `hint`: where to
-/// begin.
+/// Index of the last change that is not after a clock; `None` before the first change. `hint`:
+/// index at which the search begins.
 fn find(timeline: &Timeline, clock: i64, hint: usize) -> Option<usize> {
     let changes = &timeline.changes;
     let is_here = |place: usize| {
@@ -68,7 +68,7 @@ fn find(timeline: &Timeline, clock: i64, hint: usize) -> Option<usize> {
 }
 
 impl FunctionAt {
-    /// The only timeline, for calls without a session.
+    /// Returns the only timeline, for calls without a session.
     fn only(known: &Known) -> Result<Option<&Timeline>> {
         if known.sessions.len() > 1 {
             return plan_err!(
@@ -135,13 +135,13 @@ impl ScalarUDFImpl for FunctionAt {
     }
 }
 
-/// Where names are in a block of a builder.
+/// Positions of names in a block of a builder.
 struct Blocks {
     block: u32,
     places: Vec<(u32, u32)>,
 }
 
-/// Adds all names to a builder once, to which rows then refer.
+/// Adds each name to a builder once. Rows then refer to the names.
 fn append_names(builder: &mut StringViewBuilder, known: &Known) -> Blocks {
     let (mut bytes, mut places) = (Vec::new(), Vec::new());
     for name in &known.names {

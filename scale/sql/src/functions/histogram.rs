@@ -1,9 +1,9 @@
 //! `histogram(value [, width])`: numbers of values in ranges, as a list of `at_least`, `at_most`
 //! and `count`.
 //!
-//! Without a width, ranges begin at 0 and at powers of two: 0, 1, 2 to 3, 4 to 7; negative values
-//! have the mirrored ones. With a width they begin at its multiples. Ranges without values are left
-//! out. The sum of two states is exact.
+//! Without a width, ranges begin at 0 and at powers of two: 0, 1, 2 to 3, 4 to 7. Ranges of
+//! negative values are mirrored: -1, -3 to -2. With a width, ranges begin at its multiples: 0 to 9,
+//! 10 to 19 for width 10. Ranges without values are left out. Adding two states is exact.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Signature, TypeSignature, Volatility,
 };
 
-/// Most ranges with values.
+/// Largest number of ranges with values.
 const MOST_RANGES: usize = 1 << 20;
-/// Bytes of a range in the map.
+/// Bytes of memory that a range takes in the map.
 const RANGE_BYTES: usize = 48;
 
 /// The function.
@@ -79,13 +79,14 @@ impl AggregateUDFImpl for HistogramFunction {
     }
 }
 
-/// Counts of ranges, by their first value.
+/// Counts of ranges. Key: first value of the range; value: last value and count.
 #[derive(Debug, Default)]
 struct Histogram {
     counts: BTreeMap<i64, (i64, i64)>,
 }
 
-/// The range between powers of two that has a value.
+/// Returns first and last value of the range between powers of two that contains a value: 4 and 7
+/// for 5.
 fn power_range(value: i64) -> (i64, i64) {
     if value == 0 {
         return (0, 0);
@@ -96,7 +97,7 @@ fn power_range(value: i64) -> (i64, i64) {
     if value > 0 { (clamp(low), clamp(high)) } else { (clamp(-high), clamp(-low)) }
 }
 
-/// The range of a width that has a value.
+/// Returns first and last value of the range with this width that contains a value.
 fn width_range(value: i64, width: i64) -> (i64, i64) {
     let low = i128::from(value.div_euclid(width)) * i128::from(width);
     let clamp = |number: i128| number.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
@@ -127,7 +128,7 @@ impl Accumulator for Histogram {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let numbers = values[0].as_primitive::<Int64Type>();
         let widths = values.get(1).map(|widths| widths.as_primitive::<Int64Type>());
-        // Neighbouring values are often of one range.
+        // Neighbouring values are often in one range.
         let mut last: Option<((i64, i64), i64)> = None;
         for row in 0..numbers.len() {
             if numbers.is_null(row) || widths.is_some_and(|widths| widths.is_null(row)) {

@@ -36,13 +36,14 @@ struct Function {
     signature: Signature,
 }
 
-/// Nanoseconds since 1970, without the rounding that a sum of floating-point numbers would have.
+/// Nanoseconds since 1970. The sum is one of integers, because floating-point numbers would round
+/// it.
 fn time(clock: i64, zero: i64, period: f64) -> i64 {
     zero.saturating_add((clock as f64 * period).round() as i64)
 }
 
-/// -1 if the first event came first, 1 if the second did; `None` if they are nearer than their
-/// errors.
+/// -1 if the first event came first, 1 if the second event came first; `None` if their distance is
+/// not larger than the sum of their errors.
 fn known(first: i64, first_error: f64, second: i64, second_error: f64) -> Option<i64> {
     let distance = i128::from(second) - i128::from(first);
     let is_known = distance.unsigned_abs() as f64 > first_error + second_error;

@@ -1,5 +1,5 @@
-//! `row(address [, board [, run]])` and `bank(address [, board [, run]])`, by the run's own map of
-//! addresses.
+//! `row(address [, board [, run]])` and `bank(address [, board [, run]])`, by the address map of
+//! the run.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl ScalarUDFImpl for PlaceFunction {
             texts.is_valid(row).then(|| texts.value(row))
         };
         let mut values = Int64Array::builder(rows);
-        // Rows of one board and run mostly follow each other.
+        // Rows of one board and run mostly follow each other, so the last map is kept.
         let mut last = None;
         for row in 0..rows {
             let names = (text(0, row), text(1, row));

@@ -5,12 +5,12 @@
 //! `distance_at_least`, `distance_at_most` and `touches`, in ranges between powers of two. A
 //! distance is the number of other units touched since the last touch of the unit.
 //!
-//! Touches are collected with their clocks and evaluated in the order of these at the end, so
-//! neither the order of rows nor their distribution to threads matters. From [`MOST_TOUCHES`]
-//! touches on, half of the units are left out, chosen by a hash, as often as needed (SHARDS:
-//! Waldspurger et al., FAST 2015): memory is bounded, and states are merged at the lower rate.
-//! Below that number results are exact. The difference between the touches and those that the
-//! sample stands for is added to distance 0, as in `hmtt mrc --sample`.
+//! Touches are collected with their clocks, and evaluated at the end in the order of the clocks. So
+//! neither the order of rows nor their distribution to threads matters. Whenever more than
+//! [`MOST_TOUCHES`] touches are kept, half of the units are left out, chosen by a hash (SHARDS:
+//! Waldspurger et al., FAST 2015). So memory is bounded, and states are merged at the lower rate.
+//! With fewer touches results are exact. A sample stands for a number of touches that may differ
+//! from the real number; the difference is added to distance 0, as in `hmtt mrc --sample`.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
 };
 use hmtt::analysis::stack::Stack;
 
-/// Touches that are kept: 16 MiB with their clocks.
+/// Largest number of touches that are kept: 16 MiB with their clocks.
 const MOST_TOUCHES: usize = 1 << 20;
 
 /// The function.
@@ -99,15 +99,15 @@ impl AggregateUDFImpl for StackDistance {
 /// Touches of the sampled units.
 #[derive(Debug, Default)]
 struct Touches {
-    /// All touches, sampled or not.
+    /// Number of all touches, sampled or not.
     all: i64,
-    /// Times that half of the units were left out.
+    /// How often half of the units were left out.
     halvings: u32,
     /// Clock and unit of each touch.
     kept: Vec<(i64, i64)>,
 }
 
-/// A hash of which each bit depends on all bits of the unit (splitmix64).
+/// A hash each bit of which depends on all bits of the unit (splitmix64).
 fn hash(unit: i64) -> u64 {
     let mut hash = (unit as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -126,7 +126,7 @@ impl Touches {
             return;
         }
         self.kept.push((clock, unit));
-        // One unit that has more touches than fit is not left out.
+        // A single unit may have more touches than fit, so the halving ends after 24 times.
         while self.kept.len() > MOST_TOUCHES && self.halvings < 24 {
             self.halve(self.halvings + 1);
         }
@@ -137,7 +137,8 @@ impl Touches {
         self.kept.retain(|(_, unit)| is_sampled(*unit, halvings));
     }
 
-    /// Number of first touches, and the counts of others by the logarithm of their distance.
+    /// Number of first touches, and number of other touches for each range of distances between
+    /// powers of two.
     fn distances(&mut self) -> (u64, Vec<u64>) {
         self.kept.sort_unstable();
         let (mut stack, mut first, mut counts) = (Stack::default(), 0, Vec::new());
@@ -168,7 +169,7 @@ impl Accumulator for Touches {
             if clocks.is_null(row) {
                 return exec_err!("approx_stack_distance: a touch has no clock");
             }
-            // The table of lines has no place for this number.
+            // The table of lines cannot hold this number.
             if units.value(row) == -1 {
                 return exec_err!("approx_stack_distance: -1 is the number of no page or line");
             }
@@ -255,7 +256,8 @@ mod tests {
         (0..count).map(|at| if at % 3 == 0 { at % 50_000 } else { at * at % 300_007 }).collect()
     }
 
-    /// The exact number of touches with distances of at least a power of two, first ones included.
+    /// The exact number of touches with at least this distance, a power of two. First touches are
+    /// included.
     fn exact(pages: &[i64], least: u64) -> f64 {
         let mut reuse = Reuse::new(PAGE_LOG2);
         let addresses: Vec<u64> = pages.iter().map(|page| (*page as u64) << PAGE_LOG2).collect();
@@ -265,7 +267,8 @@ mod tests {
         found.first_touches + far.map(|range| range.touches).sum::<f64>()
     }
 
-    /// The same from touches that were added in several pieces in another order.
+    /// The estimated number, from touches that were added in several pieces and in another order,
+    /// and the sampling rate.
     fn found(pages: &[i64], least: i64, pieces: usize) -> (f64, f64) {
         let mut all = Touches::default();
         for piece in (0..pieces).rev() {

@@ -1,10 +1,10 @@
-//! Writes what functions have loaded as bytes, and reads it: for processes that evaluate functions
-//! of a plan which another process has made.
+//! Writes the loaded state of functions as bytes, and reads it. A process that evaluates a plan of
+//! another process gets the state in this form.
 //!
-//! `row` and `bank` have rows of `runs`; `function_at` has names and, for each session, the clocks
-//! at which functions change. Both are JSON, the clocks as distances. Invariant: functions that are
-//! read from equal bytes share what they have loaded, as long as it is in use, so that they are
-//! equal.
+//! The state of `row` and `bank` has rows of `runs`. The state of `function_at` has names and, for
+//! each session, the clocks at which functions change. Both are JSON, the clocks as distances.
+//! Invariant: functions that are read from equal bytes share one state while it is in use, so that
+//! they are equal.
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -19,15 +19,15 @@ use super::places::{self, PlaceFunction};
 use super::timelines::{Known, Timeline, Timelines};
 use super::{OF_MAPS, OF_TIMELINES};
 
-/// Most bytes of a state. A plan has it once for each call of the function, and each task has the
-/// plan.
+/// Largest size of a state in bytes. A plan has a state for each call of the function, and each
+/// task has the plan.
 const MOST_BYTES: usize = 4 << 20;
 
-/// A session, by its capture and number, and its changes: distance to the last clock, and number of
-/// the name.
+/// Capture and number of a session, and its changes. A change is the distance to the previous
+/// clock, and the number of a name.
 type SessionChanges = (String, i64, Vec<(i64, u32)>);
 
-/// What was read from bytes, and is still in use.
+/// States that were read from bytes, and are still in use.
 struct InUse<T>(Mutex<HashMap<Vec<u8>, Weak<T>>>);
 
 static MAPS: LazyLock<InUse<AddressMaps>> = LazyLock::new(InUse::new);
@@ -50,10 +50,10 @@ impl<T> InUse<T> {
     }
 }
 
-/// What a function has loaded, as bytes; `None` if it needs nothing.
+/// Returns the state that a function has loaded, as bytes; `None` if the function needs none.
 ///
 /// # Errors
-/// Nothing is loaded, or too much.
+/// Nothing is loaded, or the state is too large.
 pub fn write_state(function: &ScalarUDF) -> Result<Option<Vec<u8>>> {
     let inner: &dyn Any = function.inner().as_ref();
     let state = if let Some(place) = inner.downcast_ref::<PlaceFunction>() {
@@ -76,10 +76,10 @@ pub fn write_state(function: &ScalarUDF) -> Result<Option<Vec<u8>>> {
     Ok(Some(state))
 }
 
-/// The function with some state.
+/// Returns the function with the state in these bytes.
 ///
 /// # Errors
-/// The function has no state, or the bytes are no state of it.
+/// The function has no state, or the bytes are not a state of it.
 pub fn read_state(name: &str, bytes: &[u8]) -> Result<ScalarUDF> {
     let damaged = |error| exec_datafusion_err!("{name}: the state is damaged: {error}");
     if let Some(place) = OF_MAPS.iter().position(|known| *known == name) {

@@ -1,4 +1,4 @@
-//! Which function of a program was the innermost open one at each clock of a session.
+//! Finds the innermost open function of a program at each clock of a session.
 //!
 //! Calls are found by the tags on the bus and the map of their numbers, or by a log of tags that
 //! shares marks with the trace, as `hmtt tag report` does. Invariant: the changes of a timeline are
@@ -26,12 +26,12 @@ use hmtt::tags::threads::Threads;
 use hmtt_format::tag_map::TagMap;
 use hmtt_format::{Cycles, Direction, Event};
 
-/// What states the functions of tags.
+/// Source of the functions that tags stand for.
 #[derive(Clone, Debug)]
 pub enum TagSource {
-    /// The map of the numbers of tags that are on the bus.
+    /// The map of tag numbers to functions, for tags on the bus.
     Map(PathBuf),
-    /// A log, which shares marks with the trace, with its map beside it.
+    /// A log that shares marks with the trace. Its map is beside it.
     Log(PathBuf),
 }
 
@@ -45,14 +45,14 @@ pub enum Tag {
     Window(u32, Option<u64>),
     /// A mark, with its register.
     Mark(u32),
-    /// Something is missing after this clock.
+    /// Records or accesses are missing after this clock.
     Gap,
 }
 
 /// The tags of a session, with their clocks, and the period of its clock.
 #[derive(Clone, Debug, Default)]
 pub struct SessionTags {
-    /// Clocks in any order.
+    /// Tags with their clocks, in any order.
     pub tags: Vec<(u64, Tag)>,
     /// Clock period in picoseconds.
     pub tck_ps: Option<u32>,
@@ -61,7 +61,7 @@ pub struct SessionTags {
 /// The innermost function at each clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timeline {
-    /// First clocks of each function, ascending, and the number of its name.
+    /// First clock of each function and number of its name, in ascending order of the clocks.
     pub changes: Vec<(i64, u32)>,
 }
 
@@ -74,7 +74,7 @@ pub struct Timelines(OnceLock<Known>);
 pub struct Known {
     /// Names of functions.
     pub names: Vec<Arc<str>>,
-    /// By capture and session.
+    /// Timelines by capture and session.
     pub sessions: BTreeMap<SessionKey, Timeline>,
 }
 
@@ -131,7 +131,8 @@ impl Numbers {
 }
 
 impl Timeline {
-    /// Adds the owner from a clock on. Later changes at the same clock replace earlier ones.
+    /// Sets the innermost function from a clock on. Later changes at the same clock replace earlier
+    /// ones.
     fn change(&mut self, clock: u64, name: u32) {
         let clock = i64::try_from(clock).unwrap_or(i64::MAX);
         let clock = self.changes.last().map_or(clock, |(last, _)| clock.max(*last));
@@ -144,7 +145,7 @@ impl Timeline {
     }
 }
 
-/// By the tags on the bus.
+/// Builds the timelines from the tags on the bus.
 fn of_bus(map: TagMap, sessions: BTreeMap<SessionKey, SessionTags>) -> Known {
     let window = map.window.clone();
     let names = Names::new(map);
@@ -181,7 +182,7 @@ fn of_bus(map: TagMap, sessions: BTreeMap<SessionKey, SessionTags>) -> Known {
     known
 }
 
-/// By a log.
+/// Builds the timelines from a log of tags.
 fn of_log(path: &std::path::Path, sessions: &BTreeMap<SessionKey, SessionTags>) -> Result<Known> {
     let file = File::open(path).context("cannot open")?;
     let mut reader = LogReader::new(file)?;

@@ -1,4 +1,4 @@
-//! Columns of addresses as texts of hexadecimal digits: `0x13000000`.
+//! Prints columns of addresses as hexadecimal digits: `0x13000000`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use arrow::error::ArrowError;
 
 use crate::addresses::is_wide;
 
-/// The columns of addresses among those of a result.
+/// Finds the columns of addresses in a result, and converts them.
 #[derive(Debug, Default)]
 pub struct AddressColumns {
     places: Vec<usize>,
-    /// The result's columns, those of addresses as texts.
+    /// The result's columns, in which columns of addresses are texts.
     schema: Option<SchemaRef>,
 }
 
 impl AddressColumns {
-    /// The columns that are addresses, if their type is one of numbers.
+    /// Chooses the columns that are addresses and have a type of numbers.
     pub fn new(schema: &Schema, addresses: &[bool]) -> Self {
         let fields = schema.fields().iter().zip(addresses).enumerate();
         let is_address = |field: &Field, found: bool| found && is_wide(field.data_type());
@@ -34,7 +34,7 @@ impl AddressColumns {
         AddressColumns { places, schema: Some(Arc::new(schema)) }
     }
 
-    /// Rows whose addresses are texts.
+    /// Returns the rows with addresses as texts.
     ///
     /// # Errors
     /// The rows have other columns.
@@ -57,7 +57,7 @@ fn digits(column: &ArrayRef) -> ArrayRef {
     let text = |address: u64| format!("{address:#x}");
     let texts: StringArray = match column.as_primitive_opt::<UInt64Type>() {
         Some(numbers) => numbers.iter().map(|number| number.map(text)).collect(),
-        // Tables have signed numbers; the upper half of 64-bit addresses is negative.
+        // Tables have signed numbers, so the upper half of 64-bit addresses is negative.
         None => {
             let numbers = column.as_primitive::<Int64Type>();
             numbers.iter().map(|number| number.map(|signed| text(signed as u64))).collect()

@@ -1,4 +1,4 @@
-//! A file that appears whole or not at all.
+//! Writes a file that appears whole or not at all.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// A file that is written under another name beside its own. If it is dropped before
+/// A file that is written under a temporary name in the same folder. If it is dropped before
 /// [`StagedFile::publish`], it is removed.
 pub struct StagedFile {
     path: PathBuf,
@@ -15,10 +15,10 @@ pub struct StagedFile {
 }
 
 impl StagedFile {
-    /// Creates a file. Unless `overwrite`, there must be none of its name.
+    /// Creates a file. Unless `overwrite`, no file may have its name.
     ///
     /// # Errors
-    /// It exists, or cannot be created.
+    /// A file of this name exists, or the file cannot be created.
     pub fn create(path: &Path, overwrite: bool) -> io::Result<Self> {
         if path.is_dir() {
             return Err(io::Error::new(ErrorKind::IsADirectory, "is a folder; name a file in it"));
@@ -34,7 +34,7 @@ impl StagedFile {
         Ok(StagedFile { path: path.to_owned(), overwrite, file })
     }
 
-    /// A writer to the file.
+    /// Returns a writer to the file.
     ///
     /// # Errors
     /// The file cannot be opened again.
@@ -45,11 +45,11 @@ impl StagedFile {
     /// Makes the file durable and gives it its name.
     ///
     /// # Errors
-    /// It cannot be written or renamed, or another file has its name by now.
+    /// The file cannot be written or renamed, or another file has got its name.
     pub fn publish(mut self) -> io::Result<()> {
         self.file.flush()?;
         self.file.as_file().sync_all()?;
-        // As any other file that a program creates.
+        // The file gets the permissions of any other file that a program creates.
         set_usual_mode(self.file.as_file())?;
         if self.overwrite {
             self.file.persist(&self.path)?;
@@ -67,14 +67,14 @@ fn exists() -> io::Error {
     io::Error::new(ErrorKind::AlreadyExists, "exists; give --force to overwrite it")
 }
 
-/// Temporary files can be read by their user only.
+/// Sets the permissions by the umask. Temporary files can be read by their user only.
 fn set_usual_mode(file: &File) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mask = umask();
     file.set_permissions(std::fs::Permissions::from_mode(0o666 & !mask))
 }
 
-/// The mask of new files, as Linux states it.
+/// The umask of the process, as Linux states it.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));

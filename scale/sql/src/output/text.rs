@@ -1,7 +1,7 @@
 //! Writes rows as a table for people: numbers to the right, texts to the left.
 //!
-//! The widths are those of the first rows, which are kept until they are known; longer values in
-//! later rows move what follows them. So memory is bounded.
+//! The first rows are kept until they have determined the widths of the columns. In later rows a
+//! longer value shifts the values after it. So memory is bounded.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use hmtt_format::escape;
 
 use super::OutputError;
 
-/// Rows by which widths are decided.
+/// Number of rows that determine the widths.
 const FIRST_ROWS: usize = 1000;
 
 /// A writer of tables.
@@ -49,7 +49,7 @@ impl<W: Write> TextWriter<W> {
                 cells.push(escape::message(&value).to_string());
             }
             if let Some(last) = columns.last() {
-                // Plans have lines.
+                // A plan has several lines.
                 let value = last.value(row).try_to_string()?;
                 let lines = value.trim_end().lines().map(|line| escape::message(line).to_string());
                 let lines: Vec<String> = lines.collect();
@@ -75,7 +75,7 @@ impl<W: Write> TextWriter<W> {
         self.output.flush()
     }
 
-    /// Writes the names and the rows that wait.
+    /// Writes the names and the kept rows.
     fn begin(&mut self) -> io::Result<()> {
         let names: Vec<String> = self.schema.fields().iter().map(name).collect();
         let mut widths = vec![0; names.len()];

@@ -1,8 +1,8 @@
-//! Conditions on accesses that are tested while a capture is decoded, so that rows are built only
-//! of accesses which can be in the result.
+//! Tests conditions on accesses while a capture is decoded, so that rows are built only from
+//! accesses that can be in the result.
 //!
 //! Only comparisons of a column with a constant are used. The engine tests all conditions again, so
-//! a condition that is not understood here costs time and changes no result.
+//! a condition that is not understood here costs time but changes no result.
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
@@ -10,7 +10,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
 use hmtt::analysis::PAGE_LOG2;
 
-/// A range of numbers, with its ends.
+/// A range of numbers, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     low: i64,
@@ -43,9 +43,9 @@ impl Range {
 /// Conditions on an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessFilter {
-    /// Of the session's number.
+    /// Allowed session numbers.
     pub session: Range,
-    /// Of the arrival, in milliseconds.
+    /// Allowed arrivals, in milliseconds.
     pub arrival: Range,
     clock: Range,
     address: Range,
@@ -54,14 +54,14 @@ pub struct AccessFilter {
 }
 
 impl AccessFilter {
-    /// The conditions that the filters of a query imply.
+    /// Derives the conditions from the filters of a query.
     pub fn new(filters: &[Expr]) -> Self {
         let mut found = AccessFilter::default();
         filters.iter().flat_map(split_conjunction).for_each(|filter| found.add(filter));
         found
     }
 
-    /// Whether an access can be in the result, as far as its own columns say.
+    /// Whether an access can be in the result, by its clock, address and direction.
     #[inline]
     pub fn has(&self, clock: i64, address: i64, is_write: bool) -> bool {
         self.clock.has(clock)
@@ -69,12 +69,13 @@ impl AccessFilter {
             && self.is_write.is_none_or(|wanted| wanted == is_write)
     }
 
-    /// Whether all accesses of a frame that was chosen can be in the result.
+    /// Whether the conditions concern frames only, so that all accesses of a chosen frame can be in
+    /// the result.
     pub fn is_of_frames(&self) -> bool {
         self.clock.is_all() && self.address.is_all() && self.is_write.is_none()
     }
 
-    /// Whether accesses of a frame can be in the result.
+    /// Whether accesses of a frame can be in the result, by the frame's session and arrival.
     pub fn has_frame(&self, session: i64, arrival: i64) -> bool {
         !self.is_never && self.session.has(session) && self.arrival.has(arrival)
     }
@@ -153,7 +154,7 @@ impl AccessFilter {
     }
 }
 
-/// The addresses of a range of pages.
+/// Returns the first and last address of a range of pages.
 fn addresses(first: i64, last: i64) -> (i64, i64) {
     let limit = i64::MAX >> PAGE_LOG2;
     let low =
@@ -173,7 +174,7 @@ fn column_name(expression: &Expr) -> Option<&str> {
     }
 }
 
-/// A constant of the type of a column of accesses.
+/// Returns the number of a constant whose type is that of a column of accesses.
 fn number(expression: &Expr) -> Option<i64> {
     match expression {
         Expr::Literal(ScalarValue::Int64(number), _) => *number,

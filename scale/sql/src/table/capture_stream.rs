@@ -1,6 +1,7 @@
 //! Reads a capture as a stream of batches.
 //!
-//! A thread decodes; it waits while two batches are not taken. It ends when the stream is dropped.
+//! A thread decodes the capture. It waits while two batches are not taken, and ends when the stream
+//! is dropped.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::sources::Capture;
 
 /// Batches that may wait to be taken.
 const WAITING: usize = 2;
-/// Rows of a batch, at least: decoding is much faster than a batch is passed on.
+/// Smallest number of rows of a batch: decoding is much faster than passing on a batch.
 const BATCH_ROWS: usize = 1 << 14;
 
 /// The rows of a table in a capture.
@@ -36,7 +37,7 @@ pub struct CaptureStream {
     pub partitions: PartitionFilter,
     /// Conditions on accesses.
     pub accesses: AccessFilter,
-    /// Where bytes are counted.
+    /// Counts of the bytes.
     pub shared: Arc<Shared>,
     /// Whether a capture that cannot be read to its end is read as far as possible.
     pub skips_damaged: bool,

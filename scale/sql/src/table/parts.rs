@@ -27,12 +27,12 @@ use crate::remote::{RemoteDataset, reason};
 use crate::schema;
 use crate::shared::Shared;
 
-/// Footers that are read at the same time.
+/// Number of footers that are read at the same time.
 const FOOTERS: usize = 16;
-/// Bytes that are read at the end of a part, which have most footers.
+/// Bytes that are read at the end of a part. They contain the footer of most parts.
 const FOOTER_BYTES: usize = 1 << 16;
 
-/// What a scan of parts needs.
+/// The parameters of a scan of parts.
 pub struct PartScan<'a> {
     /// The table.
     pub table: Table,
@@ -40,7 +40,7 @@ pub struct PartScan<'a> {
     pub session: &'a dyn Session,
     /// The file system.
     pub files: &'a Arc<dyn ObjectStore>,
-    /// Where parts are counted.
+    /// Counts of the parts.
     pub shared: &'a Shared,
     /// Conditions on partitions.
     pub partitions: &'a PartitionFilter,
@@ -64,7 +64,7 @@ struct Part {
     place: Place,
 }
 
-/// Where parts are.
+/// The store of the parts.
 struct Store<'a> {
     store: &'a Arc<dyn ObjectStore>,
     url: ObjectStoreUrl,
@@ -84,7 +84,7 @@ impl PartScan<'_> {
         self.plan(self.chosen_objects(remote)?, &store).await
     }
 
-    /// The error that names a part.
+    /// Returns the error that names a damaged part.
     fn damaged(&self, part: &Part, error: &DataFusionError) -> DataFusionError {
         let name = &part.name;
         if let (None, DataFusionError::ObjectStore(error)) = (&part.path, error.find_root()) {
@@ -203,8 +203,8 @@ impl PartScan<'_> {
         Ok(parts)
     }
 
-    /// The numbers and bounds that the part's footer states. If damaged parts are left out, also
-    /// reads what the query needs.
+    /// Reads the number of rows and the bounds in the part's footer. If damaged parts are left out,
+    /// it also reads all columns of the query to find damage.
     async fn statistics(
         &self,
         part: &Part,
@@ -276,7 +276,7 @@ fn file(part: Part, statistics: Statistics) -> PartitionedFile {
         .with_statistics(Arc::new(statistics))
 }
 
-/// The number of rows of all files; nothing is stated of their columns.
+/// The number of rows of all files. No statistics of columns are stated.
 fn sum(files: &[PartitionedFile], schema: &SchemaRef) -> Statistics {
     let rows = files.iter().filter_map(|file| file.statistics.as_ref());
     let rows = rows.fold(Precision::Exact(0), |sum: Precision<usize>, one| sum.add(&one.num_rows));

@@ -1,4 +1,4 @@
-//! The table that the query engine sees.
+//! Implements the table that the query engine sees.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ use crate::sources::Sources;
 pub struct TraceTable {
     /// The table.
     pub table: Table,
-    /// What is queried.
+    /// The sources.
     pub sources: Arc<Sources>,
     /// The file system.
     pub files: Arc<dyn ObjectStore>,
-    /// Where reading is counted.
+    /// Counts of the bytes that are read.
     pub shared: Arc<Shared>,
-    /// Whether what cannot be read is left out.
+    /// Whether parts and captures that cannot be read are left out.
     pub skips_damaged: bool,
 }
 
@@ -89,7 +89,7 @@ impl TableProvider for TraceTable {
             partitions: &partitions,
             predicate: predicate.as_ref(),
             projection,
-            // Rows that the filters above remove do not count.
+            // The limit is for rows that pass the filters, which are applied later.
             limit: limit.filter(|_| filters.is_empty()),
             skips_damaged: self.skips_damaged,
         };

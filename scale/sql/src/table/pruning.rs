@@ -1,7 +1,7 @@
 //! Decides which partitions can have rows of a result, by the names of their folders.
 //!
-//! Conditions on `run`, `board` and `hour` alone are decided exactly. Others exclude a partition by
-//! its hour, within which all arrivals of its rows are, or the ends of its calls.
+//! Conditions on `run`, `board` and `hour` alone are decided exactly. Other conditions exclude a
+//! partition by its hour: all arrivals of its rows, or the ends of its calls, are within the hour.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::schema::{self, PARTITIONS};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What a partition is named.
+/// The names of a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Name of the run.
@@ -58,7 +58,7 @@ pub struct PartitionFilter {
 }
 
 impl PartitionFilter {
-    /// The conditions of a query on a table. `predicate`: all of them.
+    /// Builds the conditions of a query on a table. `predicate`: all conditions.
     pub fn new(
         session: &dyn Session,
         filters: &[Expr],
@@ -76,7 +76,7 @@ impl PartitionFilter {
             let builder = PruningPredicateBuilder::new().with_file_schema(table.clone());
             builder.try_build(predicate.clone()).map(Arc::new)
         };
-        // A condition that cannot be used to exclude anything is no error.
+        // A condition that cannot exclude any partition is not an error.
         let other = predicate.and_then(|predicate| pruning(predicate).ok());
         Ok(PartitionFilter { exact, other, time })
     }
@@ -122,7 +122,7 @@ fn column(places: &[Place], name: &str) -> Option<ArrayRef> {
 /// Bounds of the values in partitions.
 struct Places<'a> {
     places: &'a [Place],
-    /// Name of the column of times whose hour is that of the partition.
+    /// Name of the time column whose values are within the hour of the partition.
     time: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Builds batches of rows from what a capture is decoded to.
+//! Builds batches of rows from the decoded items of a capture.
 //!
 //! Accesses of each board are collected as columns, and rows of other tables one by one. Only the
 //! columns that a query needs are built.
@@ -21,7 +21,7 @@ use hmtt_dataset::{Hour, Kind, RowSink, Table, Value};
 use super::access_filter::AccessFilter;
 use super::pruning::{PartitionFilter, Place, hour_number};
 
-/// What is collected of a capture.
+/// What is collected from a capture.
 pub struct Wanted {
     /// The table.
     pub table: Table,
@@ -59,7 +59,7 @@ pub struct RowBatches<T> {
     rows: Vec<(Place, Vec<Value>)>,
     kept: HashMap<(String, Hour), bool>,
     to: T,
-    /// The error that ended the collection; or that nobody needs more rows.
+    /// The error that ended the collection; `Ok` if no more rows are needed.
     end: Option<Result<()>>,
 }
 
@@ -72,7 +72,7 @@ struct Needs {
 }
 
 impl<T: FnMut(Result<RecordBatch>) -> bool> RowBatches<T> {
-    /// Starts without rows. `to` takes each batch, and returns whether further ones are needed.
+    /// Starts without rows. `to` takes each batch, and returns whether more batches are needed.
     pub fn new(wanted: Wanted, to: T) -> Self {
         let has = |name: &str| wanted.schema.column_with_name(name).is_some();
         let needs = Needs {
@@ -90,7 +90,7 @@ impl<T: FnMut(Result<RecordBatch>) -> bool> RowBatches<T> {
         self.end.is_some()
     }
 
-    /// Passes on the rest.
+    /// Passes on the remaining rows.
     pub fn finish(mut self) -> Result<()> {
         for (board, mut collected) in std::mem::take(&mut self.boards) {
             self.pass_accesses(&board, &mut collected);
@@ -268,7 +268,7 @@ fn times(values: impl Into<TimestampMillisecondArray>) -> TimestampMillisecondAr
     values.into().with_timezone("UTC")
 }
 
-/// A text in each row.
+/// An array with the same text in each row.
 fn texts(text: &str, rows: usize) -> ArrayRef {
     let mut builder = StringViewBuilder::with_capacity(rows).with_deduplicate_strings();
     (0..rows).for_each(|_| builder.append_value(text));
