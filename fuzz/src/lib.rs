@@ -1,8 +1,8 @@
-//! Fuzz targets for everything that parses untrusted bytes. In `make fuzz` libFuzzer chooses their
+//! Contains a fuzz target for each parser of untrusted bytes. In `make fuzz` libFuzzer chooses the
 //! inputs by coverage.
 //!
-//! Each module of [`targets`] takes an input and panics if the code under test panics, or if its
-//! result differs from that of a simple model.
+//! Each module of [`targets`] takes an input. It panics if the code under test panics, or if its
+//! result differs from the result of a simple model.
 
 pub mod mutations;
 pub mod plain;

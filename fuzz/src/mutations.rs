@@ -1,17 +1,17 @@
-//! Changes inputs at random, the same way every time.
+//! Changes inputs at random, in the same way in each run.
 //!
-//! libFuzzer finds more, because it keeps inputs that execute new code. What it finds differs from
-//! run to run, because hash maps have other seeds in each. A test must depend on the code alone.
+//! libFuzzer finds more, because it keeps inputs that execute new code. But its results differ from
+//! run to run, because hash maps have a new seed in each run. A test must depend on the code alone.
 
 use hmtt_test_support::random::Xorshift;
 
 /// Maximum length of an input to which bytes are added.
 const MAX_BYTES: usize = 4096;
-/// Number of changed inputs from which others are made.
+/// Number of changed inputs that are kept for further changes.
 const LIVE: usize = 64;
 /// Maximum number of bytes that one change adds, removes or moves.
 const RANGE: usize = 64;
-/// Numbers at which code decides: ends of ranges, and one more or less.
+/// Numbers at which code decides: ends of ranges, and their neighbours.
 const BORDERS: [u64; 14] = [
     0,
     1,
@@ -32,7 +32,7 @@ const BORDERS: [u64; 14] = [
 /// An endless sequence of inputs, which is the same for the same seeds.
 pub struct Mutations {
     seeds: Vec<Vec<u8>>,
-    /// Changed inputs, which are changed again: what takes many steps is reached, too.
+    /// Changed inputs, which are changed again. So inputs are reached that take many changes.
     live: Vec<Vec<u8>>,
     random: Xorshift,
 }
@@ -111,7 +111,8 @@ impl Mutations {
         if input.len() + bytes.len() <= MAX_BYTES {
             input.splice(at..at, bytes.iter().copied());
         } else {
-            // In place of others. A seed may be longer.
+            // Overwrites bytes. The copied bytes of a seed may be longer than the rest of the
+            // input.
             input.iter_mut().skip(at).zip(bytes).for_each(|(old, new)| *old = *new);
         }
     }

@@ -1,5 +1,6 @@
-//! Interprets an input as a script of what cards send and what the wire does to their frames, and
-//! computes the expected counts for a single card with losses, copies and changed order only.
+//! Interprets an input as a script: what cards send, and what the wire does to their frames.
+//! Computes the expected counts for a single card, if only losses, copies and changes of order
+//! occur.
 
 mod expected;
 mod take;
@@ -13,10 +14,10 @@ pub(crate) use take::Bytes;
 
 /// Maximum number of frames. Longer scripts take more time and cover nothing new.
 const MAX_FRAMES: usize = 400;
-/// Maximum number of frames by which a copy is late. A receiver remembers more.
+/// Largest number of frames by which a copy is late. A receiver remembers more frames than that.
 const RECENT: usize = 8;
-/// Maximum difference of the counters of frames that are swapped. A receiver waits for so many
-/// frames.
+/// Largest difference of the counters of frames that are swapped. A receiver waits for this number
+/// of frames.
 const NEAR: usize = 48;
 /// Clocks of the shortest pause after which a card's clock can advance without a record.
 const SILENT_CLOCKS: u64 = 1 << 24;
@@ -27,7 +28,7 @@ const SECOND_CLOCKS: u64 = 100_000_000;
 pub struct Script<'a> {
     bytes: Bytes<'a>,
     card: Card,
-    /// The second card on the wire.
+    /// The second card on the same wire.
     other: Card,
     sent: Vec<Sent>,
     /// The frames in order of arrival.
@@ -84,14 +85,15 @@ impl<'a> Script<'a> {
             17 => return self.swap(),
             18 => return self.lose_on_card(),
             19 => {
-                // Shorter pauses take a record that skips them.
+                // After shorter pauses a card sends a record that skips the time.
                 self.card.clock += self.bytes.number(4)?.clamp(SILENT_CLOCKS, SECOND_CLOCKS);
                 return Some(());
             }
             20 => {
                 let was_fine = is_fine(&self.card);
                 self.card.unit_log2 = [0, 6, 12, 3][usize::from(self.bytes.byte()? & 3)];
-                // The frame after a lost one decides how much the lost frame can have contained.
+                // The frame after a lost one shows how many accesses the lost frame can have
+                // contained.
                 self.tame &= is_fine(&self.card) == was_fine || self.sent.len() == 1;
                 return Some(());
             }
@@ -104,7 +106,7 @@ impl<'a> Script<'a> {
         Some(())
     }
 
-    /// Does something after which the receiver cannot know the exact counts.
+    /// Takes an action after which the receiver cannot know the exact counts.
     fn wild(&mut self, what: u8) -> Option<()> {
         match what {
             21 => {
@@ -182,7 +184,8 @@ impl<'a> Script<'a> {
             else {
                 continue;
             };
-            // A frame with a clock that the card has not reached is taken for another card's.
+            // A receiver takes a frame with a clock that the card has not reached for a frame of
+            // another card.
             match *clock >> 47 {
                 0 => *clock = self.card.clock.saturating_sub(*clock & 0xffff),
                 _ => self.tame = false,
@@ -209,14 +212,14 @@ impl<'a> Script<'a> {
     fn lose_on_card(&mut self) -> Option<()> {
         let records = self.bytes.number(2)?;
         self.card.lost = (self.card.lost + records as u32) & 0xff_ffff;
-        // More than one access for each record would be another card, unless the records were page
-        // runs.
+        // More than one access for each record would show another card, unless the records were
+        // page runs.
         self.card.accesses += records;
         Some(())
     }
 
-    /// Delivers one of the last frames again. For a single card it must be a near one: a far one,
-    /// or the first, would be a restart.
+    /// Delivers one of the last frames again. For a single card it must be a near frame: a far
+    /// frame, or the first one, would count as a restart.
     fn copy(&mut self, farthest: usize) -> Option<()> {
         let back = usize::from(self.bytes.byte()?) % farthest;
         if !self.tame {
@@ -239,7 +242,7 @@ impl<'a> Script<'a> {
         let [passed @ .., before, last] = &mut self.arrived[..] else { return Some(()) };
         let newest = *passed.iter().max()?;
         let (older, newer) = (*before.min(last), *before.max(last));
-        // The frame may have been moved behind others before.
+        // The frame may have been moved behind other frames before.
         if newer < newest + NEAR && newest.max(newer) < older + NEAR {
             std::mem::swap(before, last);
             let end = self.frames.len();

@@ -1,16 +1,16 @@
 //! Draws lines in panels side by side as SVG.
 //!
-//! Values are between 0 and 1, or ratios, and places on the horizontal axis are named. All panels
-//! have the same lines, which a legend names.
+//! Values are between 0 and 1, or ratios. The positions on the horizontal axis have names. All
+//! panels have the same lines, which a legend names.
 
 use std::fmt::Write;
 
 /// Size of a panel, and space around it, in pixels.
 const PANEL: [f64; 2] = [240.0, 200.0];
 const MARGIN: [f64; 2] = [44.0, 34.0];
-/// Space below the panels for the names of places and of the axis.
+/// Space below the panels for the names of positions and of the axis.
 const BELOW: f64 = 40.0;
-/// Height of a line of the legend, and how many entries it has.
+/// Height of a line of the legend, and number of entries in it.
 const LEGEND: f64 = 18.0;
 const ENTRIES: usize = 5;
 /// Colours that people with any colour vision tell apart (Okabe and Ito 2008), in the order of use,
@@ -25,7 +25,7 @@ const COLOURS: [&str; 9] = [
 pub struct Line {
     /// Name in the legend.
     pub name: String,
-    /// For each panel a value for each place.
+    /// For each panel, a value at each position.
     pub values: Vec<Vec<f64>>,
 }
 
@@ -39,7 +39,7 @@ pub enum Vertical {
 }
 
 impl Vertical {
-    /// The place of a value, from 0 to 1.
+    /// The position of a value on the axis, from 0 to 1.
     fn place(self, value: f64) -> f64 {
         match self {
             Vertical::Shares => value.clamp(0.0, 1.0),
@@ -48,7 +48,7 @@ impl Vertical {
         }
     }
 
-    /// The name of the fifth of the axis with a number from 0 to 5.
+    /// The label at a fifth of the axis. `fifth`: 0 to 5.
     fn name(self, fifth: u8) -> String {
         match self {
             Vertical::Shares => format!("{} %", 20 * fifth),
@@ -59,13 +59,13 @@ impl Vertical {
     }
 }
 
-/// A text of SVG: what has a meaning in XML is escaped.
+/// Escapes the characters of a text that have a meaning in XML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Draws panels. `panels`: their titles. `axis`: what the places are. `places`: names of the
-/// places.
+/// Draws panels. `panels`: their titles. `axis`: name of the horizontal axis. `places`: names of
+/// the positions on it.
 pub fn svg(
     panels: &[&str],
     vertical: Vertical,
@@ -104,12 +104,12 @@ pub fn svg(
     text + "</svg>\n"
 }
 
-/// Horizontal place of a value.
+/// Horizontal coordinate of a position.
 fn across(left: f64, place: usize, places: usize) -> f64 {
     left + PANEL[0] * place as f64 / (places.max(2) - 1) as f64
 }
 
-/// Vertical place of a part of the axis.
+/// Vertical coordinate of a position on the axis, from 0 to 1.
 fn up(part: f64) -> f64 {
     MARGIN[1] + PANEL[1] * (1.0 - part)
 }

@@ -9,8 +9,8 @@ use std::process::{Command, Output};
 
 use crate::has;
 
-/// Compiler options that count the edges an input takes and record the values that it is compared
-/// with.
+/// Compiler options that count the edges of the code that an input takes, and record the values
+/// with which the code compares the input.
 const INSTRUMENTED: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
@@ -54,7 +54,7 @@ impl Targets {
         {
             return Err(BuildError::Missing(format!("libFuzzer cannot be fetched: {what}")));
         }
-        // With `--target`, build scripts and macros are compiled without these options.
+        // With `--target`, these options do not apply to build scripts and macros.
         let built = cargo("build", folder)
             .args(["--package", "hmtt-fuzz", "--features", "libfuzzer", "--profile", "fuzz"])
             .args(["--target", &host])

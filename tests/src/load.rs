@@ -1,6 +1,6 @@
 //! Generates the frames of a software card: full frames of line accesses.
 //!
-//! The words of the records repeat after [`POOL_FRAMES`] frames, or as many as are asked for.
+//! The words of the records repeat after [`POOL_FRAMES`] frames, or after the requested number.
 //! Counters, clocks and counts of accesses continue, so a receiver can prove that it lost nothing.
 
 mod capture;
@@ -91,8 +91,8 @@ impl Load {
         length
     }
 
-    /// Builds a frame with the card's report, which counts one burst an access. `end`: the report
-    /// ends the trace.
+    /// Builds a frame with the card's report, which counts one burst for each access. `end`: the
+    /// report ends the trace.
     pub fn report(&mut self, end: bool, buffer: &mut [u8; MAX_FRAME_BYTES]) -> usize {
         let memory = memory();
         let words = StaticWords::new(&memory);

@@ -1,7 +1,7 @@
 //! Measures the slowdown of programs that run in different ways.
 //!
-//! Runs of two ways alternate, and the least time of each is used. The processor time of the
-//! program itself is reported by a preloaded library.
+//! Plain runs and runs in another way alternate, and the shortest time of each is used. A preloaded
+//! library reports the processor time of the program itself.
 
 pub mod programs;
 
@@ -33,7 +33,7 @@ impl Used {
     }
 }
 
-/// Where programs are measured.
+/// Folder and library for measuring programs.
 #[derive(Debug)]
 pub struct Bench {
     /// Folder of programs and outputs.
@@ -48,7 +48,7 @@ pub struct Way {
     pub name: &'static str,
     /// Words before the program. Rules of the program are inserted before `--`.
     pub words: Vec<String>,
-    /// Which build is run.
+    /// The build that is run.
     pub build: Build,
     /// Index of the amount of work in [`Program::sizes`].
     pub size: usize,
@@ -57,10 +57,10 @@ pub struct Way {
 }
 
 impl Bench {
-    /// Measures in a folder, which is created.
+    /// Prepares measurements in a folder, which is created.
     ///
     /// # Errors
-    /// The folder or the preloaded library cannot be made.
+    /// The folder or the preloaded library cannot be created.
     pub fn new(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let folder = folder.canonicalize()?;
@@ -95,7 +95,8 @@ impl Bench {
         shell.args(command.get_args()).current_dir(&self.folder).stderr(Stdio::null());
         shell.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
         let taken = measure(&mut shell).with_context(|| format!("{shell:?}"))?;
-        // 3: the program has ended well, and something was dropped, as was asked for.
+        // Status 3: the program has ended without error, and accesses were dropped, as was asked
+        // for.
         let is_well = taken.code == Some(0) || way.is_some() && taken.code == Some(3);
         ensure!(is_well, "{shell:?}: {:?}", taken.code);
         let text = std::fs::read_to_string(&times)?;
@@ -105,8 +106,8 @@ impl Bench {
         Ok(Some(Used { own: line.context("no time")? / 1e9, all: taken.cpu, wall: taken.wall }))
     }
 
-    /// Runs the program plainly and in a way, alternating, and returns the least times of both.
-    /// `None` if there is no such build.
+    /// Runs the program plainly and in a way, alternating, and returns the shortest times of both.
+    /// `None` if the program has no such build.
     ///
     /// # Errors
     /// A run fails.

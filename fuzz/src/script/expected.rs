@@ -1,4 +1,4 @@
-//! Computes the expected counts from what one card sent and what of it arrived.
+//! Computes the expected counts from the frames that a card sent and the frames that arrived.
 
 use hmtt::decode::Counts;
 

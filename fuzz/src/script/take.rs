@@ -24,7 +24,7 @@ impl<'a> Bytes<'a> {
         (0..count).try_fold(0, |number, _| Some(number << 8 | u64::from(self.byte()?)))
     }
 
-    /// Takes some bytes. The first one is their number.
+    /// Takes a sequence of bytes. Its first byte is its length.
     pub fn some(&mut self) -> &'a [u8] {
         let count = usize::from(self.byte().unwrap_or_default()).min(self.left.len());
         let (some, left) = self.left.split_at(count);

@@ -1,4 +1,4 @@
-//! Traces of accesses: a whole file, and a script of blocks and units.
+//! Builds traces of accesses: a whole file, and a script of blocks and units.
 
 use hmtt::access_trace::Writer;
 use hmtt_format::Direction;
@@ -54,7 +54,7 @@ fn block() -> BlockAccesses {
     }
 }
 
-/// The path of that block twice.
+/// The path that executes this block twice.
 fn path() -> BlockAccesses {
     let one = block();
     let again = one.accesses.iter().map(|one| Access { operation: one.operation + 6, ..*one });
@@ -65,7 +65,7 @@ fn path() -> BlockAccesses {
     BlockAccesses { instructions: 12, code: Vec::new(), accesses, parts, kept, ..one }
 }
 
-/// An execution of the path right behind another one.
+/// An execution of the path immediately after another one.
 fn repeated() -> BlockAccesses {
     let taken = Place::Slot { slot: 6, plus: 0 };
     let one = path();
@@ -79,7 +79,7 @@ fn function() -> Function {
     Function { start: 0xff0, bytes: 0x40, name, path, build_id: vec![1, 2, 3] }
 }
 
-/// A file, and a script for the target.
+/// Returns a file, and a script for the target.
 pub fn scripts() -> Vec<Vec<u8>> {
     let notes = [START, NATIVE, FS_BASE].map(|kind| note(kind, 0).into());
     let notes = [&notes[..], &[0x7000]].concat();

@@ -68,7 +68,7 @@ fn section(
     [words(&[name, kind]), places, words(&[link, 0]), longs(&[1, entry])].concat()
 }
 
-/// Returns the files.
+/// Returns the three files.
 pub(super) fn programs() -> Vec<Vec<u8>> {
     let text = HEADER + 2 * SEGMENT;
     let frames_at = text + TEXT.len();

@@ -1,7 +1,7 @@
-//! Maps of pages: scripts of chunks, and records.
+//! Builds maps of pages: scripts of chunks, and records.
 
-/// A map of two processes in two snapshots, whose second one moves a page; and records of page
-/// tables.
+/// Returns a map of two processes in two snapshots, in which the second snapshot moves a page; and
+/// records of page tables.
 pub fn scripts() -> Vec<Vec<u8>> {
     let begin = [0, 1, 0, 1, 1, 1, 1, 2, 1];
     let first = [2, 0, 5, 2, 1, 7, 3, 0, 2, 1, 9, 2, 2, 7, 3, 1, 4];

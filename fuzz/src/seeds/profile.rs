@@ -1,4 +1,4 @@
-//! Profiles: a text, and scripts of blocks, edges and calls.
+//! Builds profiles: a text, and scripts of blocks, edges and calls.
 
 use hmtt_format::profile::{Block, BlockEnd, IndirectEdge, KIND, Profile, VERSION};
 
@@ -19,7 +19,7 @@ fn block(number: u32) -> Block {
     }
 }
 
-/// The text of a profile, and two scripts for the target.
+/// Returns the text of a profile, and two scripts for the target.
 pub fn files() -> Vec<Vec<u8>> {
     let profile = Profile {
         version: VERSION,
@@ -28,7 +28,7 @@ pub fn files() -> Vec<Vec<u8>> {
         edges: vec![IndirectEdge { from: 1, to: 2, times: 5 }],
         ..Profile::default()
     };
-    // A conditional block that jumps to itself, and one that calls it.
+    // A conditional block that jumps to itself, and a block that calls it.
     let jumps = [9, 2, 0x74, 0xfe, 0, 0, 4, 4, 1, 9, 0, 4, 1, 2, 3];
     let calls = [10, 5, 0xe8, 0, 0, 0, 0, 112, 102, 9, 9, 1, 9, 200, 4, 1, 2, 3];
     let rest = [0, 2, 1, 3, 1, 0, 7, 7, 7, 2, 9, 0, 1, 4, 0, 7];

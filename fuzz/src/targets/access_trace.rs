@@ -1,24 +1,26 @@
-//! Checks that any file is read as a trace of accesses or refused, and that any blocks and units in
-//! a whole file are read, with what is not valid counted.
+//! Checks that any file is read as a trace of accesses or refused. Also checks that any blocks and
+//! units in a whole file are read, and that the invalid ones are counted.
 
 use hmtt::access_trace::{Executed, ThreadAccess, Visitor, Writer, read, visit};
 use hmtt_format::access_trace::{BlockAccesses, Function, MOST_PARTS, SLOT_BYTES};
 
-/// Descriptions of blocks, as far as bytes are some. Their number of bytes is in the first two.
+/// Parses descriptions of blocks at the start of `bytes`. The first two bytes state the length of
+/// the descriptions. Returns the blocks up to the first invalid one, and the bytes after the
+/// descriptions.
 fn blocks(bytes: &[u8]) -> (Vec<BlockAccesses>, &[u8]) {
     let Some((length, rest)) = bytes.split_first_chunk() else { return (Vec::new(), &[]) };
     let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
     let (mut described, units) = rest.split_at(length);
     let mut blocks = Vec::new();
     while let Some((block, after)) = BlockAccesses::parse(described) {
-        // No function is described.
+        // The file describes no function, so blocks must not name one.
         blocks.push(BlockAccesses { function: 0, ..block });
         described = after;
     }
     (blocks, units)
 }
 
-/// What a visitor has received.
+/// What a visitor has received, for the comparison with the file.
 #[derive(Default)]
 struct Counts {
     blocks: u64,
@@ -37,7 +39,7 @@ impl Visitor for Counts {
     }
 }
 
-/// Reads bytes as a file, and a file that has them as content.
+/// Reads bytes as a file, and as the content of a valid file.
 pub fn check(bytes: &[u8]) {
     let _ = read(bytes, |_| {});
     let (blocks, units) = blocks(bytes);

@@ -1,4 +1,4 @@
-//! Checks that any file is read as a list of blocks, and written again as it was, or refused.
+//! Checks that any file is read as a list of blocks and written back unchanged, or refused.
 
 use hmtt_format::block_list::{ListedBlock, header, parse};
 

@@ -36,8 +36,8 @@ fn plain_words(bytes: &[u8]) -> Plain {
     (!is_damaged).then_some((first % 16, words))
 }
 
-/// Whether the words of a frame are those of a report, with the digest of its description of the
-/// memory. The numbers of words are those of the document's table.
+/// Whether the words of a frame are a report with the digest of its memory description. The numbers
+/// of words are taken from the document's table.
 fn is_report(words: &[u64]) -> bool {
     if !(12..=2 + DYNAMIC_WORDS + MAX_STATIC_WORDS).contains(&words.len()) || words[2] >> 56 != 3 {
         return false;
@@ -79,7 +79,7 @@ fn content(body: &Body<'_>) {
     }
 }
 
-/// Checks that a report that is encoded again has the same content.
+/// Checks that a report has the same content after it was encoded again.
 fn report(words: &[u64]) {
     let Ok(report) = Report::decode(words) else { return };
     let memory = StaticWords::new(&report.memory);

@@ -1,4 +1,4 @@
-//! Checks that files of other programs are read up to its first error, in any of their formats.
+//! Checks that files of other programs are read up to the first error, in any of their formats.
 
 use hmtt::imported::{ImportedFormat, ImportedReader};
 
@@ -20,7 +20,7 @@ pub fn check(bytes: &[u8]) {
     );
 }
 
-/// A short file of each format, in the order of [`ImportedFormat::ALL`].
+/// Returns a short file of each format, in the order of [`ImportedFormat::ALL`].
 pub fn seeds() -> Vec<Vec<u8>> {
     let record =
         |numbers: &[u64]| -> Vec<u8> { numbers.iter().flat_map(|it| it.to_le_bytes()).collect() };

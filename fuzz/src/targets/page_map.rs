@@ -1,8 +1,8 @@
-//! Checks that any map is read or refused, and that its frames are resolved as in a plain table of
-//! the last changes.
+//! Checks that any map is read or refused, and that it resolves frames as a plain table of the
+//! changes does.
 //!
-//! A fuzzer does not find valid checksums, so an input that begins with 0 is a script of chunks.
-//! One that begins with 1 has records of page tables, and any other is the content of a file.
+//! A fuzzer does not find valid checksums, so an input that begins with 0 is a script of chunks. An
+//! input that begins with 1 has records of page tables. Any other input is the content of a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use hmtt_format::page_table_record::Layout;
 
 use crate::script::Bytes;
 
-/// Most pages of a run in a script, and so frames that are looked at.
+/// Largest page number in a script; also the number of frames that are resolved.
 const PAGES: u64 = 64;
 
 /// Reads a map and resolves its frames.
@@ -49,7 +49,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Pages of processes: frames by process and page.
+/// Pages of processes. Key: process and page; value: frame.
 type Pages = BTreeMap<(u32, u64), u64>;
 
 /// Builds the map that a script describes, and the pages of each snapshot.
@@ -62,15 +62,15 @@ fn build(script: &[u8]) -> (Vec<u8>, Vec<Pages>) {
     (writer.finish(Ending::Requested).expect("memory takes all"), state.snapshots)
 }
 
-/// What the chunks up to here say.
+/// The state that the chunks so far describe.
 #[derive(Default)]
 struct State {
     /// The process of each mapping.
     mappings: Vec<u32>,
     processes: u32,
     now: Pages,
-    /// Processes that were changed since the last snapshot: each one is once at most, as when it is
-    /// recorded.
+    /// Processes that were changed since the last snapshot. As in recorded maps, a process is
+    /// changed at most once in a snapshot.
     changed: BTreeSet<u32>,
     snapshots: Vec<Pages>,
 }
@@ -82,7 +82,7 @@ impl State {
         self.changed.clear();
     }
 
-    /// Ends the snapshot if a process was changed in it, and is changed again.
+    /// Ends the snapshot if the process was already changed in it.
     fn change(&mut self, process: u32, writer: &mut Writer<Vec<u8>>) {
         if self.changed.contains(&process) {
             self.snapshot(writer);
@@ -90,7 +90,7 @@ impl State {
         self.changed.insert(process);
     }
 
-    /// Adds a chunk; none that does not follow.
+    /// Adds the next chunk of the script. A chunk that cannot follow the earlier ones is left out.
     fn extend(&mut self, writer: &mut Writer<Vec<u8>>, bytes: &mut Bytes<'_>) -> Option<()> {
         const WRITTEN: &str = "memory takes all";
         match bytes.byte()? % 5 {
@@ -138,7 +138,7 @@ impl State {
     }
 }
 
-/// Compares the owners of all frames with those of single pages.
+/// Compares the owners of all frames with the owners in the plain tables.
 fn compare(map: &PageMap, snapshots: &[Pages]) {
     let owners = Owners::new(map);
     assert_eq!(map.snapshots.len(), snapshots.len());

@@ -1,5 +1,5 @@
-//! Checks that any file in the place of a data set's part is checked and merged, or is an error,
-//! with the same result each time. The first byte chooses the table.
+//! Checks that any file in place of a data set's part is checked and merged, or is an error, with
+//! the same result each time. The first byte chooses the table.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use hmtt_dataset::{AddOptions, Dataset, Table};
 use hmtt_test_support::call_log;
 
-/// A data set of this process, in memory where that is possible.
+/// Returns the folder of a data set for this process. The folder is in memory if possible.
 pub(super) fn folder(name: &str) -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
@@ -40,7 +40,7 @@ pub fn check(bytes: &[u8]) {
     fs::remove_dir_all(&root).expect("the folder is writable");
 }
 
-/// The parts of a data set, each after the number of its table.
+/// Returns the parts of a data set, each after the number of its table.
 ///
 /// # Panics
 /// If a folder cannot be written to.

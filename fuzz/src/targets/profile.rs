@@ -28,13 +28,13 @@ pub fn check(bytes: &[u8]) {
     report(&profile);
 }
 
-/// A count or an address: small, or near the largest one.
+/// Takes a count or an address: a small number, or one near the largest.
 fn number(bytes: &mut Bytes<'_>) -> Option<u64> {
     let first = bytes.byte()?;
     Some(if first & 0x80 == 0 { first.into() } else { u64::MAX - u64::from(first & 0x7f) })
 }
 
-/// A name; some inputs have the one that would forge a line.
+/// Takes a name. Some inputs get the name that would forge a line.
 fn name(bytes: &mut Bytes<'_>) -> Option<String> {
     Some(match bytes.byte()? {
         0 => NAME.into(),
@@ -55,7 +55,7 @@ fn build(script: &[u8]) -> Profile {
     profile
 }
 
-/// Adds a block, or something else.
+/// Adds a block, an edge, a call or another item.
 fn extend(profile: &mut Profile, bytes: &mut Bytes<'_>) -> Option<()> {
     let last = profile.blocks.last().map_or(0, |block| block.number);
     match bytes.byte()? {

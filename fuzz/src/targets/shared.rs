@@ -1,9 +1,9 @@
 //! Compares what the controller reads from shared memory with a model of the same bytes. The traced
 //! process may write anything to this memory.
 //!
-//! An input is a script. It selects what is read (counts, a log, or the patch records of a killed
-//! controller), and lists the actions of process and controller in turn. The process writes to the
-//! file that both have mapped.
+//! An input is a script. It selects the data that is read (counts, a log, or the patch records of a
+//! killed controller), and lists the actions of process and controller in turn. The process writes
+//! to a file that both have mapped.
 
 mod counts;
 mod log;

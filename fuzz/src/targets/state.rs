@@ -1,4 +1,4 @@
-//! Checks that any bytes in the place of the state of an analysis are an error, or joined with the
+//! Checks that any bytes in place of an analysis' state are an error, or can be joined with the
 //! states of other pieces.
 
 use std::fs;
@@ -9,10 +9,11 @@ use hmtt_dataset::{AddOptions, Dataset, PieceState};
 
 use super::part;
 
-/// Joins a state with itself, behind it and in another memory.
+/// Joins a state with itself: once as the next piece of one memory, once as a piece of another
+/// memory.
 ///
 /// # Panics
-/// If a state is written in a way that is not read.
+/// If a state that was written cannot be read.
 pub fn check(bytes: &[u8]) {
     let Ok(state) = PieceState::from_bytes(bytes, None) else { return };
     let written = state.to_bytes().expect("memory can be written to");
@@ -24,7 +25,7 @@ pub fn check(bytes: &[u8]) {
     let _ = fold.finish().result();
 }
 
-/// The states of the pieces of a data set.
+/// Returns the states of the pieces of a data set.
 ///
 /// # Panics
 /// If a folder cannot be written to.

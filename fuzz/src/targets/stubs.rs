@@ -1,5 +1,5 @@
-//! Tags any code, and checks that the tagged program does the same as the original one, or that the
-//! code is rejected.
+//! Tags any code, and checks that the tagged program does the same as the original program, or that
+//! the code is rejected.
 //!
 //! An input is a script: options, starts of functions, addresses of code in data, and the code.
 //! Separate models check the result. `text` checks what is overwritten. `walk` runs the tagged
@@ -53,8 +53,8 @@ pub fn check(bytes: &[u8]) {
             accepted.filter_map(|(function, rewrite)| Some((function, rewrite.ok()?))).collect();
         let Some((stubs, tagged)) = add(&program, &accepted, &mut functions) else { continue };
         bounds(&program, &stubs, &tagged);
-        // The memory of stubs is free before: an instruction that refers to it faults in the
-        // original program.
+        // The memory of stubs is free in the original program. An instruction that refers to this
+        // memory faults there, but not in the tagged program, so the input is skipped.
         if program.refers_to(program.stubs_at..program.stubs_at + stubs.code().len() as u64) {
             return;
         }
@@ -65,8 +65,8 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Adds the stubs of functions. If some functions get none, returns `None` and leaves the others in
-/// `functions`.
+/// Adds the stubs of functions. If some functions get no stubs, returns `None` and leaves the other
+/// functions in `functions`.
 fn add<'a>(
     program: &Program,
     accepted: &[(&'a Function, Rewrite)],

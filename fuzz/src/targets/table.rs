@@ -37,7 +37,8 @@ pub fn check(bytes: &[u8]) {
     assert!(text.iter().all(|byte| *byte == b'\n' || !byte.is_ascii_control()));
 }
 
-/// Reads the rows of a table up to the first error. There are no more rows than the length allows.
+/// Reads the rows of a table up to the first error. Checks that there are no more rows than the
+/// length of the table allows.
 pub fn rows(mut reader: impl Reader, length: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     while let Ok(Some(row)) = reader.next_row() {

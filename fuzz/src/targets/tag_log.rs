@@ -113,7 +113,7 @@ fn plain(is_timed: bool, payload: &[u8]) -> Option<(Vec<TagEvent>, bool)> {
     Some((events, rest.is_empty()))
 }
 
-/// The number that is read as that of a block.
+/// The function number that is read as the number of a block.
 const BLOCK: FunctionId = FunctionId(9);
 
 /// Compares reader and model, up to the first invalid chunk.
@@ -143,7 +143,7 @@ pub fn check(bytes: &[u8]) {
         assert_eq!(read.last().is_some_and(|event| event.is_err()), !is_good);
         assert_eq!(taken, if is_good { Ok(()) } else { Err(LogError::Event) });
         again(is_timed, &plain);
-        // Exits of blocks are exits of functions that were not entered.
+        // An exit of a block counts as an exit of a function that was not entered.
         entries +=
             plain.iter().filter(|event| !event.is_exit && event.number != BLOCK).count() as u64;
         exits += plain.iter().filter(|event| event.is_exit && event.number != BLOCK).count() as u64;
@@ -172,7 +172,7 @@ fn again(is_timed: bool, events: &[TagEvent]) {
     assert!(read.decode(is_timed).map(Result::ok).eq(events.iter().map(|event| Some(*event))));
 }
 
-/// Reads the bytes directly as a log, which they hardly ever are.
+/// Reads the input directly as a log. It rarely is a valid log.
 fn raw(bytes: &[u8]) {
     if let Ok(mut reader) = LogReader::new(bytes) {
         while let Ok(Some(_)) = reader.next_chunk() {}

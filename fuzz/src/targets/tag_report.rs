@@ -1,5 +1,5 @@
-//! Checks everything that `hmtt tag report` makes of a log whose names contain line ends: the
-//! numbers add up, and no name creates a line of its own.
+//! Checks all outputs of `hmtt tag report` for a log whose names contain line ends: the numbers add
+//! up, and no name creates a line of its own.
 
 use hmtt::report::callgrind;
 use hmtt::report::calls::{Calls, Tables};
@@ -95,7 +95,8 @@ fn tables(calls: &Calls) {
     assert!(!found.iter().any(|line| line.ends_with(" forged")));
 }
 
-/// Checks that each path is a line, and that their calls are those of all functions.
+/// Checks that each path is one line, and that the calls of all paths are the calls of all
+/// functions.
 fn folded(calls: &Calls, tree: &CallTree, names: &Names) {
     let mut text = Vec::new();
     tree.fold(Weight::Calls, |number| names.get(number), &mut text).expect("memory takes all");

@@ -1,5 +1,5 @@
-//! Decodes any frames in several ways, and checks that each frame is counted once and the counts of
-//! a single card add up.
+//! Decodes any frames in several ways. Checks that each frame is counted once, and that the counts
+//! of a single card add up.
 
 use std::collections::HashMap;
 
@@ -31,8 +31,8 @@ pub fn check(bytes: &[u8]) {
     if let Some(expected) = script.expected() {
         assert_eq!(Expected::from_counts(&alone_counts), expected);
         same(&items, &alone);
-        // All but the order is compared: a frame that waited until its card was known is counted in
-        // its place.
+        // All counts except the order are compared. A frame that waited until its card was known is
+        // counted at its place.
         assert_eq!((counts.cards.len(), Expected::from_counts(&sum)), (1, expected));
         beside_random_frames(frames, &alone, &alone_counts);
     }

@@ -1,5 +1,5 @@
-//! Checks that the completion of tags terminates for any code and registers, and that a tag that
-//! was interrupted anywhere is completed as if it had not been interrupted.
+//! Checks that completing a tag ends for any code and registers. Also checks that a tag that was
+//! interrupted at any instruction is completed as if it had not been interrupted.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +77,8 @@ fn any_code(head: &[u8; 16], code: &[u8], shape: &LogShape) {
     }
 }
 
-/// Completes a tag after `done` of its instructions were executed one by one.
+/// Completes a tag after `done` of its instructions were executed one by one. The result must be
+/// the same as that of completing all instructions.
 fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
     let mut tags = Tags::new(Sink::Log(*shape), SHARED, 1).expect("they are made");
     let code = tags.code(&place, AT).expect("it is made");
@@ -107,8 +108,7 @@ fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
     let (mut state, mut expected) = (start, memory.clone());
     whole.run(&mut state, TIME, &mut expected).expect("there is memory");
     assert_eq!((state.rax, state.rdx, state.r11), (1, 2, 3));
-    // Alternatively, some instructions are executed as the processor does it, and the rest is
-    // completed.
+    // Now `done` instructions are executed as by the processor, and the rest is completed.
     let (mut partly, mut there) = (start, memory);
     let most = whole.instructions();
     let first = whole.first(done % (most + 1));
@@ -117,7 +117,7 @@ fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
         rest.run(&mut partly, TIME, &mut there).expect("there is memory");
         assert_eq!((partly, there), (state, expected));
     } else {
-        // The record is written; nothing is left but to give registers back.
+        // The record is already written. The remaining instructions only restore registers.
         let word =
             |memory: &Bytes| memory.read(RunAddr(r11 + shape.word_at())).map(|word| word as u32);
         assert_eq!([word(&there), word(&expected)], [Some(place.word()); 2]);

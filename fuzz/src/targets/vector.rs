@@ -40,7 +40,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Reads a vector with its own description, and with another one instead.
+/// Reads a vector with its own memory description, and with another description instead.
 fn vector(bytes: &[u8]) {
     for memory in [None, Some(memories::parse(memories::ALL[0]))] {
         let Ok(reader) = decompress(Cursor::new(bytes.to_vec())) else { return };
@@ -64,8 +64,8 @@ fn vcd(bytes: &[u8]) {
     }
 }
 
-/// Returns the clocks of a recording; `None` if it was rejected or is very long. Nothing follows
-/// its end.
+/// Returns the number of clocks of a recording; `None` if it was rejected or is very long. Checks
+/// that no span follows the end.
 fn spans<E>(mut spans: impl Iterator<Item = Result<Span, E>>) -> Option<u64> {
     let mut clocks = 0u64;
     for _ in 0..MAX_SPANS {

@@ -1,8 +1,9 @@
 //! Measures the cost of forged frames and prints a Markdown table: `bench_forged [FRAMES [KIND]]`.
 //!
 //! The card on the wire has lost frames thousands of times before. The forged frames of each kind
-//! arrive first alone, then two for each frame of the card. The time is that of the recorder's
-//! check of each frame; the memory is what the process uses in addition after all frames.
+//! arrive first alone, then two for each frame of the card. The measured time is the recorder's
+//! check of each frame. The measured memory is the additional memory of the process after all
+//! frames.
 
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use hmtt_format::frame::MAX_FRAME_BYTES;
 use hmtt_test_support::forged::{Forger, Forgery};
 use hmtt_tests::load::{FRAME_ACCESSES, Load};
 
-/// Gaps before the forged frames: as many as the receiver stores.
+/// Gaps before the forged frames: the number of gaps that the receiver stores.
 const GAPS: usize = 11_000;
 /// Frames that are generated before they are checked.
 const ROUND: usize = 10_000;
@@ -72,7 +73,7 @@ fn resident() -> Result<u64> {
     Ok(number.parse()?)
 }
 
-/// Returns nanoseconds per frame of a card, for the shortest frames and for full ones.
+/// Returns nanoseconds for each frame of a card, for the shortest frames and for full ones.
 fn of_a_card(frames: usize) -> (f64, f64) {
     let mut load = Load::default();
     let mut full = Bench::new(&mut load);
@@ -86,7 +87,8 @@ fn of_a_card(frames: usize) -> (f64, f64) {
     (each(short), each(full))
 }
 
-/// Returns nanoseconds per forged frame on a card's wire, and the additional memory in kilobytes.
+/// Returns nanoseconds for each forged frame on a card's wire, and the additional memory in
+/// kilobytes.
 fn alone(forgery: Forgery, frames: usize) -> Result<(f64, u64)> {
     let mut bench = Bench::new(&mut Load::default());
     let mut forger = Forger::new(forgery, 0x9e37_79b9);
@@ -100,7 +102,7 @@ fn alone(forgery: Forgery, frames: usize) -> Result<(f64, u64)> {
     Ok((bench.nanos as f64 / frames.next_multiple_of(ROUND) as f64, grown))
 }
 
-/// Returns nanoseconds per frame with two forged frames for each frame of a card, and checks the
+/// Returns nanoseconds for each frame, with two forged frames for each frame of a card. Checks the
 /// card's losses.
 fn beside(forgery: Forgery, frames: usize) -> Result<f64> {
     let mut load = Load::default();
@@ -115,7 +117,8 @@ fn beside(forgery: Forgery, frames: usize) -> Result<f64> {
         bench.check(&frames);
     }
     let nanos = bench.nanos as f64 / (3 * ROUND * rounds) as f64;
-    // The last forged frames may be the card's after a gap. Further frames of the card decide that.
+    // The last forged frames might be frames of the card after a gap. Further frames of the card
+    // decide this.
     bench.check(&good(&mut load, TAIL));
     let counts = bench.wire.finish(&mut Counted(|_, _| {}));
     let card = &counts.cards.first().context("no card")?.counts;

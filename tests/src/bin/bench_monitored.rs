@@ -43,7 +43,7 @@ fn ours(bench: &Bench) -> Vec<Way> {
     ]
 }
 
-/// Tools of others, as far as they are installed.
+/// Other tools, as far as they are installed.
 fn others(bench: &Bench) -> Vec<Way> {
     let callgrind = format!("--callgrind-out-file={}/callgrind", bench.folder.display());
     let all: [(&str, &'static str, &[&str], usize); 5] = [
@@ -62,7 +62,7 @@ fn others(bench: &Bench) -> Vec<Way> {
     found.map(|(_, name, words, size)| way(name, words, size, SLOW_RUNS)).collect()
 }
 
-/// Figures of a table.
+/// Selects the figure of a table.
 type Figure = fn(Used) -> f64;
 
 /// Runs all programs in all ways, and prints a table of ratios to the plain run for each kind of
@@ -86,7 +86,7 @@ fn tables(bench: &Bench, figures: &[(&str, Figure)], ways: &[Way], programs: &[P
                         write!(text, " {:.2} |", figure(*other) / figure(*plain))
                     }
                     Ok(None) => write!(text, " |"),
-                    // A tool of others may not run a program at all.
+                    // Another tool may not be able to run a program.
                     Err(_) => write!(text, " fails |"),
                 };
             }
@@ -113,7 +113,7 @@ fn main() -> Result<()> {
         Ok(program) => programs.push(program),
         Err(error) => eprintln!("skipped: {error:#}"),
     }
-    // Rules are those of tags, which select functions.
+    // The rules of a program select functions for tags, so they are not used here.
     programs.iter_mut().for_each(|program| program.rules.clear());
     programs.retain(|program| only.is_empty() || only.iter().any(|name| *name == program.name));
     let own: (&str, Figure) = ("processor time of the program", |used| used.own);

@@ -1,10 +1,10 @@
-//! Measures how fast block numbers get from a thread to a monitor thread, and prints a Markdown
-//! table: `bench_queue`.
+//! Measures how fast block numbers are passed from a thread to a monitor thread, and prints a
+//! Markdown table: `bench_queue`.
 //!
-//! The thread does nothing but write the numbers. The rings are those of `hmtt monitor`: chunks in
-//! turn, of which the monitor reads one while the thread fills the next. The queue is that of
-//! CN101593125: one area of 12 MB, whose head pointer is in memory; when it is full, the thread
-//! waits on a condition variable until the monitor has emptied it.
+//! The thread does nothing but write the numbers. The rings are those of `hmtt monitor`: the
+//! monitor reads one chunk while the thread fills the next. The queue is described in CN101593125:
+//! one area of 12 MB with a head pointer in memory. When the queue is full, the thread waits on a
+//! condition variable until the monitor has emptied it.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -22,18 +22,19 @@ use hmtt_translator::monitor::tally::Recording;
 use hmtt_translator::monitor::{Finished, watch};
 use hmtt_translator::shared::{Areas, BYTES, CHUNKS, Rings, parts, wake};
 
-/// Blocks of the program.
+/// Number of blocks of the program.
 const BLOCKS: u32 = 3000;
-/// Numbers of a chunk, and those that are written.
+/// Block numbers in a chunk, in the repeated pattern, and how often the pattern is written.
 const CHUNK: usize = ring::CHUNK_BYTES as usize / 4;
 const PATTERN: usize = 8 * CHUNK;
 const TURNS: usize = 100;
 const NUMBERS: f64 = (PATTERN * TURNS) as f64;
-/// Numbers of the queue.
+/// Block numbers that fit in the queue.
 const QUEUE: usize = (12 << 20) / 4;
 const RUNS: usize = 3;
 
-/// Blocks that end with a conditional jump to another one or to the next.
+/// Blocks that end with a conditional jump. It leads to the block of [`target`], or to the next
+/// block.
 fn blocks(known: u32) -> Vec<Numbered> {
     let address = |number: u32| RunAddr(0x1000 + 16 * u64::from(number));
     let block = |number: u32| {
@@ -45,7 +46,7 @@ fn blocks(known: u32) -> Vec<Numbered> {
     (known + 1..=BLOCKS).map(block).collect()
 }
 
-/// The block to which another one jumps: a short loop, or anywhere.
+/// The block to which a block jumps. Most jumps close a short loop; one in seven leads anywhere.
 fn target(number: u32) -> u32 {
     match number % 7 {
         0 => number.wrapping_mul(2_654_435_761) % BLOCKS + 1,
@@ -53,7 +54,7 @@ fn target(number: u32) -> u32 {
     }
 }
 
-/// Numbers in the order of an execution that takes two of three jumps.
+/// Block numbers in the order of an execution that takes two of three jumps.
 fn pattern() -> Vec<u32> {
     let (mut number, mut random) = (1, 1u32);
     let step = |_| {
@@ -65,7 +66,8 @@ fn pattern() -> Vec<u32> {
     (0..PATTERN).map(step).collect()
 }
 
-/// Time that a thread takes to write all numbers to a ring, until the monitor has counted them.
+/// Time in seconds from the first number that a thread writes to a ring, until the monitor has
+/// counted all numbers.
 fn rings(pattern: &[u32], recording: Recording) -> Result<f64> {
     let file = tempfile::tempfile()?;
     file.set_len(BYTES)?;
@@ -115,11 +117,12 @@ fn rings(pattern: &[u32], recording: Recording) -> Result<f64> {
     Ok(begin.elapsed().as_secs_f64())
 }
 
-/// The same with the queue of the patent, whose monitor counts executions.
+/// Time in seconds for the same numbers with the queue of the patent, whose monitor counts
+/// executions.
 fn queue(pattern: &[u32]) -> f64 {
     let numbers: Vec<AtomicU64> = (0..QUEUE / 2).map(|_| AtomicU64::new(0)).collect();
     let head = AtomicU64::new(0);
-    /// Whose turn it is.
+    /// The thread that may use the queue.
     #[derive(PartialEq, Eq)]
     enum Turn {
         Thread,

@@ -31,7 +31,7 @@ fn main() -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     // The receiver is built here, because cargo has no network inside the namespace.
     program("hmtt-recv");
-    // tcpdump changes its groups, which only the real root may do.
+    // tcpdump changes its groups, which only root outside of a user namespace may do.
     // SAFETY: the call accesses no memory.
     let is_root = unsafe { libc::geteuid() } == 0;
     let status = Command::new("unshare")
@@ -108,8 +108,7 @@ fn at_line_rate(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Alternates between reading the capture past the page cache and summarising it, since the disk's
-/// speed varies.
+/// Reads the capture past the page cache and summarises it, in turn, since the disk's speed varies.
 fn summarised(file: &Path) -> Result<()> {
     let bytes = file.metadata()?.len();
     let mut disk = Command::new("dd");

@@ -14,7 +14,7 @@ use hmtt_tests::program;
 use hmtt_tests::slowdown::programs::{self, Build};
 use serde_json::Value;
 
-/// Programs of our own, and how much they do.
+/// Programs of this project, with their amount of work.
 const KERNELS: [(&str, &str); 5] = [
     ("options", "20000"),
     ("swaptions", "500"),
@@ -22,13 +22,13 @@ const KERNELS: [(&str, &str); 5] = [
     ("itemsets", "2000"),
     ("placement", "20000"),
 ];
-/// Programs of others, with a small amount of work.
+/// Other programs, with a small amount of work.
 const OTHERS: [&str; 4] = ["lua", "bzip2", "sqlite3", "xz"];
 const SMALL: usize = 2;
 /// Shares that are compared, in percent, and sizes of chunks in bytes.
 const SHARES: [u64; 5] = [10, 25, 50, 75, 100];
 const CHUNKS: [u64; 3] = [16, 64, 4096];
-/// The size of chunks of the chart, and of columns that hardly depend on it.
+/// The chunk size in the chart, and in columns that hardly depend on the chunk size.
 const LINE: u64 = 64;
 
 /// A program to be traced, with its arguments.
@@ -43,7 +43,7 @@ struct Evaluated {
     value: Value,
 }
 
-/// Builds the kernels.
+/// Builds the programs of this project.
 fn kernels(folder: &Path) -> Result<Vec<Traced>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/kernels");
     let one = |(name, size): (&str, &str)| {
@@ -56,7 +56,7 @@ fn kernels(folder: &Path) -> Result<Vec<Traced>> {
     KERNELS.into_iter().map(one).collect()
 }
 
-/// Programs of others, as far as they are installed.
+/// Other programs, as far as they are installed.
 fn others(folder: &Path) -> Result<Vec<Traced>> {
     let all = programs::all(folder)?;
     let wanted = all.iter().filter(|one| OTHERS.contains(&one.name));
@@ -71,8 +71,8 @@ fn others(folder: &Path) -> Result<Vec<Traced>> {
 /// Traces a program, and evaluates the trace.
 fn evaluate(folder: &Path, Traced { name, words }: Traced) -> Result<Evaluated> {
     let (hmtt, file) = (program("hmtt"), folder.join("full.acc"));
-    // The stack has the same place in each run, on which depends which of its accesses are in one
-    // chunk.
+    // Without address randomisation the stack has the same address in each run. Which accesses are
+    // in one chunk depends on it.
     let mut run = Command::new("setarch");
     run.arg("-R").arg(&hmtt).args(["trace", "run", "--overwrite", "-o"]).arg(&file);
     run.arg("--").args(&words).current_dir(folder).env_clear().stdout(Stdio::null());
@@ -94,19 +94,19 @@ impl Evaluated {
         all.iter().find(is_wanted).unwrap_or(&Value::Null)
     }
 
-    /// A number of a setting.
+    /// A number from the evaluation of a setting.
     fn number(&self, name: &str, share: u64, chunk: u64) -> Option<f64> {
         self.setting(share, chunk)[name].as_f64()
     }
 
-    /// The share of accesses whose chunk is that of a recorded one, or whose address is known.
+    /// The share of accesses whose address is known, or whose chunk contains a recorded access.
     fn known(&self, share: u64, chunk: u64) -> Option<f64> {
         let number = |name: &str| self.number(name, share, chunk);
         let known = number("represented_accesses")? + number("near_accesses")?;
         Some((known - number("false_accesses")?) / number("all_accesses")?)
     }
 
-    /// The rows of a program.
+    /// Returns the rows of a program in the table.
     fn rows(&self) -> String {
         let row = |share: u64| {
             let one = |name: &str| percent(self.number(name, share, LINE));
@@ -139,8 +139,8 @@ impl Evaluated {
         Line { name: self.name.clone(), values }
     }
 
-    /// The line of a program in each panel of the chart of misses: the share of the recorded
-    /// accesses that miss, divided by that of all accesses.
+    /// The line of a program in each panel of the chart of misses: the miss rate of the recorded
+    /// accesses, divided by the miss rate of all accesses.
     fn misses(&self) -> Line {
         let all = self.value["cache_miss_rate"].as_f64().unwrap_or(0.0);
         let of = |share: u64, chunk: u64| {

@@ -2,8 +2,8 @@
 //! `bench_starts [RUNS]`.
 //!
 //! A start lasts from the command to the first byte that the program writes. The first starts have
-//! no lists of executed blocks, the second ones those of a run before. The least of several times
-//! is used, and the ways alternate.
+//! no lists of executed blocks, the second starts have the lists of an earlier run. The ways
+//! alternate, and the shortest of several times is used.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -59,7 +59,7 @@ fn main() -> Result<()> {
             [&monitor[..], &all, &without, words].concat(),
             [&monitor[..], &all, &with, words].concat(),
         ];
-        // The lists.
+        // This run writes the lists.
         first_byte(&ways[4])?;
         let mut least = [f64::INFINITY; 5];
         for _ in 0..runs {

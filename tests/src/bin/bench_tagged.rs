@@ -2,8 +2,8 @@
 //! `bench_tagged [FOLDER [PROGRAM...]]`. With programs on the command line, only the cost of
 //! tagging them is measured.
 //!
-//! A slowdown is the ratio of the processor times that the program itself uses, which a preloaded
-//! library reports. Tagged and untagged runs alternate, and the best of each is used. Processor
+//! A slowdown is the ratio of the processor times of the program itself, which a preloaded library
+//! reports. Tagged and untagged runs alternate, and the best run of each is used. The processor
 //! time of `hmtt` itself is listed separately.
 
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Measures programs under `hmtt trace`, and prints Markdown tables: `bench_traced [FOLDER
 //! [PROGRAM...]]`.
 //!
-//! The first table has the time from start to end as a ratio to the plain run, each way once and
-//! right after a plain run, for at least three seconds of plain time. The second one has the size
-//! of a trace, and how fast it is read, for less work, because `hmtt info` reads each access.
+//! The first table has the time from start to end, divided by the time of the plain run. Each way
+//! is run once, right after a plain run of at least three seconds. The second table has the size of
+//! a trace and the speed of reading it, for less work, because `hmtt info` reads each access.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -79,7 +79,7 @@ fn main() -> Result<()> {
     let only: Vec<String> = words.collect();
     let bench = Bench::new(&folder)?;
     let mut programs = programs::all(&bench.folder)?;
-    // Rules are those of tags, which select functions.
+    // The rules of a program select functions for tags, so they are not used here.
     programs.iter_mut().for_each(|program| program.rules.clear());
     let is_wanted = |name: &str| match only.is_empty() {
         true => PROGRAMS.contains(&name),

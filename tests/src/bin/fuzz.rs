@@ -1,9 +1,9 @@
 //! Fuzzes the card with random commands, settings and switches, and every reader with random
 //! inputs, each for a given time: `fuzz [SECONDS] [SEED]`.
 //!
-//! For a case that fails the program prints its seed and writes a vector and its memory for
-//! `hmtt-sim replay`. An input that fails is stored in `target/fuzz/corpus`, which also contains
-//! the inputs that earlier runs found and from which each run starts.
+//! If a case fails, the program prints its seed, and writes a vector and its memory for `hmtt-sim
+//! replay`. If an input fails, it is stored in `target/fuzz/corpus`. The corpus also contains the
+//! inputs that earlier runs have found, and each run starts from them.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use hmtt_tests::hostile::{BuildError, Targets};
 use hmtt_tests::oracle::{Failure, try_seed};
 
 const COMMANDS: usize = 40_000;
-/// Commands of a case with settings. Short cases cover more different settings.
+/// Number of commands of a case with settings. Short cases cover more different settings.
 const HOSTILE_COMMANDS: usize = 1_500;
 
 fn main() -> ExitCode {

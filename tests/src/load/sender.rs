@@ -12,7 +12,7 @@ use super::Load;
 /// Number of frames per system call.
 const CALL_FRAMES: usize = 32;
 
-/// The rate and number of frames.
+/// Rate and number of the frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Data frames per second; `None` means as fast as the machine sends.

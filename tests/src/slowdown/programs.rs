@@ -1,4 +1,4 @@
-//! Builds the programs to be measured from C sources: our own, and those in packages of Rust.
+//! Builds the programs to be measured from C sources, of this project and in Rust packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,18 +27,19 @@ pub struct Program {
     /// The untagged program. Other builds need its source.
     pub plain: PathBuf,
     others: Vec<(Build, PathBuf)>,
-    /// Whether averages include the program: it is neither our own nor small.
+    /// Whether averages include the program. Programs of this project and small programs are not
+    /// included.
     pub is_real: bool,
-    /// Rules that select what is tagged; without rules the program itself.
+    /// Rules that select the functions to be tagged. Without rules, the program itself is tagged.
     pub rules: Vec<String>,
     before: Vec<String>,
-    /// The last argument: a large amount of work, a smaller one for logs, a small one for slow
-    /// tools, and one that takes at least three seconds.
+    /// The last argument, for each amount of work: large; smaller, for logs; small, for slow tools;
+    /// and one that takes at least three seconds.
     pub sizes: [String; SIZES],
 }
 
 impl Program {
-    /// Returns a program of Debian, if it is installed. Some have their code in a library.
+    /// Returns a program of Debian, if it is installed. The code of some programs is in a library.
     fn of_debian(
         name: &'static str,
         library: Option<&str>,
@@ -117,7 +118,8 @@ fn package(name: &str) -> Result<PathBuf> {
     Ok(Path::new(manifest).parent().context("in a folder")?.to_owned())
 }
 
-/// Returns the directory in a package that contains a file, and its sources except some.
+/// Returns the directory in a package that contains the file `with`, and its sources except
+/// `without`.
 fn sources(package: &Path, with: &str, without: &[&str]) -> Result<(String, Vec<String>)> {
     let folders = std::fs::read_dir(package)?.flatten().map(|entry| entry.path());
     let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join(with).exists()).collect();
@@ -157,7 +159,7 @@ fn build(
 }
 
 fn lua(folder: &Path) -> Result<Program> {
-    // The package has several versions, of which the last one, 5.5.1, is taken.
+    // The package contains several versions. The last one, 5.5.1, is used.
     let package = package("lua-src")?;
     let (place, mut files) = sources(&package, "lutf8lib.c", &["lua.c", "luac.c"])?;
     files.push(ours("lua_main.c"));
@@ -175,7 +177,7 @@ fn bzip2(folder: &Path, inputs: &[String; SIZES]) -> Result<Program> {
 /// Returns the C compiler itself, which is much larger than an instruction cache.
 ///
 /// # Errors
-/// It is not installed, or its input cannot be written.
+/// The compiler is not installed, or its input cannot be written.
 pub fn compiler(folder: &Path) -> Result<Program> {
     let output = Command::new("cc").arg("-print-prog-name=cc1").output()?;
     let plain = std::fs::canonicalize(String::from_utf8(output.stdout)?.trim());
@@ -206,7 +208,7 @@ pub fn compiler(folder: &Path) -> Result<Program> {
     Ok(Program { name: "cc1", plain, others, is_real: true, rules, before, sizes })
 }
 
-/// Returns all available programs, and prints those that are missing.
+/// Returns all available programs, and prints the names of the missing ones.
 ///
 /// # Errors
 /// A program of ours cannot be compiled, or its input cannot be written.

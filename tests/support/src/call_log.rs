@@ -1,4 +1,4 @@
-//! Writes a log of tags of random calls, and states the calls.
+//! Writes a tag log of random calls, and returns the calls.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::tag_log::Log;
 pub const TSC_HZ: u64 = 1_000_000;
 /// Name of function 0. The others have the next letters.
 const FIRST_NAME: u8 = b'a';
-/// Functions; event numbers after these are blocks of function 0.
+/// Number of functions. Larger event numbers are blocks of function 0.
 const FUNCTIONS: u32 = 7;
 const BLOCK: u32 = FUNCTIONS;
-/// Events of a chunk, and ticks of the first event.
+/// Number of events in a chunk, and ticks of the first event.
 const CHUNK_EVENTS: usize = 40;
 const FIRST_TICK: u64 = 1_000;
 const MAP_ID: [u8; 8] = [7; 8];
@@ -26,19 +26,19 @@ pub struct TrueCall {
     pub session: i64,
     /// The kernel's number of the thread.
     pub thread: i64,
-    /// Start and end in nanoseconds since the Unix epoch.
+    /// Start in nanoseconds since the Unix epoch.
     pub start_time_ns: i64,
-    /// End.
+    /// End in nanoseconds since the Unix epoch.
     pub end_time_ns: i64,
     /// Name of the function.
     pub function: String,
     /// Name of the caller.
     pub caller: Option<String>,
-    /// Calls that are open around it.
+    /// Number of calls that are open around this call.
     pub depth: i64,
-    /// Nanoseconds from start to end without those of the calls that it made.
+    /// Nanoseconds from start to end, without the time in calls that it made.
     pub self_ns: i64,
-    /// How it ended.
+    /// How the call ended.
     pub exit: &'static str,
 }
 
@@ -66,7 +66,8 @@ impl Caller {
         self.now
     }
 
-    /// Makes a call, which makes others. Returns its ticks. `is_open`: whether it does not return.
+    /// Makes a call, which makes other calls. Returns its duration in ticks. `is_open`: whether it
+    /// does not return.
     fn call(&mut self, sp: u32, caller: Option<u32>, depth: i64, is_open: bool) -> u64 {
         let function = self.next(u64::from(FUNCTIONS)) as u32;
         let start = self.event(function, sp, false);
@@ -161,7 +162,7 @@ pub fn write(path: &Path, threads: u32, calls: u32, begin_ns: u64, seed: u64) ->
     calls
 }
 
-/// The map of the logs.
+/// The map of the functions and blocks in the logs.
 fn map() -> String {
     let function = |number: u32| {
         json!({

@@ -22,7 +22,7 @@ use crate::files::scratch;
 /// Builds the bytes of a capture of `frames`, which arrive a microsecond apart.
 ///
 /// # Panics
-/// Never: it is written to memory.
+/// Never: the capture is written to memory.
 pub fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut writer = PcapngWriter::new(Vec::new(), &[Description::new("veth1")]).unwrap();
     for (index, frame) in frames.iter().enumerate() {
@@ -43,7 +43,7 @@ pub fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
 /// Writes a capture of `frames` to a scratch file `name`.
 ///
 /// # Panics
-/// If it cannot be written.
+/// If the file cannot be written.
 pub fn capture_file(name: &str, frames: &[Vec<u8>]) -> PathBuf {
     let path = scratch(name);
     std::fs::write(&path, capture(frames)).unwrap();
@@ -56,7 +56,7 @@ pub type Writer = PcapNgWriter<Vec<u8>>;
 /// Builds the beginning of a section, with interfaces of these names.
 ///
 /// # Panics
-/// Never: it is written to memory.
+/// Never: the section is written to memory.
 pub fn section(endianness: Endianness, interfaces: &[&str]) -> Writer {
     let mut writer = PcapNgWriter::with_endianness(Vec::new(), endianness).unwrap();
     for name in interfaces {
@@ -75,7 +75,7 @@ pub fn section(endianness: Endianness, interfaces: &[&str]) -> Writer {
 /// Adds a frame, with an option.
 ///
 /// # Panics
-/// Never: it is written to memory.
+/// Never: the frame is written to memory.
 pub fn packet(writer: &mut Writer, interface_id: u32, data: &[u8]) {
     let block = EnhancedPacketBlock {
         interface_id,
@@ -90,7 +90,7 @@ pub fn packet(writer: &mut Writer, interface_id: u32, data: &[u8]) {
 /// Writes a capture file in which the frames of the links (veth1, veth3 and so on) alternate.
 ///
 /// # Panics
-/// If it cannot be written.
+/// If the file cannot be written.
 pub fn capture_of_links(name: &str, links: &[Vec<Vec<u8>>]) -> PathBuf {
     let names: Vec<String> = (0..links.len()).map(|link| format!("veth{}", 2 * link + 1)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -107,7 +107,7 @@ pub fn capture_of_links(name: &str, links: &[Vec<Vec<u8>>]) -> PathBuf {
     path
 }
 
-/// Collects the information that frames of cards contain.
+/// Collects the information in frames of cards.
 #[derive(Default)]
 struct CollectedInfo(Info);
 
@@ -122,7 +122,7 @@ impl Sink for CollectedInfo {
 /// Output of `hmtt info --json` for a capture.
 ///
 /// # Panics
-/// If it cannot be read, or not to its end.
+/// If the capture cannot be read to its end.
 pub fn info(path: &Path) -> Value {
     let mut reader = CaptureReader::open(path).unwrap();
     let (mut packets, mut info) = (Packets::default(), CollectedInfo::default());

@@ -1,5 +1,5 @@
-//! Simulates a card in software: builds frames from records, and states the accesses that they
-//! stand for.
+//! Simulates a card in software: builds frames from records, and returns the accesses of these
+//! records.
 
 use hmtt_format::address_map::{Axis, MapBuilder};
 use hmtt_format::config::{self, Granularity, Mode};
@@ -25,8 +25,8 @@ pub struct Card {
     /// Event clock of the card.
     pub clock: u64,
     /// Clock at which the last data frame ended, and records lost until then; `None` if a report
-    /// has followed. If no record was lost since, the next data frame begins there, and skips up to
-    /// [`Card::clock`] if a test has moved that.
+    /// has followed. If no record was lost since then, the next data frame begins at this clock,
+    /// and skips to [`Card::clock`] if a test has advanced that clock.
     pub ended: Option<(u64, u32)>,
     /// Accesses so far.
     pub accesses: u64,
@@ -34,9 +34,9 @@ pub struct Card {
     pub lost: u32,
     /// Base of the tag window, if it is on.
     pub tag_window: Option<u64>,
-    /// Bytes that a record's number counts, as a power of two.
+    /// log2 of the bytes that a record's number counts.
     pub unit_log2: u8,
-    /// Mode that reports state, if it is another one than line mode.
+    /// Mode in reports, if it is not line mode.
     pub mode: Option<Mode>,
     /// Bursts that the card counts in addition to its accesses.
     pub more_bursts: u64,
@@ -71,8 +71,8 @@ impl Card {
         buffer[..length].to_vec()
     }
 
-    /// Clocks from the end of the last data frame, which the next one has to skip. A real card
-    /// records no longer silence.
+    /// Clocks since the end of the last data frame, which the next data frame has to skip. 0 if
+    /// they are more than [`MAX_SKIP`], because a real card never has to skip that many.
     fn skipped(&self) -> u64 {
         let ended = self.ended.filter(|(_, lost)| *lost == self.lost);
         let silence = ended.map_or(0, |(clock, _)| self.clock.wrapping_sub(clock));

@@ -12,7 +12,7 @@ use crate::files::scratch;
 /// Rate, offset and frame latency of a card's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Running {
-    /// Clocks of the card in one clock of the true time.
+    /// Clocks of the card for each clock of the true time.
     pub rate: f64,
     /// Clock of the card at time 0.
     pub begin: f64,
@@ -45,7 +45,7 @@ pub const STEPS: u32 = 600;
 /// `marked`.
 ///
 /// # Panics
-/// If it cannot be written.
+/// If the file cannot be written.
 pub fn capture(name: &str, running: Running, marked: bool) -> PathBuf {
     let mut card = Card::new();
     let mut writer = PcapngWriter::new(Vec::new(), &[Description::new("eth1")]).unwrap();

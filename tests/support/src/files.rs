@@ -15,8 +15,8 @@ fn folder() -> PathBuf {
     target.join("tmp")
 }
 
-/// Returns a new path for the file `name`, which only this test uses: other tests run at the same
-/// time.
+/// Returns a new path for the file `name`. Only this test uses the path, because other tests run at
+/// the same time.
 ///
 /// # Panics
 /// If two tests of a program use the same name.
@@ -34,8 +34,8 @@ pub fn scratch(name: &str) -> PathBuf {
     path
 }
 
-/// A scratch file of many megabytes. It is removed when this is dropped, unless the test fails
-/// then: a failed test leaves the file to look at.
+/// A scratch file of many megabytes. It is removed when the value is dropped, except by a failing
+/// test: then the file remains for examination.
 #[derive(Debug)]
 pub struct LargeFile(PathBuf);
 

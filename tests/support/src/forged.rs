@@ -31,7 +31,7 @@ pub enum Forgery {
     Jumps,
     /// Three frames that continue each other, then three of another session.
     Sessions,
-    /// Frames of another card, without errors.
+    /// Frames of another card, which has no errors.
     Card,
 }
 
@@ -89,7 +89,7 @@ impl Forger {
         self.sync.lost = self.random.number() as u32 & LOST_MASK;
     }
 
-    /// Advances the state to that of the next frame.
+    /// Advances the state to the next frame.
     fn advance(&mut self) {
         match self.forgery {
             Forgery::Random | Forgery::Heartbeats | Forgery::Unreadable | Forgery::Ends => {
@@ -149,8 +149,8 @@ impl Forger {
     }
 }
 
-/// Inserts forged frames before each good frame; `turns` are their numbers, used cyclically.
-/// Returns all frames and the number of forged ones.
+/// Inserts forged frames before each good frame. `turns`: the numbers of forged frames to insert,
+/// used cyclically. Returns all frames and the number of forged frames.
 ///
 /// # Panics
 /// If there are no turns.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// Keys whose value, if it is an object, has keys that are data: kinds of faults and of sites,
-/// numbers of threads.
+/// Keys whose value is an object with data as its keys: kinds of faults and of sites, numbers of
+/// threads.
 const KEYED_BY_DATA: [&str; 3] = ["faults", "sites", "threads"];
 
 /// The names that the glossary lists.
@@ -22,7 +22,8 @@ pub fn documented() -> BTreeSet<String> {
     names.map(|name| name.trim_matches('`').to_owned()).collect()
 }
 
-/// Asserts that the list has all of these names. `output`: what has them, for the message.
+/// Asserts that all these names are in the list. `output`: the output with the names, for the
+/// message.
 ///
 /// # Panics
 /// If a name is not in the list.

@@ -19,8 +19,8 @@ pub fn program(name: &str) -> PathBuf {
         if folder.ends_with("release") {
             cargo.args(["--release", "-p", "hmtt-sim", "-p", "hmtt-host", "-p", "hmtt-cli"]);
         } else {
-            // A test among what is built makes cargo choose the features that it chooses for `cargo
-            // test --workspace`. With others, all would be compiled once more.
+            // A test among the built targets makes cargo choose the same features as `cargo test
+            // --workspace`. With other features, everything would be compiled once more.
             cargo.args(["--workspace", "--test", "structure"]);
         }
         let target = folder.parent().expect("target/PROFILE");
@@ -51,7 +51,7 @@ pub fn succeed(name: &str, arguments: &[&str]) -> String {
 /// Formats the output of a command, and its exit code, as one text for comparison.
 ///
 /// # Panics
-/// If it is no text, or the command was killed.
+/// If the output is not text, or the command was killed.
 pub fn transcript(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));

@@ -1,4 +1,4 @@
-//! Random numbers that are the same every time.
+//! Generates random numbers that are the same in each run.
 
 /// Marsaglia's xorshift64.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
-//! Generates frames that a sender without knowledge of a card makes from recorded frames of another
-//! card: it changes some bytes at random.
+//! Generates frames from recorded frames of another card, by changing some bytes at random. A
+//! sender that knows nothing of cards would make such frames.
 //!
 //! The generator is seeded, so that a failure can be reproduced. The frames have the counters of
-//! the recorded ones. Beside a card that was just switched on, these are the card's counters, too.
+//! the recorded frames. A card that was just switched on sends the same counters.
 
 use hmtt_format::frame::{Heartbeat, MAC_HEADER_BYTES, WORDS_AT};
 use hmtt_format::record::CLOCK_MASK;
@@ -14,7 +14,7 @@ use crate::random::Xorshift;
 pub enum Change {
     /// The first 56 bytes of the payload are random.
     Payload,
-    /// The same, behind the payload header, so that most frames can be read.
+    /// The first 56 bytes of the payload are random except its header, so most frames can be read.
     Words,
     /// The same as [`Change::Words`], but each frame is sent three times.
     Repeated,
@@ -22,7 +22,7 @@ pub enum Change {
     Counter,
     /// The payload is all zeros.
     Zeros,
-    /// The payload is all zeros but for its header.
+    /// The payload is all zeros except its header.
     ZeroWords,
     /// The payload is all ones.
     Ones,

@@ -1,5 +1,5 @@
-//! Writes captures of made-up accesses, for benchmarks: half of them in 16 streams of consecutive
-//! lines, half random in 1 GiB.
+//! Writes captures of generated accesses, for benchmarks: half of the accesses are in 16 streams of
+//! consecutive lines, half are random in 1 GiB.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -18,17 +18,17 @@ use crate::random::Xorshift;
 const BEGIN_S: u64 = 1_700_000_000;
 /// Nanoseconds of a clock.
 const CLOCK_NS: u64 = 10;
-/// Lines of the addresses: 1 GiB.
+/// Number of lines in the address range: 1 GiB.
 const LINES: u32 = 1 << 24;
 
-/// Made-up accesses of a board.
+/// Generated accesses of a board.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
     /// Number of accesses; rounded down to whole frames of [`MAX_ACCESSES`].
     pub accesses: u64,
     /// Clocks of 10 ns from one frame to the next, at least [`MAX_ACCESSES`].
     pub frame_clocks: u64,
-    /// Start of the random numbers; not 0.
+    /// Seed of the random numbers; not 0.
     pub seed: u64,
 }
 
@@ -38,10 +38,10 @@ impl Traffic {
         Traffic { accesses, frame_clocks: MAX_ACCESSES, seed }
     }
 
-    /// Writes a capture of the board, of the interface `eth1`.
+    /// Writes a capture of the board on the interface `eth1`.
     ///
     /// # Panics
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, path: &Path) {
         let output = BufWriter::new(File::create(path).unwrap());
         let mut writer = PcapngWriter::new(output, &[Description::new("eth1")]).unwrap();
@@ -59,7 +59,8 @@ impl Traffic {
             card.clock += self.frame_clocks - MAX_ACCESSES;
             write(card.clock, frame);
             if self.frame_clocks != MAX_ACCESSES {
-                // A full frame has no space for a skip. After a report, the clock may be any.
+                // A full frame has no space for a skip. After a report, the next frame may begin at
+                // any clock.
                 write(card.clock, card.info());
             }
         }

@@ -1,5 +1,5 @@
-//! Waits for what other processes do. The time is limited, because a test that waits for ever has
-//! no message.
+//! Waits for events in other processes. The time is limited, because a test that waits for ever
+//! prints no message.
 
 use std::io::Read as _;
 use std::process::Child;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 /// Longest time to wait: far more than any test needs, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Time between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// Waits until a condition holds. `what`: the condition, in words.
 ///
 /// # Panics
-/// If it still does not hold after some minutes.
+/// If the condition still does not hold after some minutes.
 #[track_caller]
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
@@ -23,16 +23,16 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a condition holds that a child brings about while it runs. `what`: the condition, in
-/// words.
+/// Waits for a condition that a running child makes true. `what`: the condition, in words.
 ///
 /// # Panics
-/// If the child has ended without, with its standard error if that is a pipe; or as [`wait_until`].
+/// If the child ends and the condition does not hold. The message has the child's standard error,
+/// if that is a pipe. Also as [`wait_until`].
 #[track_caller]
 pub fn wait_for(child: &mut Child, what: &str, mut holds: impl FnMut() -> bool) {
     wait_until(what, || {
         let ended = child.try_wait().expect("a child can be waited for");
-        // What it did before its end is there now.
+        // The child may have made the condition true just before its end.
         let holds = holds();
         if let (false, Some(status)) = (holds, ended) {
             let mut error = String::new();

@@ -1,5 +1,5 @@
-//! Compares the counts that the controller reads from overwritten slots with a model: either the
-//! stored value or damage.
+//! Compares the counts that the controller reads from overwritten slots with a model. The result
+//! must be the stored value or an error of damaged memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) fn check(mut script: Bytes) {
     let shape = SlotLayout { slot_bytes, alignment: PAGE_BYTES };
     let (tracee, shared) = Tracee::new(shape, SLOTS);
     let Some(gs) = value(&mut script) else { return };
-    // Whatever a child had in `gs`, it gets a slot that there is.
+    // Whatever `gs` was in the child, the child must get an existing slot.
     let inherited =
         InheritedMemory { start: RunAddr(tracee.address(0)), gs: RunAddr(gs), cookie: 0 };
     let counts = Counts::from_memory(Arc::new(shared), (gs & 1 == 0).then_some(inherited));

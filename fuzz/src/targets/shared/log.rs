@@ -17,7 +17,8 @@ use crate::script::Bytes;
 
 /// Number of threads. The first slot belongs to no thread.
 const THREADS: u64 = 2;
-/// Maximum bytes of the log for each record, and for each read besides: two times, and the end.
+/// Largest number of bytes in the log for each record, and for each read in addition: two times,
+/// and the end.
 const RECORD_BYTES: u64 = 64;
 const LOOK_BYTES: u64 = 256;
 /// Fields of a slot that the controller reads.
@@ -39,7 +40,7 @@ struct Bench {
     writer: Writer,
     numbers: u64,
     threads: Vec<Thread>,
-    /// Threads that have ended; their slots belong to others.
+    /// Threads that have ended. Other threads have their slots now.
     ended: Vec<Thread>,
     looks: u64,
 }
@@ -102,7 +103,7 @@ impl Bench {
         Some(())
     }
 
-    /// Fills a chunk with copies of a record and hands it over.
+    /// Fills a chunk with copies of a record and passes the chunk to the controller.
     fn fill(&self, chunk: u64, script: &mut Bytes) -> Option<()> {
         let word = script.number(2)? as u32;
         let mut record = vec![0x55; self.shape.sp_at() as usize];
@@ -146,7 +147,7 @@ impl Bench {
         self.same_memory(one.at, &after);
     }
 
-    /// Compares records and states in memory with those that the model leaves.
+    /// Compares records and states in memory with the expected ones of the model.
     fn same_memory(&self, at: u64, expected: &[u8]) {
         for number in 0..self.shape.chunks {
             let chunk = self.shape.chunk_at(number);

@@ -26,12 +26,12 @@ const WORDS: usize = 4;
 const OVERWRITTEN: u64 = 8;
 const AREA_ENDING: usize = 16;
 
-/// A page with the alignment of a page.
+/// A page of memory, aligned to its size.
 #[derive(Clone)]
 #[repr(align(4096))]
 struct Page([u8; PAGE_BYTES as usize]);
 
-/// Pages whose address does not change.
+/// Pages whose addresses do not change.
 struct Pages(Vec<Page>);
 
 impl Pages {
@@ -223,8 +223,8 @@ impl Bench {
         places.map_while(note).collect()
     }
 
-    /// Whether the code agrees with a record: each byte is the old or the new one, and not all are
-    /// old.
+    /// Whether the code agrees with a record: each byte is the old or the new one, and at least one
+    /// byte is not the old one.
     fn is_place(&self, [address, length, old, new]: &[u64; WORDS]) -> bool {
         let at = address.checked_sub(self.text.start());
         let Some(at) = at.filter(|_| (1..=OVERWRITTEN).contains(length)) else { return false };

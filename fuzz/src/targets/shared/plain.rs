@@ -6,7 +6,7 @@ use hmtt_probe::stubs::layout::{LogShape, chunk, slot};
 
 use super::tracee::Tracee;
 
-/// Largest counts that a thread can reach immediately, and within a day.
+/// Largest count that a thread can reach immediately, and largest count within a day.
 const AT_ONCE: u64 = 1 << 20;
 const IN_A_DAY: u64 = 1 << 52;
 
@@ -58,7 +58,7 @@ pub(super) struct Plain {
     pub logged: Vec<Logged>,
     /// Number of records that were read.
     pub records: u64,
-    /// Whether the result depended on time, so that it is not known further.
+    /// Whether the result depended on time. Further results are then unknown.
     pub is_unknown: bool,
 }
 
@@ -68,7 +68,7 @@ impl Plain {
         Plain { shape, at, number, dropped, logged, records, is_unknown: false }
     }
 
-    /// Reads chunks that were handed over. Returns whether there were any.
+    /// Reads the chunks that the thread has passed on. Returns whether there were any.
     pub fn look(&mut self, tracee: &Tracee, numbers: u64) -> bool {
         let first = self.number;
         for _ in 0..self.shape.chunks {
@@ -88,7 +88,7 @@ impl Plain {
         self.number != first
     }
 
-    /// Reads what a thread that has ended left.
+    /// Reads the remaining chunks of a thread that has ended.
     pub fn finish(&mut self, tracee: &Tracee, numbers: u64) {
         for _ in 0..=self.shape.chunks {
             let at = self.chunk();
@@ -140,7 +140,7 @@ impl Plain {
         is_there.then(|| (behind / self.shape.record_bytes()).min(self.shape.capacity()))
     }
 
-    /// Reads some records of the next chunk.
+    /// Reads the records of the next chunk up to `reserved`.
     fn take(&mut self, tracee: &Tracee, reserved: u64, numbers: u64) {
         let at = self.chunk();
         self.drop(tracee.long(at + chunk::LOST), 0);
@@ -152,7 +152,7 @@ impl Plain {
         }
         self.records += reserved;
         self.number += 1;
-        // The controller leaves an empty chunk.
+        // The controller leaves a chunk with zeros.
         let zeros = vec![0; (self.shape.chunk_bytes - chunk::GUARD_BYTES) as usize];
         tracee.write(at + chunk::GUARD_BYTES, &zeros);
         tracee.write(at + chunk::STATE, &chunk::FREE.to_le_bytes());
@@ -177,7 +177,7 @@ impl Plain {
         }
     }
 
-    /// Updates the number of dropped records, plus `more`.
+    /// Appends a loss of the records that were dropped since the last call, and of `more` records.
     fn drop(&mut self, dropped: u64, more: u64) {
         let count = match plausible(dropped) {
             _ if dropped < self.dropped => None,

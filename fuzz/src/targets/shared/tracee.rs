@@ -1,4 +1,4 @@
-//! Writes and reads shared memory as the traced process does.
+//! Writes and reads shared memory as a traced process does.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -92,8 +92,8 @@ impl Tracee {
     }
 }
 
-/// Takes a number for a process to write: a small one, an address in its memory, one near the
-/// maximum, or any.
+/// Takes a number for a process to write: a small number, an address in its memory, a number near
+/// the maximum, or any number.
 pub(super) fn value(script: &mut Bytes) -> Option<u64> {
     Some(match script.byte()? {
         kind @ 0..64 => u64::from(kind),

@@ -25,16 +25,16 @@ use iced_x86::{Decoder, DecoderOptions, Instruction};
 
 use crate::script::Bytes;
 
-/// Base addresses of programs, in their own address space. The last is as close to the end of it as
-/// a file can claim.
+/// Base addresses of programs, in their own address space. The last one is as close to the end of
+/// the address space as a file can state.
 const BASES: [u64; 4] = [0x40_1000, 0x1000, 0x7fff_fff0_0000, 0xffff_ffff_ffff_0000];
 /// Distance from the code to data.
 pub(crate) const DATA: u64 = 0x8000;
 /// Distances from the code to stubs: near, and nearly as far as a jump reaches.
 const DISTANCES: [i64; 4] = [0x10_0000, 0x7ff0_0000, -0x10_0000, -0x7ff0_0000];
-/// By how much a program that can be loaded anywhere is.
+/// Load bias of a program that can be loaded anywhere.
 const BIAS: LoadBias = LoadBias::new(0x5555_5555_4000);
-/// Where the memory is that the process shares with its controller.
+/// Address of the memory that the process shares with its controller.
 const SHARED: u64 = 0x7fff_f000_0000;
 
 const ORDERED: LogShape =
@@ -47,14 +47,14 @@ pub(super) struct Program {
     /// Address of the stubs as an address of the file.
     pub stubs_at: u64,
     pub bias: LoadBias,
-    /// Where the code is.
+    /// Address of the code.
     pub start: u64,
     pub code: Vec<u8>,
     /// Granularities of functions, two bits each.
     granularities: u8,
     /// All instructions of functions and fragments that can be decoded.
     pub instructions: BTreeMap<u64, Instruction>,
-    /// Functions and fragments with bytes that are no instructions.
+    /// Functions and fragments that contain bytes which are no instructions.
     unreadable: Vec<Range<u64>>,
 }
 
@@ -111,13 +111,13 @@ impl Program {
         }
     }
 
-    /// Whether an address is in a function with bytes that are no instructions.
+    /// Whether an address is in a function that contains bytes which are no instructions.
     pub fn is_unreadable(&self, address: u64) -> bool {
         self.unreadable.iter().any(|range| range.contains(&address))
     }
 
-    /// Whether an instruction has a memory operand in a range of addresses that is relative to the
-    /// instruction.
+    /// Whether an instruction has a memory operand in a range of addresses. Only operands relative
+    /// to the instruction's address count.
     pub fn refers_to(&self, range: Range<u64>) -> bool {
         let relative = |one: &&Instruction| one.is_ip_rel_memory_operand();
         let mut operands = self.instructions.values().filter(relative);

@@ -30,8 +30,8 @@ pub(super) struct Tags {
 }
 
 impl Tags {
-    /// Decodes the tags. Panics if a tag is not whole instructions, or branches to anything but its
-    /// own cold instructions.
+    /// Decodes the tags. Panics if a tag is not a sequence of whole instructions, or if it branches
+    /// to anything but its own cold instructions.
     pub fn new(program: &Program, code: &[u8], tagged: &[Tagged]) -> Tags {
         let mut of = HashMap::new();
         for one in tagged {
@@ -39,7 +39,7 @@ impl Tags {
             for TagCode { start, end, original } in &one.changes.tags {
                 assert!(stubs.start <= *start && start <= end && *end <= stubs.end, "{start:x}");
                 let (FileAddr(start), FileAddr(end), FileAddr(original)) = (start, end, original);
-                // A sink may have none.
+                // A sink may need no code for a tag.
                 if start == end {
                     continue;
                 }
@@ -88,7 +88,7 @@ fn check_cold(program: &Program, code: &[u8], branch: &Instruction, tag: std::op
     assert_eq!(leads.near_branch_target(), program.stubs_at);
 }
 
-/// Returns the event that a tag reports, from what it writes and where.
+/// Returns the event that a tag reports. The event follows from the stored value and its address.
 fn event(sink: Sink, all: &[Instruction]) -> Option<u32> {
     let place = |one: &Instruction| one.memory_displacement64();
     match sink {
@@ -116,7 +116,7 @@ fn event(sink: Sink, all: &[Instruction]) -> Option<u32> {
     }
 }
 
-/// Returns the events of tagged entries and blocks by address.
+/// Returns the expected events of tagged entries and blocks, by address.
 pub(super) fn expected(program: &Program, tagged: &[Tagged]) -> HashMap<u64, Vec<u32>> {
     let mut all: HashMap<u64, Vec<u32>> = HashMap::new();
     if matches!(program.sink, Sink::Breakpoint { .. } | Sink::None) {

@@ -27,8 +27,8 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// Applies the changes. Panics if anything is overwritten twice, or anything but moved
-    /// instructions, padding after them, and displacements of branches.
+    /// Applies the changes. Panics if a byte is overwritten twice. Only moved instructions, the
+    /// padding after them, and displacements of branches may be overwritten.
     pub fn new(program: &Program, tagged: &[Tagged]) -> Text {
         let code = program.code.clone();
         let [regions, islands, written] = Default::default();
@@ -142,8 +142,8 @@ fn is_free(program: &Program, address: u64) -> bool {
     owner(program, address).is_none()
 }
 
-/// Panics unless each of the calls is a call of the stated target, and no branch leads into it. Its
-/// displacement may be changed.
+/// Panics unless each call calls the stated target and no branch leads into the call. The
+/// displacement of a call may be changed.
 pub(super) fn check_calls(program: &Program, calls: &[Call]) {
     let led_to = program.instructions.values().map(Instruction::near_branch_target);
     let known = program.image.indirect_targets.iter().chain(&program.image.landing_pads);

@@ -18,8 +18,8 @@ impl Rows {
         Rows(stubs.rows().0)
     }
 
-    /// Panics unless a boundary of a stub, where a thread has the state that it would have without
-    /// tags, is mapped to an original instruction.
+    /// Panics unless the row at `address` leads to the instruction `original`. `address` is a
+    /// boundary of a stub, at which a thread has the same state as without tags.
     pub fn check(&self, address: u64, original: u64) {
         let behind = self.0.partition_point(|row| row.at <= address);
         let row = behind.checked_sub(1).map(|before| self.0[before]);
@@ -33,8 +33,7 @@ impl Rows {
     }
 }
 
-/// Panics unless each byte from the first stub on has a row, and an entry of a table that can be
-/// read.
+/// Panics unless each byte from the first stub on has a row, and an entry in a readable table.
 pub(super) fn check(program: &Program, stubs: &Stubs) {
     let (rows, end) = stubs.rows();
     assert_eq!(end.0, program.stubs_at + stubs.code().len() as u64);

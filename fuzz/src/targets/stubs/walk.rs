@@ -1,11 +1,11 @@
 //! Runs the original and the tagged program in parallel, one instruction at a time, along all
 //! paths.
 //!
-//! A pair is an address of the original program and an address of the tagged program at which the
-//! same state must have the same effect. The instructions at both addresses must do the same and
-//! lead to pairs again. Direct jumps are followed in both programs, and tags are skipped in the
-//! tagged one, since they change only the address. The walk also checks that each tagged entry and
-//! block is reported exactly once, on every path.
+//! A pair consists of an address of the original program and an address of the tagged program. From
+//! both addresses the same state must have the same effect. So the instructions at both addresses
+//! must do the same and lead to pairs again. Direct jumps are followed in both programs. Tags are
+//! skipped in the tagged program, since they change nothing but the instruction address. The walk
+//! also checks that each tagged entry and block is reported exactly once, on every path.
 
 use std::collections::{HashMap, HashSet};
 
@@ -55,7 +55,7 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    /// Adds the pairs from which control may enter from elsewhere.
+    /// Adds the pairs at which control may come from other code.
     fn begin(&mut self, tagged: &[Tagged]) {
         let image = &self.program.image;
         let parts = image.fragments.iter().map(|part| part.start);
@@ -64,12 +64,13 @@ impl<'a> Walk<'a> {
         for address in image.indirect_targets.iter().chain(&image.landing_pads) {
             self.arrives(*address);
         }
-        // Instructions that were not overwritten do the same, even if nothing is known to lead
-        // there.
+        // Instructions that were not overwritten must do the same, even if no branch to them is
+        // known.
         let all = self.program.instructions.keys().copied();
         let stay = all.filter(|address| !self.text.is_inside(*address));
         self.open.extend(stay.map(|address| (address, address, false)));
-        // Threads that are stopped in overwritten code continue in the stub, and back.
+        // Threads that are stopped in overwritten code continue in the stub. Threads in a stub
+        // continue in the original code when the tags are removed.
         for changes in tagged.iter().map(|one| &one.changes) {
             self.open.extend(changes.moved.iter().map(|(old, new)| (old.0, new.0, false)));
             let behind = changes.tags.iter().map(|tag| (tag.original.0, tag.end.0, false));
@@ -175,7 +176,7 @@ impl<'a> Walk<'a> {
         let Some(Arrival { at: old, events: expected }) = self.follow_old(old) else {
             return;
         };
-        // In a function with invalid bytes nothing further is known.
+        // In a function with invalid bytes the further instructions are not known.
         if self.old(old).is_none() && self.program.is_unreadable(old) {
             return;
         }
@@ -219,7 +220,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Compares calls. A call stays a call, or its return address is pushed before a jump.
+    /// Compares calls. In the tagged program a call is still a call, or its return address is
+    /// pushed before a jump.
     fn compare_calls(&mut self, one: &Instruction, other: &Instruction, is_known: bool) {
         let (old, new) = (one.ip(), other.ip());
         let mut leads = *other;
@@ -228,7 +230,7 @@ impl<'a> Walk<'a> {
             assert!(self.is_stub(other.ip_rel_memory_address()), "{old:x} at {new:x}");
             assert_eq!(self.constant(other), one.next_ip(), "{old:x} at {new:x}");
             leads = self.new_at(other.next_ip()).expect("a jump follows");
-            // A short call whose target was moved close to it.
+            // A short call, whose target was moved close to it.
             let is_direct = is_jump(&leads);
             assert_eq!(is_direct, one.code() == Code::Call_rel32_64, "{old:x} at {new:x}");
             assert!(is_direct || leads.code() == Code::Jmp_rm64, "{old:x} at {new:x}");
