@@ -61,8 +61,8 @@ impl<'a> Script<'a> {
         script
     }
 
-    /// Returns the counts of a single card's frames, or `None` if anything but losses, copies and
-    /// changed order occurred.
+    /// Returns the counts of a single card's frames; `None` if an action other than a loss, a copy
+    /// or a change of order occurred.
     pub fn expected(&self) -> Option<Expected> {
         self.tame.then(|| Expected::new(&self.sent, &self.arrived, self.copies))
     }

@@ -12,8 +12,8 @@
 //!
 //! The analysis never delays the traces. Events that arrive while a unit is busy are counted as
 //! skipped, and the counts are sent with the results, so each bound holds. Results are sent in
-//! dumps ([`dump_unit`]), one record at a time when the traces have none, and each dump clears what
-//! it sends. `docs/format.md`, section "Analysis", states what the results guarantee.
+//! dumps ([`dump_unit`]), one record at a time when the traces have none, and each dump clears the
+//! entries that it sends. `docs/format.md`, section "Analysis", states what the results guarantee.
 
 pub mod dump_unit;
 pub mod hot_pages;

@@ -14,7 +14,7 @@ macro_rules! block {
 /// A part of the update of a block. `P` names the part; its `#[hdl_gen] fn update` is in a module
 /// of its own.
 pub(crate) trait Part<P> {
-    /// Assigns what this part of the block decides.
+    /// Assigns the signals that this part of the block decides.
     fn update(&mut self);
     /// Marks the signals that the part assigns as connected.
     fn connect(&mut self);

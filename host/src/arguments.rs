@@ -145,8 +145,8 @@ impl Arguments {
         })
     }
 
-    /// Checks what the parser cannot: options that need others, and interfaces that are named
-    /// twice.
+    /// Makes the checks that the parser cannot make: options that need other options, and
+    /// interfaces that are named twice.
     ///
     /// # Errors
     /// Usage errors, which clap prints.

@@ -33,10 +33,10 @@ pub const WAIT_MILLIS: u32 = 50;
 /// What a source does when its interface goes down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenDown {
-    /// It waits until the interface is up again.
+    /// The source waits until the interface is up again.
     #[default]
     Wait,
-    /// It fails.
+    /// The source fails.
     Fail,
 }
 

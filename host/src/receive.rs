@@ -117,8 +117,8 @@ impl Capture {
         self.thread.is_finished()
     }
 
-    /// The failure of each interface, in the order of the sources; `None` for those that did not
-    /// fail.
+    /// The failure of each interface, in the order of the sources; `None` for an interface that did
+    /// not fail.
     pub fn failures(&self) -> Vec<Option<String>> {
         self.statuses.iter().map(|status| status.failure()).collect()
     }

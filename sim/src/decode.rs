@@ -2,9 +2,9 @@
 //! before.
 //!
 //! The simulated wire loses nothing, so frame counters must be consecutive, and each frame's sync
-//! must continue where the frame before ended. Anything else is a flaw of the card. Losses that the
-//! card announces are counted and are no flaws. Nor is a restart of the counts at 0, after a
-//! heartbeat that reported a loss of the DDR clock.
+//! must continue where the frame before ended. Other frames show a flaw of the card. Losses that
+//! the card announces are counted and are no flaws. A restart of the counts at 0 is no flaw either,
+//! after a heartbeat that reported a loss of the DDR clock.
 
 use hmtt_format::account::{Account, Balance};
 use hmtt_format::frame::{

@@ -73,7 +73,7 @@ pub enum Violation {
     Unfinished,
 }
 
-/// What the receiver waits for.
+/// State of the receiver: what it waits for.
 #[derive(Debug)]
 enum Await {
     /// The next frame. `gap`: byte times since the last frame, unbounded before the first.

@@ -1,8 +1,8 @@
 //! Merges bursts into line records by the rules of `docs/format.md`, line mode: consecutive bursts
 //! of one line are one record.
 //!
-//! The merger does not model other records. A caller that records anything else in between closes
-//! the open record first.
+//! The merger does not model other records. A caller that records a tag, mark or fault in between
+//! closes the open record first.
 
 use hmtt_format::{Access, MemoryDescription, PhysAddr};
 

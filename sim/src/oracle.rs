@@ -7,10 +7,10 @@
 //! model             accesses, faults, run switch -> expected records and reports, accesses for slices and dumps
 //! capture           the card's frames      -> their content, including losses
 //! exact, slices     without loss: each record and each counter is the expected one
-//! losses            with losses: each record is true, each loss is reported, and the sums are correct
+//! losses            with losses: each record is true, each loss is reported, and the counts add up
 //! analysis          bounds contain the true counts; counted and skipped accesses add up
 //! traffic, case     seed -> hostile commands, switch and settings -> verdict
-//! losses            with losses: each record is true, each loss is reported, and the counts add up
+//! ```
 //!
 //! Invariant: nothing is taken from the gateware. Where the document allows several results, all of
 //! them are accepted: the phase of a new grid of slices, the place of losses, the duration of a
@@ -39,7 +39,8 @@ use due::Due;
 pub struct Verdict {
     /// Number of records that the card reports as lost.
     pub lost: u64,
-    /// Whether the card reports that it lost a command. What it must send after that is unknown.
+    /// Whether the card reports that it lost a command. The records that it must send after that
+    /// are unknown.
     pub lost_command: bool,
     /// Number of dumps of the analysis.
     pub dumps: usize,

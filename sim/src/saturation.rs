@@ -102,7 +102,7 @@ pub fn run(what: &Saturation, progress: &mut dyn FnMut(u64)) -> Result<Found, Re
     Ok(Found { outcome, verdict: verdict.take(), paper })
 }
 
-/// Computes what the published format would have lost of the same traffic.
+/// Computes the losses of the published format for the same traffic.
 pub fn published(what: &Saturation) -> PaperFifo {
     let memory = memory(what.burst_length);
     let controller = Controller::new(&memory, what.pattern, what.seed).take(what.clocks as usize);

@@ -1,5 +1,5 @@
-//! Turns a recording into what the card's pins see: the recording's clocks with `run` high, then
-//! quiet clocks with `run` low until the card has sent what it stores.
+//! Turns a recording into levels of the card's pins: the recording's clocks with `run` high, then
+//! quiet clocks with `run` low until the card has sent all records that it stores.
 //!
 //! The quiet clocks are DESELECT with the recording's last CKE, so that the card's view of the
 //! memory does not change while it drains.
@@ -107,7 +107,7 @@ impl Stimulus {
         self.counts.commands += u64::from(!idle);
     }
 
-    /// Returns as many clocks of `drive` as fit, and keeps the rest.
+    /// Returns the clocks of `drive` that fit in one drive, and keeps the rest.
     fn split(&mut self, drive: Drive) -> Drive {
         let longest = if drive.recorded { LONGEST_DRIVE } else { LONGEST_QUIET_DRIVE };
         let (on, same) = self.switch();

@@ -101,7 +101,7 @@ pub fn check(
     comparisons
 }
 
-/// Compares the faults that the card sent with those of a flags file.
+/// Compares the faults that the card sent with the faults in a flags file.
 pub fn check_flags(flags: Vec<Event>, events: &[Event]) -> Comparison {
     let sent = pick(events, |event| matches!(event, Event::Fault { .. }));
     Comparison::new("faults", flags.len(), flags, sent)
@@ -111,7 +111,7 @@ fn pick(events: &[Event], wanted: impl Fn(&Event) -> bool) -> Vec<Event> {
     events.iter().copied().filter(wanted).collect()
 }
 
-/// Whether an event stands for accesses with their addresses. A mark does not: its accesses are
+/// Whether an event represents accesses with their addresses. A mark does not: its accesses are
 /// recorded separately.
 fn is_record(event: &Event) -> bool {
     match event {

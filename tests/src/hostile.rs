@@ -1,8 +1,8 @@
 //! Builds and runs the fuzz targets of `fuzz/`, and returns an input that makes a target panic.
 //!
 //! The program of the targets is built separately from all other code: with coverage counters, and
-//! with libFuzzer, which is C++.
-//! Stable Rust can do that; the compiler's options are those of `cargo fuzz`.
+//! with libFuzzer, which is C++. Stable Rust suffices for this; the compiler's options are the same
+//! as with `cargo fuzz`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

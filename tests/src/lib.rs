@@ -1,5 +1,5 @@
-//! Reads the vectors, and contains what end-to-end tests and benchmarks share: fuzzing, load and
-//! measurements.
+//! Reads the vectors. Also contains the code that end-to-end tests and benchmarks share: fuzzing,
+//! load and measurements.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

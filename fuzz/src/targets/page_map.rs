@@ -17,7 +17,7 @@ use hmtt_format::page_table_record::Layout;
 
 use crate::script::Bytes;
 
-/// Largest page number in a script; also the number of frames that are resolved.
+/// Number of frames in the maps of scripts. All these frames are resolved.
 const PAGES: u64 = 64;
 
 /// Reads a map and resolves its frames.

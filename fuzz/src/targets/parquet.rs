@@ -15,7 +15,7 @@ fn memory_file() -> File {
     memfd_create("fuzz", MemfdFlags::CLOEXEC).expect("there is memory").into()
 }
 
-/// Reads any file. The rows that were read must be the same after they are written and read again.
+/// Reads any file. Checks that the rows are the same after they are written and read again.
 pub fn check(bytes: &[u8]) {
     let mut file = memory_file();
     file.write_all(bytes).expect("memory takes all");

@@ -1,5 +1,5 @@
-//! Compares what the controller reads from shared memory with a model of the same bytes. The traced
-//! process may write anything to this memory.
+//! Compares the values that the controller reads from shared memory with a model of the same bytes.
+//! The traced process may write anything to this memory.
 //!
 //! An input is a script. It selects the data that is read (counts, a log, or the patch records of a
 //! killed controller), and lists the actions of process and controller in turn. The process writes

@@ -2,7 +2,7 @@
 //! the code is rejected.
 //!
 //! An input is a script: options, starts of functions, addresses of code in data, and the code.
-//! Separate models check the result. `text` checks what is overwritten. `walk` runs the tagged
+//! Separate models check the result. `text` checks the overwritten bytes. `walk` runs the tagged
 //! program in parallel with the original one. `unwound` reads the unwind tables.
 
 mod program;

@@ -38,7 +38,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Checks that frames with random payloads add no event and no restart to those of a card.
+/// Checks that frames with random payloads add no event and no restart to a card's trace.
 fn beside_random_frames(frames: &[Vec<u8>], alone: &[Item], alone_counts: &Counts) {
     let events = |items: &[Item]| {
         let mut events = HashMap::<String, u64>::new();
@@ -61,7 +61,7 @@ fn beside_random_frames(frames: &[Vec<u8>], alone: &[Item], alone_counts: &Count
     }
 }
 
-/// Checks that the trace of one card on a wire equals that of the card alone.
+/// Checks that the trace of one card on a wire equals the trace of the card alone.
 fn same(wire: &[Item], alone: &[Item]) {
     let differs = wire.iter().zip(alone).position(|(wire, alone)| wire != alone);
     if let Some(at) = differs {

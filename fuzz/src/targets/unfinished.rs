@@ -78,7 +78,7 @@ fn any_code(head: &[u8; 16], code: &[u8], shape: &LogShape) {
 }
 
 /// Completes a tag after `done` of its instructions were executed one by one. The result must be
-/// the same as that of completing all instructions.
+/// the same as when all its instructions are completed.
 fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
     let mut tags = Tags::new(Sink::Log(*shape), SHARED, 1).expect("they are made");
     let code = tags.code(&place, AT).expect("it is made");

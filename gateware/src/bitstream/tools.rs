@@ -43,8 +43,9 @@ impl Step {
     }
 }
 
-/// Where to find tools: a folder, then `PATH`. In each, the packages of YoWASP come first: they are
-/// newer than those of distributions, and map better.
+/// The folders that are searched for tools: one folder, then `PATH`. In each of the two, the
+/// packages of YoWASP come first: they are newer than the packages of distributions, and map
+/// better.
 #[derive(Clone, Debug)]
 pub struct Tools {
     folders: Vec<PathBuf>,

@@ -1,8 +1,8 @@
 //! Primitives of the iCE40: PLL, clock input and registered pads (Lattice FPGA-TN-02026, iCE40
 //! technology library). rust-hdl has no usable wrapper for them.
 //!
-//! None of them is simulated: simulation runs the card without a board. yosys declares the cells
-//! (`synth_ice40`).
+//! None of the primitives is simulated: simulation runs the card without a board. yosys declares
+//! the cells (`synth_ice40`).
 
 use rust_hdl::prelude::*;
 
@@ -11,8 +11,8 @@ fn cells(code: &str) -> Verilog {
     Verilog::Wrapper(Wrapper { code: code.into(), cores: String::new() })
 }
 
-/// PLL from 100 MHz to 125 MHz. The divider values are those `icepll -i 100 -o 125` gives; the
-/// package's own block states another filter range. The kept wire is the net the constraints name.
+/// PLL from 100 MHz to 125 MHz. The divider values come from `icepll -i 100 -o 125`; the package's
+/// own block states another filter range. The kept wire is the net the constraints name.
 #[derive(LogicBlock, Default)]
 pub struct Pll100To125 {
     /// 100 MHz.

@@ -12,7 +12,7 @@
 //!
 //! A completed command takes the same steps. While the capture is stopped, commands are carried
 //! out, but nothing is recorded. Settings change only after all records of the old settings have
-//! been framed. Dumps of the analysis are sent while items pass; nothing here waits for them.
+//! been framed. Dumps of the analysis are sent while items pass; this unit does not wait for them.
 //!
 //! ```text
 //! State             waits for                               next

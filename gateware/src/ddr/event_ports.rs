@@ -18,8 +18,8 @@ pub struct EventWrite {
     pub slot_event: Signal<In, SlotEvent>,
     /// Register of the command that `slot_event` completes.
     pub register: Signal<In, Bits<9>>,
-    /// `slot_event` has an event to be stored on this clock. The queue never refuses: what it
-    /// cannot store, it counts.
+    /// `slot_event` has an event to be stored on this clock. The queue never refuses an event: it
+    /// counts the events that it cannot store.
     pub push: Signal<In, Bit>,
     /// `slot_event` is of a clock of the slot.
     pub clocked: Signal<In, Bit>,

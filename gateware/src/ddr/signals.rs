@@ -51,7 +51,7 @@ pub struct Verdict {
 /// All events of one clock; several flags may be set.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct SlotEvent {
-    /// Bits 31..0 of the address. `fault` and `overrun` state what it holds for them.
+    /// Bits 31..0 of the address. For a fault and an overrun see `fault` and `overrun`.
     pub low: Bits<32>,
     /// Bits 39..32 of the address.
     pub high: Bits<8>,

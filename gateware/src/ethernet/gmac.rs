@@ -10,8 +10,8 @@
 //! txd, tx_en       two clocks behind the state: 55 x7 d5 | data ... | 00 | FCS |
 //! ```
 //!
-//! The state first selects the octet; one clock later the octet enters the check sequence. All of
-//! it is registered, so no path is longer than the step of the CRC.
+//! The state first selects the octet; one clock later the octet enters the check sequence. Both
+//! steps end in registers, so no path is longer than the step of the CRC.
 
 use hmtt_format::frame::MIN_FRAME_BYTES;
 use rust_hdl::prelude::*;

@@ -146,7 +146,7 @@ impl Logic for Heartbeat {
             next_group
         );
         // The transmit clock has three parts, with a carry of two clocks: `mid` belongs to the
-        // `low` of two clocks before, `high` to that of three clocks before.
+        // `low` of two clocks before, and `high` to the `low` of three clocks before.
         self.low.d.next = self.low.q.val() + 1;
         self.low_full.d.next = self.low.q.val() == self.part_full.val();
         self.mid_step.d.next = self.low_full.q.val();

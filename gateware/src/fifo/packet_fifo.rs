@@ -26,8 +26,8 @@ use crate::reset::{Domain, Register};
 /// Most words of a block: a descriptor and the words of a full frame.
 pub const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
 
-/// DDR clock edges from the one that moves `committed` until `space_available` is valid for the new
-/// value. A writer waits that many edges before it uses `space_available` again.
+/// DDR clock edges from the edge that moves `committed` until `space_available` is valid for the
+/// new value. A writer waits that many edges before it uses `space_available` again.
 pub const SPACE_LATENCY: usize = 2;
 
 /// See the module's description. `2^N` words of 64 bits.

@@ -25,7 +25,7 @@ impl FifoSize {
         }
     }
 
-    /// Returns the size of so many KB, if there is one.
+    /// Returns the size with this number of KB, if there is one.
     pub fn from_kb(kb: u32) -> Option<FifoSize> {
         FifoSize::ALL.into_iter().find(|size| size.kb() == kb)
     }

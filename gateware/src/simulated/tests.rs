@@ -81,8 +81,8 @@ fn memory() -> MemoryDescription {
     .expect("the description is right")
 }
 
-/// Commands, most of them in their order, to few places, so that lines merge, pages repeat and
-/// configuration commands complete.
+/// Generates commands, mostly in a legal order and to few addresses, so that lines merge, pages
+/// repeat and configuration commands complete.
 struct Stimuli {
     rng: Rng,
     pins: Pins,
@@ -103,7 +103,7 @@ impl Stimuli {
             return (Pins { cke: self.pins.cke, ..Pins::DESELECT }, self.run);
         }
         let rng = &mut self.rng;
-        // The same address again, as configuration commands need, or another one.
+        // Uses the same address again, as configuration commands need, or another address.
         if rng.u32(0..3) != 0 {
             let row_or_column = [0, 0, 4, 8, 0x400, 0x1ff8][rng.usize(0..6)];
             let (ras_n, cas_n, we_n) = match rng.u32(0..40) {
@@ -156,7 +156,7 @@ struct Run {
     in_reset: u32,
 }
 
-/// Runs both cards over as many steps, the DDR clock lost at some of them.
+/// Runs both cards up to the step `last`. The DDR clock is stopped in the steps `lost`.
 fn compare(seed: u64, last: u32, lost: std::ops::Range<u32>) -> Run {
     let memory = memory();
     let mut stepped = SteppedCard::new(settled(Card::<10>::new(&memory)));

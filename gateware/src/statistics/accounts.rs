@@ -1,5 +1,5 @@
-//! Keeps what a sync states: the clock of the last record, the number of accesses, the number of
-//! lost records.
+//! Keeps the values that a sync states: the clock of the last record, the number of accesses, the
+//! number of lost records.
 //!
 //! The block writer strobes each count (`pass`, `account`, `lose`), each with its amount on the
 //! same clock; the values go to the word port. Sums are computed in parts, so they are valid four

@@ -1,5 +1,5 @@
-//! Extracts from an address what the traces need: number of the line or burst, burst within the
-//! line, number of the page.
+//! Extracts from an address the values for the traces: number of the line or burst, burst within
+//! the line, number of the page.
 //!
 //! Purely combinational. The bit positions depend on the memory, so the Verilog is custom.
 

@@ -82,8 +82,8 @@
 //!                                                                       else AwaitRecord
 //! ```
 //!
-//! The update has three parts: `ports` connects the units, `values` computes what a record adds to
-//! counts and words, `sequence` is the state machine.
+//! The update has three parts: `ports` connects the units, `values` computes the amounts that a
+//! record adds to counts, and its half, `sequence` is the state machine.
 
 use hmtt_format::block::UNIT_NONE;
 use hmtt_format::config::Mode;

@@ -1,4 +1,5 @@
-//! Takes records one at a time, and decides what the block writer has to write for each.
+//! Takes records one at a time, and decides which words and halves the block writer has to write
+//! for each.
 //!
 //! Records come from `traces` and from the analysis. A record is taken on one clock and examined on
 //! the next. When a part of it has been written (its time, its segment), that part is removed, and

@@ -29,7 +29,7 @@ pub struct Observed {
     pub page: Bits<28>,
 }
 
-/// What a slice record states of a time slice.
+/// The values that a slice record states.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct SliceCounts {
     /// The slice is shorter than the slice length; two clocks late.
@@ -40,7 +40,7 @@ pub struct SliceCounts {
     pub reads: Bits<32>,
     /// WRITEs of the slice.
     pub writes: Bits<32>,
-    /// Clocks from the begin of the slice to the last item.
+    /// Clocks from the start of the slice to the last item.
     pub length: Bits<32>,
 }
 
@@ -58,7 +58,7 @@ impl SlotClock {
     pub const LOW_BITS: u32 = 24;
 }
 
-/// Totals since power-on of what was seen while capturing.
+/// Totals of all captures since power-on.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Totals {
     /// Number of READs, bits 31..0.
@@ -88,7 +88,7 @@ pub struct NextItem {
     pub part: Bits<8>,
     /// More clocks than any merge window passed since the item before.
     pub gap_overflows: Bit,
-    /// At most as many clocks as the merge window passed since the item before.
+    /// The clocks since the item before are within the merge window.
     pub in_merge_window: Bit,
     /// Clocks since the item before, bits 7..0.
     pub gap_low: Bits<8>,
@@ -117,7 +117,7 @@ pub struct ComparedItem {
     pub gap: Bits<16>,
 }
 
-/// What the block writer has to write for a record.
+/// The words and halves that the block writer has to write for a record.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Needs {
     /// There is a record.
@@ -142,7 +142,7 @@ pub struct Needs {
     pub timed: Bit,
 }
 
-/// What a sync and a descriptor state about their block.
+/// The values that a sync and a descriptor state about their block.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Heading {
     /// [`hmtt_format::frame::FrameKind`].

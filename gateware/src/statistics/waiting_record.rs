@@ -188,7 +188,8 @@ impl Logic for WaitingRecord {
                 & ((self.is_page_mode.val() & self.page_merges.val())
                     | (!self.is_page_mode.val() & self.line_merges.val()));
             if self.compared.val().is_item {
-                // An item that is merged has the same kind and number.
+                // A merged item has the same kind and number as the record, so both may be assigned
+                // in any case.
                 self.held.d.next.kind = self.compared.val().kind;
                 self.waits.d.next = true;
                 self.held.d.next.mergeable = self.compared.val().mergeable;

@@ -58,7 +58,7 @@ pub struct WordPort<const N: usize> {
     pub other_low: Signal<In, Bits<32>>,
     /// A word is incomplete: its low half is missing.
     pub low_missing: Signal<Out, Bit>,
-    /// The block has `threshold` words, or will have with those in the stages.
+    /// The block has `threshold` words, or will have them with the words in the stages.
     pub full: Signal<Out, Bit>,
     /// The block may have too few words left for the longest record.
     pub nearly_full: Signal<Out, Bit>,

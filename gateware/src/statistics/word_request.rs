@@ -28,7 +28,7 @@ pub struct WordRequest {
     pub high: Signal<Out, Bits<32>>,
     /// Bits 31..0 of the word.
     pub low: Signal<Out, Bits<32>>,
-    /// Two clocks ago the index was that of the last word of a report.
+    /// Two clocks ago, `index` was the index of a report's last word.
     pub report_last: Signal<Out, Bit>,
 }
 

@@ -1,7 +1,7 @@
 //! Forms a word of a frame from its fields ([`hmtt_format::record`], [`hmtt_format::frame`]).
 //!
-//! Purely combinational. The model computes with the places that the format defines; the Verilog
-//! concatenates the fields, and asserts that they are at those places.
+//! Purely combinational. The model uses the bit positions that the format defines. The Verilog
+//! concatenates the fields, and asserts that they are at these positions.
 
 use hmtt_format::{frame, record};
 use rust_hdl::prelude::*;

@@ -30,7 +30,7 @@ impl Args for Interfaces {
 
 impl FromArgMatches for Interfaces {
     /// Restores the order of the command line from the parser's indices: the parser keeps
-    /// positional values and those of `-i` apart.
+    /// positional values and values of `-i` apart.
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let Named { interfaces, interface } = Named::from_arg_matches(matches)?;
         let places = |way| matches.indices_of(way).into_iter().flatten();

@@ -99,7 +99,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let bytes = self.lent.len() * BLOCK_BYTES;
-        // SAFETY: exactly what was mapped; no borrow of it outlives `self`.
+        // SAFETY: the address and the length are those of the mapping; no borrow of it outlives
+        // `self`.
         unsafe { libc::munmap(self.start.as_ptr().cast(), bytes) };
     }
 }
@@ -109,7 +110,7 @@ impl Block {
     pub(super) fn bytes(&self) -> &[u8] {
         let start = self.mapping.block(self.number);
         // SAFETY: user space owns the block until `self` is dropped, so nobody writes to it. The
-        // length is at most that of the block, and the mapping lives as long as `self`.
+        // length is at most the block's length, and the mapping lives as long as `self`.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), self.length) }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Invariant: no operation follows a symbolic link in the last component of a path, and none
 //! resolves the directory's path again. A user who can create links or rename directories there
-//! cannot redirect what is written. Such a user can remove or rename a file, which its [`Identity`]
-//! shows.
+//! cannot redirect the written bytes. Such a user can remove or rename a file, which its
+//! [`Identity`] shows.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -172,7 +172,7 @@ impl Entry {
     }
 
     /// Whether a FIFO that was opened by this name belongs to another user, in a directory that
-    /// everybody may write to. The condition is that of Linux's `fs.protected_fifos`, which applies
+    /// everybody may write to. Linux's `fs.protected_fifos` has the same condition, but applies
     /// only to opens with `O_CREAT`.
     ///
     /// # Errors

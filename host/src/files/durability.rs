@@ -122,7 +122,7 @@ impl LostFile {
 pub struct LostFiles {
     /// Number of files.
     pub count: u64,
-    /// The first 100 of them.
+    /// The first 100 files.
     pub listed: Vec<LostFile>,
 }
 

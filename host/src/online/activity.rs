@@ -19,8 +19,8 @@ pub struct AccessCounts {
     pub bytes: u64,
     /// Number of distinct pages of 4 KiB that were accessed.
     pub pages: u64,
-    /// Accesses whose page is not known: those of frequency slices, and of a tag window whose base
-    /// is not known.
+    /// Accesses whose page is not known: accesses in frequency slices, and to a tag window whose
+    /// base is not known.
     pub pageless: u64,
     /// Accesses to pages beyond the first [`super::MAX_TRACKED_PAGES`] of their interface, which
     /// are not counted by page.

@@ -132,8 +132,7 @@ impl Metrics {
         Metrics::serve_on(Metrics::listen(address)?, address)
     }
 
-    /// Starts a server on a listener of [`Metrics::listen`]; `address` is the one that was
-    /// requested.
+    /// Starts a server on a listener of [`Metrics::listen`]; `address`: the requested address.
     ///
     /// # Errors
     /// If the thread cannot be started.

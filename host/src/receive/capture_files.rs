@@ -26,8 +26,8 @@ const COMPRESSED: &str = "zst";
 /// Where and how frames are written.
 #[derive(Clone, Debug)]
 pub struct FilePlan {
-    /// Path of the file or named pipe, or the name from which those of a series are derived; `-` is
-    /// standard output.
+    /// Path of the file or named pipe, or the name from which the names of a series are derived;
+    /// `-` is standard output.
     pub path: PathBuf,
     /// Whether an existing file may be replaced. Files of a series are never replaced.
     pub overwrite: bool,
@@ -48,7 +48,7 @@ pub struct Rotation {
     pub duration: Option<Duration>,
     /// Number of frames after which the next file is begun.
     pub packets: Option<u64>,
-    /// Number of files to keep, including those of earlier captures of the same name.
+    /// Number of files to keep, including the files of earlier captures of the same name.
     pub files: Option<usize>,
 }
 
@@ -61,7 +61,7 @@ pub struct CaptureFiles {
     rotation: Option<Rotation>,
     series: Option<Series>,
     writer: PcapngWriter<Output>,
-    /// Makes ended files durable; started with the first of them.
+    /// Makes ended files durable; started when the first file has ended.
     syncer: Option<Syncer>,
     /// Start of the capture, since the Unix epoch; the statistics of every file count from it.
     started: Duration,

@@ -12,8 +12,8 @@ use super::capture_files::Statistics;
 use super::{ClockStep, ClockSteps, Link};
 use crate::capture::{Captured, SourceStatus};
 
-/// Number of gaps that the comment of a statistics block lists; a reader of the file finds all of
-/// them in the frames.
+/// Number of gaps that the comment of a statistics block lists; a reader of the file finds all gaps
+/// in the frames.
 const COMMENTED_GAPS: usize = 50;
 /// Number of outages that the comment lists.
 const COMMENTED_OUTAGES: usize = 20;

@@ -1,7 +1,7 @@
 //! Detects steps of the wall clock during a capture, by comparing it with a clock that is never
 //! set.
 //!
-//! Arrival times are those of the wall clock, so their differences are valid only between two
+//! Arrival times are read from the wall clock, so their differences are valid only between two
 //! steps. Slewing (NTP) changes both clocks alike; a step changes the difference between them: the
 //! clock was set, or a leap second was inserted. `CLOCK_BOOTTIME` is compared because it advances
 //! while the machine sleeps, as the wall clock does.

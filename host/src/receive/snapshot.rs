@@ -42,7 +42,7 @@ pub struct Link {
     pub statistics: InterfaceStatistics,
     /// Missing frames that the kernel did not drop: lost between the card and the kernel.
     pub wire_lost_frames: u64,
-    /// Counts of the frames' content, and of what was missing.
+    /// Counts of the frames' content, and of missing frames, records and accesses.
     #[serde(flatten)]
     pub counts: Counts,
     /// The same counts for each card, if the wire has several.

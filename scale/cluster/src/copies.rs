@@ -67,8 +67,9 @@ pub fn renamed(error: &DatasetError, folder: &Path, url: &str) -> RemoteError {
     RemoteError::Store { url: url.to_owned(), reason: text }
 }
 
-/// Copies what a plan needs of a part. A part of an analysed table is copied only at its end, where
-/// the footer is: the rest of the file is a hole. Parts of other tables are copied whole.
+/// Copies the bytes of a part that a plan needs. A part of an analysed table is copied only at its
+/// end, where the footer is: the rest of the file is a hole. Parts of other tables are copied
+/// whole.
 async fn copy_for_plan(location: &Location, part: &RemotePart, folder: &Path) -> Result<()> {
     if !ANALYSED_TABLES.contains(&part.partition.table) {
         return copy_whole(location, &part.path, folder).await;

@@ -26,8 +26,8 @@
 //! states  -> client/states     bytes for the program that joins them
 //! ```
 //!
-//! Ballista executes the plans. `docs/scale.md` describes how a cluster is started, and what is
-//! promised when parts of it fail.
+//! Ballista executes the plans. `docs/scale.md` describes how a cluster is started, and its
+//! guarantees when parts of it fail.
 //!
 //! Invariants: only scans of Parquet files, and rows that name pieces, are sent; each task of
 //! another scan would read all rows. A query is sent again only while none of its rows has been

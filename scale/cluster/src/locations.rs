@@ -25,10 +25,10 @@ const MOST_DECODINGS: usize = 4;
 /// Why a file, an object or a data set is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum LocationError {
-    /// It is in none of the executor's locations.
+    /// The file, object or data set is in none of the executor's locations.
     #[error("refused: {0} is in no location that this executor was given with --data")]
     NotGiven(String),
-    /// It cannot be opened below its location.
+    /// The file or data set cannot be opened below its location.
     #[error("refused: {name}: {reason}")]
     Refused {
         /// The file.

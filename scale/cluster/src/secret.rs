@@ -57,7 +57,7 @@ pub enum SecretError {
         /// Its permissions.
         mode: u32,
     },
-    /// The file belongs to a user who is neither that of the process nor root.
+    /// The file belongs to another user than the user of the process and root.
     #[error(
         "{}: the file of the secret belongs to user {owner}; it must belong to the user who runs the program, or to root",
         path.display()

@@ -23,7 +23,7 @@ const STACK_BYTES: usize = 1 << 29;
 
 /// An engine that answers queries.
 pub trait QueryEngine: Sync {
-    /// Returns the counts of what queries read, and the messages about it.
+    /// Returns the counts of the bytes and parts that queries read, and the messages about them.
     fn shared(&self) -> &Arc<Shared>;
 
     /// Plans a query.

@@ -62,9 +62,9 @@ pub enum EngineError {
     Damaged {
         /// The part.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the part.
         reason: String,
-        /// What the user can do.
+        /// Advice for the user.
         advice: &'static str,
     },
     /// The query is too long.
@@ -115,7 +115,7 @@ pub struct EngineOptions {
     pub threads: usize,
     /// Whether parts and captures that are damaged are left out.
     pub skips_damaged: bool,
-    /// What messages about damaged parts advise.
+    /// Advice in messages about damaged parts.
     pub damage_advice: &'static str,
     /// Map of the tags on the bus, for `function_at`.
     pub map: Option<PathBuf>,
@@ -207,7 +207,7 @@ impl Engine {
         Ok(Engine { context, shared, maps, timelines, tags, boards })
     }
 
-    /// Counts of what queries read, and messages about it.
+    /// Counts of the bytes and parts that queries read, and messages about them.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }

@@ -69,14 +69,14 @@ pub enum PushError {
 /// How a data set is copied.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Whether the bytes of all objects are compared with those of the parts.
+    /// Whether the bytes of all objects are compared with the bytes of the parts.
     pub verifies: bool,
     /// Whether objects in partitions with merged parts are removed, if the data set does not have
     /// them.
     pub replaces: bool,
 }
 
-/// What was copied.
+/// Counts of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pushed {
     /// Number of parts that were copied.
@@ -248,7 +248,7 @@ async fn check(
     Ok(())
 }
 
-/// Compares the bytes of an object with those of a part.
+/// Compares the bytes of an object with the bytes of a part.
 async fn verify(
     dataset: &Dataset,
     path: &Path,

@@ -42,7 +42,7 @@ pub enum RemoteError {
     Store {
         /// URL of the request.
         url: String,
-        /// The reason, with what the server says.
+        /// The reason, with the server's answer.
         reason: String,
     },
     /// The URL has no parts.

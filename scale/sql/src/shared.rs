@@ -19,7 +19,7 @@ pub struct Shared {
     damage_advice: &'static str,
 }
 
-/// What was read for the queries of an engine.
+/// Amounts that were read for the queries of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Bytes read from parts and captures.
@@ -90,7 +90,7 @@ impl Shared {
         self.missing.load(Relaxed) > 0
     }
 
-    /// What was read so far.
+    /// The amounts that were read so far.
     pub fn counts(&self) -> Counts {
         Counts {
             bytes_read: self.bytes_read.load(Relaxed),

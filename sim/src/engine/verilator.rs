@@ -101,7 +101,7 @@ impl From<io::Error> for WriteError {
 struct Writer<'a> {
     pipe: BufWriter<ChildStdin>,
     enough: &'a AtomicBool,
-    /// Clocks of the recording, set once all of them are written.
+    /// Number of clocks of the recording, set when all clocks are written.
     recorded: &'a AtomicU64,
     reports: Receiver<()>,
     /// Reports that were requested and not yet received.

@@ -1,4 +1,5 @@
-//! Runs one seed: compares the model's events with those that an engine's card sends, one by one.
+//! Runs one seed: compares the events of the model with the events that an engine's card sends, one
+//! by one.
 
 use std::cell::RefCell;
 use std::path::Path;

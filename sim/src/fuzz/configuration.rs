@@ -1,6 +1,6 @@
 //! Applies the settings that software makes by accesses, and records accesses and faults
 //! accordingly: configuration commands, the tag window, marks, stop and start, lines or bursts.
-//! Models what `docs/format.md` says of settings in line mode.
+//! Models the settings of line mode in `docs/format.md`.
 
 use hmtt_format::config::{self, DEFAULT_TIMEOUT, Granularity, REGISTERS_LOG2, is_mark};
 use hmtt_format::event::MarkRegister;

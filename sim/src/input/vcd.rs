@@ -120,7 +120,8 @@ impl VcdReader {
         Ok(None)
     }
 
-    /// Skips a keyword. Those that begin with `$dump` enclose changes of values.
+    /// Skips a keyword and its text. Keywords that begin with `$dump` enclose changes of values,
+    /// which are not skipped.
     fn keyword(&mut self) -> Result<(), InputError> {
         match self.tokens.token() {
             token if token == b"$end" || token.starts_with(b"$dump") => Ok(()),

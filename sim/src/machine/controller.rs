@@ -84,7 +84,7 @@ pub struct Issued {
     pub clock: Cycles,
     /// The pins at that clock.
     pub pins: Pins,
-    /// The access, if the command is a READ or WRITE. Its address is that of the first word.
+    /// The access, if the command is a READ or WRITE. Its address is the address of the first word.
     pub access: Option<Access>,
 }
 
@@ -223,8 +223,8 @@ impl Controller {
     /// Issues the commands for all lines that wait. Returns the clock after which the data bus is
     /// idle.
     ///
+    /// # Errors
     /// The errors of `sink`.
-    /// Those of `sink`.
     pub fn finish<S: CommandSink>(&mut self, sink: &mut S) -> Result<Cycles, S::Error> {
         self.run(None, 0, sink)?;
         let Timing { cl, cwl, burst, .. } = self.timing;
@@ -265,7 +265,7 @@ impl Controller {
     }
 
     /// Returns the waiting burst's command that can be issued at the earliest clock; of several
-    /// commands at this clock, the one of the earliest burst.
+    /// commands at this clock, the command of the earliest burst.
     fn next_step(&self) -> Option<Step> {
         let mut best: Option<Step> = None;
         let mut taken = 0u64;

@@ -17,7 +17,7 @@ use hmtt_format::{MemoryDescription, PhysAddr};
 /// Bytes at the start of the memory that are never allocated, as on a PC. The card's registers are
 /// in this range, unless they are further apart; then their whole range is reserved.
 pub const RESERVED_BYTES: u64 = 1 << 20;
-/// Number of translations that are kept besides the table, for speed.
+/// Number of recent translations that are kept in addition to the table, for speed.
 const RECENT: usize = 1024;
 /// Rounds of the permutation of frames.
 const ROUNDS: u64 = 4;
@@ -52,7 +52,7 @@ pub enum PageError {
 #[derive(Clone, Debug)]
 pub struct Pages {
     frames: HashMap<(u32, u64), u64>,
-    /// Address bits above those of a page that the map names, lowest first.
+    /// Address bits above the bits within a page that the map names, lowest first.
     frame_bits: Vec<u8>,
     allocation: Allocation,
     /// Position of the next frame in the order of allocation.

@@ -55,7 +55,7 @@ pub struct RecordingPaths {
 }
 
 impl RecordingPaths {
-    /// Derives the names from that of the commands.
+    /// Derives the names from the name of the commands.
     ///
     /// # Errors
     /// [`RecordingError::Name`] for a name without one of the two endings.

@@ -49,7 +49,7 @@ impl Capture {
     /// Reads all frames of a card since power-on, without FCS.
     ///
     /// # Errors
-    /// A description of what is invalid, and in which frame.
+    /// A description of the error, with the number of the frame.
     pub fn read(frames: &[Vec<u8>]) -> Result<Capture, String> {
         let mut reader = Reader { capture: Capture::default(), lost: 0, reached: 0 };
         for (number, frame) in frames.iter().enumerate() {

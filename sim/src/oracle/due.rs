@@ -81,7 +81,7 @@ pub struct DueReport {
     pub clock: u64,
     /// Number of records that must be sent before it.
     pub records: usize,
-    /// The settings that the report may state; the first ones are those at its cause.
+    /// The settings that the report may state. The first ones were in effect at its cause.
     pub settings: Vec<Chosen>,
     /// Whether the analysis was on.
     pub analysed: bool,
@@ -92,7 +92,7 @@ pub struct DueReport {
 /// Everything that a card must send, and its causes.
 #[derive(Clone, Debug, Default)]
 pub struct Due {
-    /// Records, except slices and those of the analysis, if no record is lost.
+    /// Records, if no record is lost. Slices and records of the analysis are not included.
     pub records: Vec<Event>,
     /// Reports.
     pub reports: Vec<DueReport>,

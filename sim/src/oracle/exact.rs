@@ -1,5 +1,5 @@
-//! Compares a capture without loss with what was expected: each record, its place among the
-//! reports, and each counter.
+//! Compares a capture without loss with the expected one: each record, its place among the reports,
+//! and each counter.
 
 use hmtt_format::{Event, Report};
 

@@ -1,12 +1,12 @@
-//! Compares a capture with losses with what happened: each record must be true and in its place,
-//! records may be missing only where the card reports a loss, and its counts must add up.
+//! Checks a capture with losses against the accesses and events of the case. Each record must be
+//! true and in its place. Records may be missing only where the card reports a loss, and its counts
+//! must add up.
 //!
 //! The lost records are not known one by one: the FIFO loses whole records, but the event queue
 //! loses bursts that have not been merged. So the number of lost accesses is at most the number of
 //! the missing bursts, and at least the number of records into which these bursts could be merged.
 //! Without records of lines both numbers are equal. Example: two missing bursts of one line are one
 //! or two lost accesses.
-//! are the same.
 
 use hmtt_format::config::{Granularity, Mode};
 use hmtt_format::memory::PAGE_LOG2;
@@ -17,7 +17,7 @@ use super::due::{Due, Item, What};
 use super::{exact, extent};
 use crate::line_merge::LineMerge;
 
-/// Compares a capture with what happened.
+/// Checks a capture against the accesses and events of a case.
 ///
 /// # Errors
 /// A description of the first difference.

@@ -151,7 +151,7 @@ impl Grid<'_> {
         };
         let mut ends = ends.iter().copied().peekable();
         for burst in self.due.bursts[epoch.bursts.clone()].iter().filter(|burst| !burst.window) {
-            // The end of a slice is before an access with the same clock, also at the end of an
+            // An access at the end of a slice belongs to the next slice, also at the end of an
             // epoch.
             while let Some(to) = ends.next_if(|to| *to <= burst.access.clock.0) {
                 end(from, to, &mut counts);

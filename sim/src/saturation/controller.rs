@@ -34,9 +34,9 @@ const WINDOW: usize = 8;
 /// A burst that the controller has issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Issued {
-    /// The access. The address is that of the word that the command names.
+    /// The access. The address is the address of the word that the command names.
     pub access: Access,
-    /// What the burst means to the card besides an access.
+    /// Whether the burst is also a tag or the end of a mark.
     pub note: Note,
 }
 

@@ -1,4 +1,4 @@
-//! Derives the line records that a card must send for accesses, one by one.
+//! Derives the line records that a card must send for issued bursts, one by one.
 //!
 //! The rules are those of `docs/format.md`, line mode: bursts of one line are one record, which a
 //! tag or a mark ends.

@@ -49,7 +49,7 @@ impl Pattern {
     }
 }
 
-/// What a burst means to the card besides an access.
+/// Whether a burst is more than an access to the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note {
     /// An access only.
@@ -69,7 +69,7 @@ pub struct Wanted {
     pub direction: Direction,
     /// Minimum number of clocks after the burst before.
     pub distance: u64,
-    /// What the burst means to the card besides an access.
+    /// Whether the burst is also a tag or the end of a mark.
     pub note: Note,
 }
 

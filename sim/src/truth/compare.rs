@@ -20,7 +20,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares two lists. `accesses`: number of accesses that the expected events stand for.
+    /// Compares two lists. `accesses`: number of accesses that the expected events represent.
     pub fn new(
         name: &'static str,
         accesses: usize,

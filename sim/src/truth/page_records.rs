@@ -7,7 +7,7 @@ use hmtt_format::{Access, Cycles, Direction, Event, MemoryDescription, PhysAddr}
 
 use super::interruptions::Interruptions;
 
-/// The clocks at which a card checks the length of a run, in addition to those of accesses.
+/// The clocks at which a card checks the length of a run, in addition to the clocks of accesses.
 #[derive(Clone, Copy)]
 pub struct Moments {
     tick_clocks: u64,

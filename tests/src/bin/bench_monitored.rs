@@ -2,8 +2,8 @@
 //! `bench_monitored [FOLDER [--others] [PROGRAM...]]`. With `--others`, only other tools are
 //! measured.
 //!
-//! The first table has the processor time of the program itself, which shows what generated code
-//! costs. The second one has the time from start to end, with translation and the monitor at work.
+//! The first table has the processor time of the program itself, which shows the cost of generated
+//! code. The second one has the time from start to end, with translation and the monitor at work.
 //! Each figure is a ratio to the plain run.
 
 use std::fmt::Write;

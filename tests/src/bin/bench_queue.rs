@@ -1,7 +1,7 @@
 //! Measures how fast block numbers are passed from a thread to a monitor thread, and prints a
 //! Markdown table: `bench_queue`.
 //!
-//! The thread does nothing but write the numbers. The rings are those of `hmtt monitor`: the
+//! The thread does nothing but write the numbers. The rings are the same as in `hmtt monitor`: the
 //! monitor reads one chunk while the thread fills the next. The queue is described in CN101593125:
 //! one area of 12 MB with a head pointer in memory. When the queue is full, the thread waits on a
 //! condition variable until the monitor has emptied it.

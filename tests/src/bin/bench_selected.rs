@@ -2,7 +2,7 @@
 //! `bench_selected [FOLDER [PROGRAM...]]`.
 //!
 //! Each program is traced once with all accesses, without address randomisation, and `hmtt trace
-//! evaluate` states what other settings would record. Charts are written to
+//! evaluate` computes the results of other settings. Charts are written to
 //! FOLDER/selective-traces.svg and FOLDER/selective-misses.svg.
 
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ struct Traced {
     words: Vec<String>,
 }
 
-/// What selective traces of a program would record.
+/// The results of `hmtt trace evaluate` for a program.
 struct Evaluated {
     name: String,
     value: Value,

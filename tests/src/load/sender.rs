@@ -21,7 +21,7 @@ pub struct Pace {
     pub frames: u64,
 }
 
-/// What was sent.
+/// Counts of the sent frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// Number of frames, including reports.

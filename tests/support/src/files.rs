@@ -83,7 +83,7 @@ impl Drop for LargeFile {
 }
 
 /// Reports that a test cannot run here. Writes to standard error directly, because the test harness
-/// hides what passing tests print.
+/// hides the output of passing tests.
 ///
 /// # Panics
 /// If standard error is closed.

@@ -9,7 +9,7 @@ use hmtt_format::record::CLOCK_MASK;
 
 use crate::random::Xorshift;
 
-/// What is changed in a recorded frame.
+/// The change of a recorded frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The first 56 bytes of the payload are random.

@@ -90,7 +90,7 @@ impl Shape {
         }
     }
 
-    /// Returns what the registered command finds.
+    /// Returns the state that the registered command finds.
     pub(super) fn found(&self, state: &State) -> Found {
         let Spread { op, ranks, ba, .. } = state.spread;
         let chosen = |rank: &usize| ranks >> rank & 1 != 0;

@@ -1,4 +1,4 @@
-//! Declares the signals of the bank table: a command, and what it finds.
+//! Declares the signals of the bank table: a command, and the state that it finds.
 
 #![allow(missing_docs, reason = "LogicStruct derives public methods without documentation")]
 
@@ -38,7 +38,7 @@ impl CommandLines {
     }
 }
 
-/// What a command finds.
+/// The state that a command finds in the bank table.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct Found {
     /// The command.

@@ -1,4 +1,5 @@
-//! Judges what a command finds in the bank table: an access, a fault, or neither.
+//! Judges the state that a command finds in the bank table: the command is an access, a fault, or
+//! neither.
 //!
 //! A later assignment of the fault overrides an earlier one: tRFC, tXS and tMRD take precedence
 //! over the state of the bank.

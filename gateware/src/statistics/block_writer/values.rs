@@ -1,4 +1,5 @@
-//! Computes what a record adds to the counts of the block writer, and the half that it becomes.
+//! Computes the amounts that a record adds to the counts of the block writer, and the half that it
+//! becomes.
 //!
 //! Combinational. The state machine decides whether the values are used.
 
@@ -14,7 +15,7 @@ pub(super) struct Values;
 impl<const N: usize> Part<Values> for BlockWriter<N> {
     #[hdl_gen]
     fn update(&mut self) {
-        // What the record adds to the counts.
+        // The amounts that the record adds to the counts.
         self.value_segment.next = self.intake.held.val().segment;
         self.missed.next = (bit_cast::<32, 12>(self.value_segment.val()) << self.number_bits.val())
             | bit_cast::<32, 26>(self.intake.held.val().number);

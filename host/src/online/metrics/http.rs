@@ -108,8 +108,8 @@ fn error(status: &str, headers: &str) -> Vec<u8> {
     message(status, PLAIN, headers, &body, &body)
 }
 
-/// Builds a message. Content-Length is that of `body`; `sent` is the part that is sent (nothing for
-/// HEAD).
+/// Builds a message. Content-Length is the length of `body`. `sent`: the part of the body that is
+/// sent (nothing for HEAD).
 fn message(status: &str, content_type: &str, headers: &str, body: &str, sent: &str) -> Vec<u8> {
     let length = body.len();
     let head = format!(

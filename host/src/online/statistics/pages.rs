@@ -135,8 +135,8 @@ impl PageTable {
     }
 }
 
-/// Returns the number of pages of a group that were accessed in the slice; adds those accessed for
-/// the first time to `pages`.
+/// Returns the number of pages of a group that were accessed in the slice. Adds the pages that were
+/// accessed for the first time to `pages`.
 fn note(slots: &Group, ever: &mut Bits, pages: &mut u64) -> u64 {
     let mut touched = 0;
     for (slots, ever) in slots.chunks_exact(u64::BITS as usize).zip(ever) {
@@ -148,7 +148,7 @@ fn note(slots: &Group, ever: &mut Bits, pages: &mut u64) -> u64 {
     touched
 }
 
-/// The pages with the most accesses; of equal counts, those that were offered first.
+/// The pages with the most accesses. Of pages with equal counts, the first offered ones are kept.
 struct Hottest {
     most: usize,
     heap: BinaryHeap<Reverse<(u64, Reverse<u64>)>>,

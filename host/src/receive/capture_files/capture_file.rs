@@ -1,5 +1,5 @@
-//! Begins and ends one file of a capture: writes the blocks before the first frame and those after
-//! the last.
+//! Begins and ends one file of a capture: writes the blocks before the first frame and the blocks
+//! after the last one.
 
 use std::time::{Duration, SystemTime};
 

@@ -24,7 +24,7 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Largest number of statuses in a message.
 const MOST_STATUSES: usize = 1000;
 
-/// An executor of a cluster, as its scheduler knows it. Clones are the same executor.
+/// An executor of a cluster, as its scheduler knows it. All clones represent one executor.
 #[derive(Clone)]
 pub struct Membership {
     address: Address,

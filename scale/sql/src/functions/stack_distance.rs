@@ -107,7 +107,7 @@ struct Touches {
     kept: Vec<(i64, i64)>,
 }
 
-/// A hash each bit of which depends on all bits of the unit (splitmix64).
+/// A hash in which each bit depends on all bits of the unit (splitmix64).
 fn hash(unit: i64) -> u64 {
     let mut hash = (unit as u64).wrapping_add(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

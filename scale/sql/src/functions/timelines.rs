@@ -69,7 +69,7 @@ pub struct Timeline {
 #[derive(Debug, Default)]
 pub struct Timelines(OnceLock<Known>);
 
-/// What was loaded.
+/// The loaded timelines.
 #[derive(Debug, Default)]
 pub struct Known {
     /// Names of functions.
@@ -85,7 +85,7 @@ impl From<Known> for Timelines {
 }
 
 impl Timelines {
-    /// What was loaded, if anything was.
+    /// The loaded timelines; `None` if nothing is loaded.
     pub fn get(&self) -> Option<&Known> {
         self.0.get()
     }

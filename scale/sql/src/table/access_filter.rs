@@ -174,7 +174,7 @@ fn column_name(expression: &Expr) -> Option<&str> {
     }
 }
 
-/// Returns the number of a constant whose type is that of a column of accesses.
+/// Returns the number of a constant, if its type is the type of a column of accesses.
 fn number(expression: &Expr) -> Option<i64> {
     match expression {
         Expr::Literal(ScalarValue::Int64(number), _) => *number,

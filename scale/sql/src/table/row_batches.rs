@@ -21,7 +21,7 @@ use hmtt_dataset::{Hour, Kind, RowSink, Table, Value};
 use super::access_filter::AccessFilter;
 use super::pruning::{PartitionFilter, Place, hour_number};
 
-/// What is collected from a capture.
+/// The rows and columns that are collected from a capture.
 pub struct Wanted {
     /// The table.
     pub table: Table,

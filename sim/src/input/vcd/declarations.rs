@@ -209,7 +209,7 @@ mod tests {
 
     use super::*;
 
-    /// Computes the same by joining the whole path.
+    /// Computes the result of `without_end` by joining the whole path.
     fn by_joining(scopes: &[String], name: &str, wanted: &str) -> Option<usize> {
         let path = [scopes, &[name.to_owned()]].concat().join(".");
         let fits = path == wanted || path.ends_with(&format!(".{wanted}"));

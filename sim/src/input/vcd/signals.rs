@@ -34,8 +34,8 @@ pub enum Level {
 }
 
 impl Level {
-    /// The level that a character of a value states: those of IEEE 1364, and of the nine values of
-    /// IEEE 1164, which writers for VHDL use. `None` for other characters.
+    /// The level that a character of a value states. The characters are those of IEEE 1364 and the
+    /// nine values of IEEE 1164, which writers for VHDL use. `None` for other characters.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             b'0' | b'l' | b'L' => Some(Level::Low),
@@ -178,7 +178,7 @@ impl Levels {
         let wired = |slot: usize| signals.wired.contains(&slot);
         let (mut cke, mut cs_n, mut matters) = (0, 0, false);
         for rank in 0..RANKS {
-            // Ranks without their own clock enable use that of rank 0.
+            // Ranks without their own clock enable use the clock enable of rank 0.
             let enable = if wired(CKE + rank) { CKE + rank } else { CKE };
             let awake = self.slots[enable].known().ok_or("cke")?;
             let deselected =

@@ -186,7 +186,7 @@ fn ddr4_group_distance(timing: &Timing) -> u32 {
 /// Mode register 0 of DDR4 (JESD79-4 3.5, MR0): CAS latency in A6 to A4 and A2, DLL reset, write
 /// recovery in A13 and A11 to A9. Burst length 8 is code 0.
 fn ddr4_mode(timing: &Timing) -> u32 {
-    // Codes of CL 9 to 16; those of 18, 20, 22, 24 follow, and then those of 17, 19, 21, 23.
+    // The codes of CL 9 to 16 come first, then the codes of 18, 20, 22, 24, then 17, 19, 21, 23.
     let code = match timing.cl as u32 {
         cl @ 9..=16 => cl - 9,
         cl @ (18 | 20 | 22 | 24) => (cl - 18) / 2 + 8,

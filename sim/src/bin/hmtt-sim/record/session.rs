@@ -33,7 +33,7 @@ pub struct Session {
     progress: ProgressBar,
 }
 
-/// What was recorded.
+/// The counts of a recording.
 pub struct Recorded {
     /// Counts of the machine.
     pub counts: Counts,
