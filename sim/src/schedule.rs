@@ -58,7 +58,8 @@ impl Schedule {
     }
 
     /// Returns the number of TX edges before the next DDR edge. To be called once for each DDR
-    /// clock.
+    /// clock. With DDR edges at 0, 10 and 20 ns and TX edges at 1, 9 and 17 ns it returns 0, 2 and
+    /// 1.
     pub const fn tx_edges(&mut self) -> u32 {
         let mut edges = 0;
         while self.ahead_ps < 0 {

@@ -6,8 +6,9 @@
 //! so bits 27..6 identify a sampled page. A stack in block RAM holds the 256 pages that were used
 //! last, in the order of their use. The page of a run is searched from the top, one position in
 //! each clock. Each entry on the way moves down by one, until the old position of the page is
-//! overwritten. That position is the distance. One run can wait for the stack; another one is
-//! counted as skipped.
+//! overwritten. That position is the distance. Example: after runs of the sampled pages A, B, C, B,
+//! the next run of A has distance 2. One run can wait for the stack; another one is counted as
+//! skipped.
 //!
 //! ```text
 //! AwaitRun -> Read -> Scan, one clock for each position -> AwaitTaken -> AwaitRun

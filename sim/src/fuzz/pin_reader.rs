@@ -1,5 +1,6 @@
 //! Models what a card must see on the pins: accesses, protocol faults and the burst length, by
-//! `docs/format.md`. For everything that depends on time the model notes a clock.
+//! `docs/format.md`. For a rule that depends on time, the model stores the clock of the earlier
+//! command.
 
 use std::collections::VecDeque;
 
@@ -137,7 +138,8 @@ impl PinReader {
         seen
     }
 
-    /// Delays a fault at the clock of an access, because a clock has one event.
+    /// Returns the event of this clock. If there is an access, the fault waits for a later clock
+    /// without an event; if another fault already waits, it is counted as unreported.
     fn place(&mut self, access: Option<Seen>, fault: Option<Event>) -> Option<Seen> {
         if access.is_some() {
             self.unreported += u64::from(self.waiting.is_some() && fault.is_some());

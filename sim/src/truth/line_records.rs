@@ -5,6 +5,7 @@ use hmtt_format::{Access, Cycles, Event, MemoryDescription, PhysAddr};
 use super::interruptions::Interruptions;
 
 /// Returns the records with granularity `burst`: one for each access, at the burst's first byte.
+/// With bursts of 32 bytes, `R 48` becomes `R 40`.
 pub fn bursts(
     accesses: &[Access],
     memory: &MemoryDescription,
@@ -29,7 +30,8 @@ struct Open {
 
 /// Returns the records with granularity `line`. A burst is part of the record before it if
 /// direction and line are equal, the record does not yet contain the burst, the burst is within the
-/// merge window, and nothing else was recorded in between.
+/// merge window, and nothing else was recorded in between. Example with lines of two bursts of 32
+/// bytes: the reads of 40, 60, 80 and 40 become the records 40, 80 and 40.
 pub fn lines(
     accesses: &[Access],
     memory: &MemoryDescription,

@@ -83,7 +83,8 @@ fn page(access: &Access) -> u64 {
 }
 
 /// Returns the runs of accesses to one page. A run ends at a tag, mark or fault, or at the limits
-/// of its length.
+/// of its length. Example: a read of 1000 at clock 1, a write of 1fff at clock 4 and a read of 2000
+/// become two runs; the first has one READ, one WRITE and a duration of 3 clocks.
 pub fn pages(accesses: &[Access], interruptions: &Interruptions, moments: Moments) -> Vec<Event> {
     let mut records = Vec::new();
     let mut open: Option<Run> = None;

@@ -1,4 +1,4 @@
-//! Splits lines into bursts, and holds those that wait.
+//! Splits lines into bursts, and holds the bursts that wait.
 
 use std::collections::VecDeque;
 
