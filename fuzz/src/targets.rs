@@ -1,4 +1,4 @@
-//! The fuzz targets: one module for each reader.
+//! Lists the fuzz targets, one module for each reader.
 
 pub mod access_trace;
 pub mod block_list;

@@ -1,5 +1,5 @@
-//! The analysis: hot pages, reuse distances and bank use, computed on the card from the accesses
-//! that the traces see.
+//! Analyses accesses on the card: computes hot pages, reuse distances and bank use from the
+//! accesses that the traces see.
 //!
 //! It runs in parallel with the traces, in block RAM of fixed size:
 //!

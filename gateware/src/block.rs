@@ -1,4 +1,5 @@
-//! Helpers to write blocks: short constructors, and updates that are split over several modules.
+//! Shortens the code of blocks: constructors that name only some fields, and updates that are split
+//! over several modules.
 
 use rust_hdl::prelude::*;
 

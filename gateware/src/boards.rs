@@ -1,5 +1,5 @@
-//! The boards that a card can be built for: one file here and one folder under `constraints/` for
-//! each.
+//! Lists the boards that a card can be built for. Each has a file here and a folder under
+//! `constraints/`.
 
 pub mod alchitry_cu;
 pub mod ecp5;

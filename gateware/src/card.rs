@@ -1,4 +1,4 @@
-//! The whole card, from the DDR command pins to GMII. It connects the units and decides nothing.
+//! Connects the units of the card, from the DDR command pins to GMII, and decides nothing.
 //!
 //! ```text
 //! pins -> DCBU -> DSMU -> event source -> event queue -> CU -> traces -> block writer    ddr_clock

@@ -1,5 +1,5 @@
-//! The card in rust-hdl: it snoops the command pins of a DIMM slot and sends each access over
-//! Ethernet.
+//! Implements the card in rust-hdl: it snoops the command pins of a DIMM slot and sends each access
+//! over Ethernet.
 //!
 //! The units have the names of the MTT paper and are in the order of the data: [`ddr`] (DCBU,
 //! DSMU), [`config`] (CU), [`statistics`] (SU), [`analysis`], [`fifo`], [`ethernet`] (Tx thread,

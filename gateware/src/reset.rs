@@ -1,4 +1,4 @@
-//! Clock domains and their resets: what sets registers to their power-on values, and when.
+//! Defines clock domains and their resets, which set registers to their power-on values.
 //!
 //! ```text
 //! PLL's lock  -> boards/lock_reset -> tx_reset ----------------> transmit domain

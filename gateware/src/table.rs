@@ -1,5 +1,5 @@
-//! A constant table, combinational. The Verilog is a `case`, which synthesis turns into LUTs or a
-//! ROM.
+//! Looks up words in a constant table, without a clock. The Verilog is a `case`, which synthesis
+//! turns into LUTs or a ROM.
 
 use rust_hdl::prelude::*;
 

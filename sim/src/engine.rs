@@ -58,7 +58,7 @@ pub trait Card {
     /// Applies the pins, then one rising edge of the DDR clock.
     fn ddr_edge(&mut self, pins: Pins, run: bool);
 
-    /// Applies a rising TX edge and returns what the PHY samples at it.
+    /// Applies a rising TX edge and returns the levels that the PHY samples at it.
     fn tx_edge(&mut self) -> Gmii;
 
     /// Words of complete blocks in the card's FIFO. Visible in simulation only; no pin carries it.

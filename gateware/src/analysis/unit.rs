@@ -1,4 +1,4 @@
-//! The analysis unit: connects its blocks to each other, to the traces and to the block writer.
+//! Connects the blocks of the analysis to each other, to the traces and to the block writer.
 
 use hmtt_format::MemoryDescription;
 use rust_hdl::prelude::*;

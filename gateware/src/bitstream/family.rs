@@ -1,4 +1,4 @@
-//! FPGA families: the tools of each and their arguments.
+//! Defines the FPGA families, with the tools of each family and their arguments.
 
 use super::tools::Step;
 

@@ -69,7 +69,8 @@ impl Routed {
         self.clocks.iter().all(Reached::met)
     }
 
-    /// Returns reached through required frequency of the worst clock; 1 and above is met.
+    /// Returns the smallest ratio of reached to required frequency of all clocks. From 1 on, each
+    /// clock is fast enough.
     pub fn margin(&self) -> f64 {
         let ratios = self.clocks.iter().map(|clock| clock.achieved / clock.required);
         ratios.fold(f64::INFINITY, f64::min)

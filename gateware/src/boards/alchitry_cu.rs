@@ -1,5 +1,5 @@
-//! Alchitry Cu: iCE40 HX8K-CB132, 100 MHz oscillator, eight LEDs, one button; slot and PHY on bank
-//! A.
+//! Connects a card to the pins of the Alchitry Cu: iCE40 HX8K-CB132, 100 MHz oscillator, eight
+//! LEDs, one button; slot and PHY on bank A.
 
 use hmtt_format::MemoryDescription;
 use hmtt_format::command::ALL_RANKS;

@@ -1,4 +1,4 @@
-//! Primitives of the ECP5: PLL, registered inputs and double-data-rate outputs (Lattice
+//! Wraps primitives of the ECP5: PLL, registered inputs and double-data-rate outputs (Lattice
 //! FPGA-TN-02200, sysCLOCK PLL; FPGA-TN-02035, high-speed I/O interface).
 //!
 //! None of the primitives is simulated: simulation runs the card without a board. yosys declares

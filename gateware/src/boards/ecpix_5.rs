@@ -1,5 +1,6 @@
-//! ECPIX-5 by LambdaConcept: ECP5 LFE5UM5G-85F, 100 MHz oscillator, four RGB LEDs, eight PMODs, and
-//! a gigabit PHY (KSZ9031RNX) on RGMII; the slot's signals come in at PMODs 4 to 7.
+//! Connects a card to the pins of the ECPIX-5 by LambdaConcept: ECP5 LFE5UM5G-85F, 100 MHz
+//! oscillator, four RGB LEDs, eight PMODs, and a gigabit PHY (KSZ9031RNX) on RGMII; the slot's
+//! signals come in at PMODs 4 to 7.
 //!
 //! ```text
 //! clock   _/~~~\___/~~~\___    125 MHz

@@ -1,5 +1,5 @@
-//! Primitives of the iCE40: PLL, clock input and registered pads (Lattice FPGA-TN-02026, iCE40
-//! technology library). rust-hdl has no usable wrapper for them.
+//! Wraps primitives of the iCE40: PLL, clock input and registered pads (Lattice FPGA-TN-02026,
+//! iCE40 technology library). rust-hdl has no usable wrapper for them.
 //!
 //! None of the primitives is simulated: simulation runs the card without a board. yosys declares
 //! the cells (`synth_ice40`).

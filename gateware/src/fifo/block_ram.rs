@@ -1,5 +1,5 @@
-//! A memory with one write port and one read port, each with its own clock: the block RAM of the
-//! FPGA.
+//! Stores words in the block RAM of the FPGA: a memory with one write port and one read port, each
+//! with its own clock.
 //!
 //! A read returns, one edge later, the word that was stored before that edge. If an address is read
 //! at the edge that writes it, the result is undefined: block RAMs differ, and logic to define it

@@ -1,5 +1,5 @@
-//! A clock and its reset, as one signal. Both pass through the hierarchy together, so no simulator
-//! can change their order.
+//! Defines a clock and its reset as one signal. Both pass through the hierarchy together, so no
+//! simulator can change their order.
 
 use rust_hdl::prelude::*;
 

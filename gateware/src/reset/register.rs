@@ -1,4 +1,4 @@
-//! Registers of a [`Domain`]. rust-hdl's `DFF` has no reset.
+//! Defines the registers of a [`Domain`]. rust-hdl's `DFF` cannot be used, because it has no reset.
 //!
 //! ```text
 //! clock  _/~\_/~\_/~\_/~\_

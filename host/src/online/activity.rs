@@ -1,4 +1,4 @@
-//! Results of the online statistics, for one time slice and in total.
+//! Holds the results of the online statistics, for one time slice and in total.
 
 use hmtt_format::PhysAddr;
 use serde::{Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! The command line of `hmtt sql`: arguments, output, messages and exit status.
+//! Implements the command line of `hmtt sql`: arguments, output, messages and exit status.
 //!
 //! The programs `hmtt-sql` and `hmtt-sql-cluster` share all of this; they differ in the engine that
 //! answers the query.

@@ -1,4 +1,4 @@
-//! SQL over data sets, and over captures without conversion.
+//! Answers SQL queries over data sets, and over captures without conversion.
 //!
 //! ```text
 //! paths    -> sources    data sets and captures

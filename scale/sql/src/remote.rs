@@ -1,5 +1,5 @@
-//! Data sets in object stores: Amazon S3 and servers that speak its protocol, Google Cloud Storage,
-//! Azure, and HTTP servers that list folders (WebDAV).
+//! Accesses data sets in object stores: Amazon S3 and servers that speak its protocol, Google Cloud
+//! Storage, Azure, and HTTP servers that list folders (WebDAV).
 //!
 //! A data set below a URL has the same folders as on a disk. Its parts are listed once, before the
 //! first query, so that all queries of an engine see the same parts. Credentials and endpoints come

@@ -1,4 +1,5 @@
-//! Tables of the query engine: the parts of data sets and the rows of captures, as one table.
+//! Provides the tables of the query engine: the parts of data sets and the rows of captures, as one
+//! table.
 //!
 //! ```text
 //! filters of a query -> pruning        parts and captures that can have rows of the result

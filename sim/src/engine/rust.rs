@@ -1,4 +1,4 @@
-//! The `rust` engine: steps a [`Card`] through the stimulus, edge by edge.
+//! Steps a [`Card`] through the stimulus, edge by edge: the `rust` engine.
 
 use std::ops::ControlFlow;
 

@@ -1,5 +1,5 @@
-//! The `verilator` engine: runs the emitted Verilog as a compiled program, and exchanges data with
-//! it through pipes.
+//! Runs the emitted Verilog as a compiled program, and exchanges data with it through pipes: the
+//! `verilator` engine.
 //!
 //! A second thread writes, so that neither side waits for the other to empty a pipe. During the
 //! recording the writer runs ahead. In the quiet clocks after it, the writer waits after each

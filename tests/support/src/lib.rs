@@ -1,5 +1,5 @@
-//! Test support that several crates share: frames as a card or a hostile sender sends them,
-//! captures of such frames, tag logs, scratch files, waiting, and the programs under test.
+//! Supports the tests of several crates: frames as a card or a hostile sender sends them, captures
+//! of such frames, tag logs, scratch files, waiting, and the programs under test.
 
 pub mod call_log;
 pub mod captures;

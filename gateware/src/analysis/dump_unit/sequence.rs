@@ -1,5 +1,5 @@
-//! The state machine of the dump unit. It sends one record after the other, until all tables of the
-//! dump are sent.
+//! Sends the records of a dump one after the other, until all its tables are sent: the state
+//! machine of the dump unit.
 //!
 //! The table of states is in the description of [`super`].
 

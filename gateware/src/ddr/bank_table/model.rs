@@ -1,4 +1,4 @@
-//! The simulation model of the bank table. `super::verilog` describes the same hardware.
+//! Simulates the bank table. `super::verilog` describes the same hardware.
 
 use super::{CommandLines, Found, Window};
 

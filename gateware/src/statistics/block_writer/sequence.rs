@@ -1,4 +1,5 @@
-//! The state machine of the block writer: when blocks are opened and closed, and what is written.
+//! Decides when blocks are opened and closed and which words are written: the state machine of the
+//! block writer.
 //!
 //! The table of states is in the description of [`super`].
 

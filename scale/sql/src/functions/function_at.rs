@@ -1,4 +1,5 @@
-//! `function_at(clock [, capture, session])`: the innermost function that was open at a clock.
+//! Implements `function_at(clock [, capture, session])`: the innermost function that was open at a
+//! clock.
 //!
 //! The timeline of the session is searched from the position of the previous row, so rows in the
 //! order of clocks take constant time each. The result is null where no function is known: before

@@ -1,5 +1,5 @@
-//! `histogram(value [, width])`: numbers of values in ranges, as a list of `at_least`, `at_most`
-//! and `count`.
+//! Implements `histogram(value [, width])`, which counts the values in ranges. The result is a list
+//! of `at_least`, `at_most` and `count`.
 //!
 //! Without a width, ranges begin at 0 and at powers of two: 0, 1, 2 to 3, 4 to 7. Ranges of
 //! negative values are mirrored: -1, -3 to -2. With a width, ranges begin at its multiples: 0 to 9,

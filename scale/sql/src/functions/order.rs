@@ -1,6 +1,6 @@
-//! `time_ns(clock, zero_time_ns, clock_ns)`: the receiver's time of a clock, by the columns of
-//! `runs`. `known_order(time_ns, error_ns, time_ns, error_ns)`: which of two events of different
-//! boards came first.
+//! Implements `time_ns(clock, zero_time_ns, clock_ns)`, the receiver's time of a clock, by the
+//! columns of `runs`; and `known_order(time_ns, error_ns, time_ns, error_ns)`, which states the
+//! first of two events of different boards.
 
 use std::sync::Arc;
 

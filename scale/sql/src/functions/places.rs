@@ -1,5 +1,5 @@
-//! `row(address [, board [, run]])` and `bank(address [, board [, run]])`, by the address map of
-//! the run.
+//! Implements `row(address [, board [, run]])` and `bank(address [, board [, run]])`, which use the
+//! address map of the run.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! `approx_stack_distance(unit, clock)`: estimated stack distances of the touches of pages or
-//! lines, in the order of a clock.
+//! Implements `approx_stack_distance(unit, clock)`, which estimates the stack distances of touches
+//! of pages or lines, in the order of a clock.
 //!
 //! The result has `touches`, `first_touches`, `sampling_rate` and `distances`: a list of
 //! `distance_at_least`, `distance_at_most` and `touches`, in ranges between powers of two. A

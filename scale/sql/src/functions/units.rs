@@ -1,4 +1,5 @@
-//! `page(address)` and `line(address)`: numbers of the page of 4 KiB and of the line of 64 bytes.
+//! Implements `page(address)` and `line(address)`: the number of the page of 4 KiB, and of the line
+//! of 64 bytes.
 //!
 //! A comparison of such a number with a constant becomes a comparison of the address with a range:
 //! `page(address) = 2` becomes an address of 8192 to 12287. So parts can be pruned by it.
