@@ -91,7 +91,7 @@ pub struct Plan<'a> {
     pub sweep: bool,
     /// Seeds placed at the same time.
     pub jobs: usize,
-    /// Where to find the tools.
+    /// The tools that run the steps.
     pub tools: &'a Tools,
 }
 

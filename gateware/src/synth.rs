@@ -112,7 +112,7 @@ fn build_script(family: Family, constraints: &str) -> String {
          report, and tries more seeds.\nset -eu\ncd \"$(dirname \"$0\")\"\n",
     );
     let mut steps = vec![family.map(), family.place(constraints, 1), family.pack(1, true)];
-    // By hand, nextpnr itself says whether timing is met.
+    // In a script for use by hand, nextpnr itself fails if timing is missed.
     steps[1].arguments.retain(|argument| argument != "--timing-allow-fail");
     for Step { tool, arguments, .. } in steps {
         let quoted = arguments.iter().map(|argument| {

@@ -248,7 +248,7 @@ impl Logic for HotPages {
             self.reading.d.next.index = self.index.val();
         }
 
-        // All possible new values.
+        // All possible new values are computed, and one of them is selected a clock later.
         self.sum.next =
             self.buckets.read_data.val().count + bit_cast::<27, 10>(self.reading.q.val().accesses);
         self.difference.next = bit_cast::<28, 27>(self.buckets.read_data.val().count)

@@ -89,7 +89,7 @@ pub struct Requests {
     pub restart_time: Bit,
     /// Begin a dump of the next part of the analysis.
     pub dump: Bit,
-    /// With `dump`: of all tables.
+    /// With `dump`: the dump has all tables.
     pub dump_all: Bit,
 }
 

@@ -137,7 +137,7 @@ impl Stimuli {
     }
 }
 
-/// With falling edges, as in the stepped card.
+/// Gives the card a rising and a falling edge, as the stepped card does.
 fn plain_clock(card: &mut Card<10>, level: fn(&mut Card<10>, bool)) {
     [true, false].into_iter().for_each(|clk| level(card, clk));
 }

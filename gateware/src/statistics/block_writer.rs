@@ -145,7 +145,7 @@ pub struct BlockWriter<const N: usize> {
     pub clock: Signal<In, Domain>,
     /// Record that is offered; `Nothing` when there is none.
     pub record: Signal<In, Record>,
-    /// There is a record, if it is taken on this clock.
+    /// If `advance` is high, there is a record in `record`.
     pub offered: Signal<In, Bit>,
     /// The record is taken on this clock.
     pub advance: Signal<Out, Bit>,

@@ -64,7 +64,7 @@ pub struct RecordIntake {
     pub clock: Signal<In, Domain>,
     /// Record that is offered; `Nothing` when there is none.
     pub record: Signal<In, Record>,
-    /// There is a record, if it is taken on this clock.
+    /// If `advance` is high, there is a record in `record`.
     pub offered: Signal<In, Bit>,
     /// The record is taken on this clock.
     pub advance: Signal<Out, Bit>,

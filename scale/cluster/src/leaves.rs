@@ -28,9 +28,9 @@ use hmtt_sql::remote::Location;
 /// Where a plan is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// By the client, because the plan reads no part of a data set.
+    /// The client executes the plan, because it reads no part of a data set.
     Client,
-    /// By the cluster.
+    /// The cluster executes the plan.
     Cluster,
 }
 

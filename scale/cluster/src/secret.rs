@@ -29,7 +29,7 @@ const MOST_BYTES: u64 = 4096;
 const CONTEXT: &str = "HMTT 2026-11 token of the programs of a cluster";
 /// Start of the header's value. The token follows.
 pub(crate) const AGENT: &str = "hmtt-cluster/";
-/// Permission bits of the group.
+/// Permission bits: all bits of the group, the group's right to read, and all bits of others.
 const OF_GROUP: u32 = 0o070;
 const READ_OF_GROUP: u32 = 0o040;
 const OF_OTHERS: u32 = 0o007;
@@ -54,7 +54,7 @@ pub enum SecretError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Its permissions.
+        /// Permissions of the file.
         mode: u32,
     },
     /// The file belongs to another user than the user of the process and root.

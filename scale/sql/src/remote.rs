@@ -93,7 +93,7 @@ pub struct Location {
 /// A part in an object store.
 #[derive(Clone, Debug)]
 pub struct RemotePart {
-    /// Its partition.
+    /// Partition of the part.
     pub partition: Partition,
     /// Path relative to the data set.
     pub path: PathBuf,
@@ -104,9 +104,9 @@ pub struct RemotePart {
 /// A data set in an object store, whose parts are known.
 #[derive(Debug)]
 pub struct RemoteDataset {
-    /// Its location.
+    /// Location of the data set.
     pub location: Location,
-    /// Its parts, in the order of their paths.
+    /// Parts of the data set, in the order of their paths.
     pub parts: Vec<RemotePart>,
 }
 
@@ -220,7 +220,7 @@ impl RemoteDataset {
     /// Lists the parts of a data set.
     ///
     /// # Errors
-    /// There are none, or the store does not list them.
+    /// The data set has no parts, or the store does not list them.
     pub async fn open(location: Location) -> Result<Self, RemoteError> {
         let parts = location.list().await?;
         match parts.is_empty() {

@@ -30,11 +30,11 @@ pub enum SourceError {
 /// A capture that is queried.
 #[derive(Debug)]
 pub struct Capture {
-    /// Its path.
+    /// Path of the capture.
     pub path: PathBuf,
     /// Name of its run.
     pub run: String,
-    /// Its size in bytes.
+    /// Size of the capture in bytes.
     pub bytes: u64,
     hash: OnceLock<String>,
 }

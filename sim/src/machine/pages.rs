@@ -38,7 +38,7 @@ pub enum Allocation {
     },
 }
 
-/// Why a page has no frame.
+/// Why a page has no frame, or no tables exist for a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum PageError {

@@ -11,11 +11,11 @@ const SIZES: usize = 4;
 /// How a program was built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
-    /// Without instrumentation.
+    /// Compiled without instrumentation.
     Plain,
-    /// With `gcc -pg`.
+    /// Compiled with `gcc -pg`.
     Profiled,
-    /// With `clang -fxray-instrument` for all functions.
+    /// Compiled with `clang -fxray-instrument` for all functions.
     Xray,
 }
 

@@ -24,7 +24,7 @@ const CACHED_PAGES: u64 = 1 << 19;
 #[derive(Debug, Default)]
 pub(super) struct Card {
     pages: PageTable,
-    /// How addresses become bank_rows.
+    /// Maps addresses to bank-row indices.
     bank_rows: Box<BankRowMap>,
     banks: Banks,
     /// Digest of the memory description of the last report.

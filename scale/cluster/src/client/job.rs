@@ -27,7 +27,7 @@ pub type Location = PartitionLocation;
 /// Address of a scheduler, and the secret that it requires of callers.
 #[derive(Clone, Debug)]
 pub struct SchedulerAccess {
-    /// Its address.
+    /// Address of the scheduler.
     pub address: Address,
     /// The secret of the cluster; `None`: the cluster has none.
     pub secret: Option<Secret>,

@@ -143,9 +143,9 @@ fn execute<E: QueryEngine>(
 
 /// How a part of a run ended.
 pub enum Ended<T> {
-    /// With a result.
+    /// The part has returned a result.
     Done(T),
-    /// By a signal of this number.
+    /// A signal of this number has ended the part.
     Signal(u8),
 }
 

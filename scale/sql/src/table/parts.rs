@@ -44,7 +44,7 @@ pub struct PartScan<'a> {
     pub shared: &'a Shared,
     /// Conditions on partitions.
     pub partitions: &'a PartitionFilter,
-    /// All conditions.
+    /// All conditions of the query on the table.
     pub predicate: Option<&'a Arc<dyn PhysicalExpr>>,
     /// Indices of the columns that are needed.
     pub projection: Option<&'a Vec<usize>>,
