@@ -21,9 +21,9 @@ use hmtt::tags::names::Names;
 use hmtt::tags::stack::Listener;
 use hmtt::tags::threads::Threads;
 use hmtt::tags::timeline::Timeline;
+use hmtt_files::tag_log::Header;
+use hmtt_files::tag_map::{TagMap, TagMapError};
 use hmtt_format::escape;
-use hmtt_format::tag_log::Header;
-use hmtt_format::tag_map::{TagMap, TagMapError};
 
 use super::format::BUFFER_BYTES;
 use super::output::{create, is_same_file};

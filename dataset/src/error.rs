@@ -7,7 +7,7 @@ use hmtt::analysis::source::MOST_MEMORIES;
 use hmtt::pcapng::ReadError;
 use hmtt::table::TableError;
 use hmtt::tags::log_reader::TagLogError;
-use hmtt_format::tag_map::TagMapError;
+use hmtt_files::tag_map::TagMapError;
 use parquet::errors::ParquetError;
 
 /// The reason why a data set could not be read or changed.

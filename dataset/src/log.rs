@@ -23,8 +23,8 @@ use std::time::Duration;
 use hmtt::tags::log_reader::LogReader;
 use hmtt::tags::names::Names;
 use hmtt::tags::threads::Threads;
-use hmtt_format::tag_log::{Header, MAGIC};
-use hmtt_format::tag_map::TagMap;
+use hmtt_files::tag_log::{Header, MAGIC};
+use hmtt_files::tag_map::TagMap;
 use hmtt_paths::open_file;
 use parquet::data_type::ByteArray;
 

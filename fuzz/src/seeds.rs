@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use flate2::read::GzDecoder;
 use hmtt::pcapng::{Description, InterfaceStatistics, PcapngWriter};
-use hmtt_format::block_list::header;
+use hmtt_files::block_list::header;
 use hmtt_format::frame::WORDS_AT;
 use hmtt_format::record::WordRecord;
 use hmtt_sim::fuzz::memories;

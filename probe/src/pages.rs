@@ -1,7 +1,7 @@
 //! Records which frames of physical memory the pages of processes have (`hmtt pagemap record`).
 //!
 //! ```text
-//! /proc/PID/maps, pagemap -> scan -> runs -> recorder -> changes -> hmtt_format::page_map::Writer
+//! /proc/PID/maps, pagemap -> scan -> runs -> recorder -> changes -> hmtt_files::page_map::Writer
 //! ```
 //!
 //! Each snapshot reads the entries of all present pages anew. No mark of the kernel makes this

@@ -36,7 +36,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 pub use boundary::TagCode;
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 use iced_x86::{FlowControl, Instruction};
 
 use crate::address::{FileAddr, LoadBias, RunAddr};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hmtt::page_map::PageMap;
-use hmtt_format::page_map::{
+use hmtt_files::page_map::{
     Ending, Entry, Machine, Mapping, Place, Process, Scan, Snapshot, SnapshotMark, Writer,
 };
 use hmtt_format::toml_memory;

@@ -10,23 +10,33 @@ use crate::source::Crate;
 
 /// Crates of the workspace that each crate may use, except in tests. ARCHITECTURE.md has the same
 /// list.
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 14] = [
     ("hmtt-format", &[]),
+    ("hmtt-files", &["hmtt-format"]),
     ("hmtt-paths", &[]),
     ("gateware", &["hmtt-format"]),
     (
         "hmtt-sim",
-        &["hmtt-format", "gateware", "hmtt", "hmtt-paths", "hmtt-probe", "hmtt-translator"],
+        &[
+            "hmtt-format",
+            "hmtt-files",
+            "gateware",
+            "hmtt",
+            "hmtt-paths",
+            "hmtt-probe",
+            "hmtt-translator",
+        ],
     ),
-    ("hmtt", &["hmtt-format"]),
+    ("hmtt", &["hmtt-format", "hmtt-files"]),
     ("hmtt-host", &["hmtt-format", "hmtt", "hmtt-paths"]),
-    ("hmtt-probe", &["hmtt-format", "hmtt-paths"]),
-    ("hmtt-translator", &["hmtt-format", "hmtt-paths", "hmtt-probe"]),
-    ("hmtt-dataset", &["hmtt-format", "hmtt", "hmtt-paths"]),
+    ("hmtt-probe", &["hmtt-format", "hmtt-files", "hmtt-paths"]),
+    ("hmtt-translator", &["hmtt-format", "hmtt-files", "hmtt-paths", "hmtt-probe"]),
+    ("hmtt-dataset", &["hmtt-format", "hmtt-files", "hmtt", "hmtt-paths"]),
     (
         "hmtt-cli",
         &[
             "hmtt-format",
+            "hmtt-files",
             "hmtt",
             "hmtt-dataset",
             "hmtt-host",
@@ -35,11 +45,12 @@ const ALLOWED: [(&str, &[&str]); 13] = [
             "hmtt-translator",
         ],
     ),
-    ("hmtt-test-support", &["hmtt-format", "hmtt"]),
+    ("hmtt-test-support", &["hmtt-format", "hmtt-files", "hmtt"]),
     (
         "hmtt-fuzz",
         &[
             "hmtt-format",
+            "hmtt-files",
             "hmtt",
             "hmtt-dataset",
             "hmtt-sim",
@@ -52,6 +63,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
         "hmtt-tests",
         &[
             "hmtt-format",
+            "hmtt-files",
             "hmtt",
             "hmtt-sim",
             "hmtt-probe",

@@ -6,7 +6,7 @@
 //! writes accesses as CSV, JSON lines and Parquet. [`Decoder`] decodes units before they are in a
 //! file. [`RegionCutter`] extracts a region of a thread's instructions from its units.
 //! [`EachElement`] splits string instructions, as far as an [`ElementBudget`] allows.
-//! `hmtt_format::access_trace` defines the format.
+//! `hmtt_files::access_trace` defines the format.
 
 mod chunk;
 mod column;

@@ -24,7 +24,7 @@ mod tests;
 
 use std::path::Path;
 
-use hmtt_format::page_map::{Clock, Ending, Machine, MapError, Mapping, Process, Snapshot};
+use hmtt_files::page_map::{Clock, Ending, Machine, MapError, Mapping, Process, Snapshot};
 
 pub use attribution::{Attribution, MappingAccesses, ProcessAccesses, Rule};
 pub use attributor::Attributor;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use hmtt_format::block_list::{BLOCK_BYTES, HEADER_BYTES, ListedBlock, MOST_BLOCKS, header, parse};
+use hmtt_files::block_list::{BLOCK_BYTES, HEADER_BYTES, ListedBlock, MOST_BLOCKS, header, parse};
 use hmtt_paths::{Folder, check_owner, check_private, is_regular};
 use rustix::fs::OFlags;
 

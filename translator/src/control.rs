@@ -46,7 +46,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hmtt_format::access_trace::{Continuation, Unrecorded};
+use hmtt_files::access_trace::{Continuation, Unrecorded};
 use hmtt_probe::control::Ending;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

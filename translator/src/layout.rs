@@ -186,7 +186,7 @@ pub mod ring {
     /// Address bits that are all 0 at any address in the slack, and never all 0 in a chunk.
     pub const PLACE_MASK: u32 = 0x00ff_0000;
     /// Notes in the ring. They are also the notes in a trace of accesses.
-    pub use hmtt_format::access_trace::{
+    pub use hmtt_files::access_trace::{
         CALL, CUT, FS_BASE, KIND_SHIFT, NATIVE, NOTE, PAYLOAD, START, TIME, note,
     };
     /// Binary logarithm of the ticks of the time stamp counter in a unit of the payload of

@@ -37,12 +37,12 @@ mod places;
 mod registers;
 
 pub use chosen::Chosen;
-use hmtt_format::Direction;
-use hmtt_format::access_trace as recording;
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace as recording;
+use hmtt_files::access_trace::{
     Access as Recording, BlockAccesses, Known, LaneOrder, MOST_SLOTS, Other, Part, Place, Repeated,
     SLOT_BYTES,
 };
+use hmtt_format::Direction;
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register};
 
 use crate::block::{Block, MAX_INSTRUCTIONS, Operation};

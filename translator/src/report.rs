@@ -18,7 +18,7 @@ pub mod sites;
 
 use std::collections::HashMap;
 
-use hmtt_format::profile::{Block, BlockEnd, Profile, Superblock};
+use hmtt_files::profile::{Block, BlockEnd, Profile, Superblock};
 
 /// How one block leads to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,7 +162,7 @@ pub fn place(block: &Block) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use hmtt_format::profile::{IndirectEdge, Recorded};
+    use hmtt_files::profile::{IndirectEdge, Recorded};
 
     /// A block of function `f` that ends in a way.
     pub fn block(number: u32, at: u64, code: &[u8], end: BlockEnd, entries: u64) -> Block {

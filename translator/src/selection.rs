@@ -3,7 +3,7 @@
 //!
 //! [`path_accesses`] finds the accesses of [blocks](crate::block::Block) with the expressions of
 //! their addresses. A [`Selector`] chooses which of them are traced.
-//! [`Accuracy`](hmtt_format::access_trace::Accuracy) states how many of all accesses the traced
+//! [`Accuracy`](hmtt_files::access_trace::Accuracy) states how many of all accesses the traced
 //! ones account for. Nothing is emitted or executed here.
 //!
 //! The method is published in S. Economo, D. Cingolani, A. Pellegrini and F. Quaglia, "Configurable
@@ -32,7 +32,7 @@
 //!
 //! Time and memory are at most quadratic in the number of accesses. A block has at most
 //! [`MAX_INSTRUCTIONS`](crate::block::MAX_INSTRUCTIONS) instructions, and a superblock
-//! [`MOST_PARTS`](hmtt_format::access_trace::MOST_PARTS) blocks.
+//! [`MOST_PARTS`](hmtt_files::access_trace::MOST_PARTS) blocks.
 
 mod accesses;
 mod distance;

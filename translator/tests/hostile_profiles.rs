@@ -1,6 +1,6 @@
 //! Reads and reports profiles with any content: they are refused, or reported.
 
-use hmtt_format::profile::{
+use hmtt_files::profile::{
     Block, BlockEnd, IndirectEdge, KIND, Profile, Superblock, SystemCall, VERSION,
 };
 use hmtt_translator::report::annotation::percent;

@@ -27,7 +27,7 @@ use hmtt::table::hmtt6::MmioHole;
 use hmtt::table::requests::{LINE_BYTES, Request, RequestOutput, RequestSums, Simulator};
 use hmtt::table::{LeftOut, Row, TableError, Writer};
 #[cfg(feature = "tag")]
-use hmtt_format::access_trace::{BlockAccesses, Made};
+use hmtt_files::access_trace::{BlockAccesses, Made};
 use hmtt_format::{Access, Cycles, PhysAddr};
 
 use crate::capture_file::CaptureFile;

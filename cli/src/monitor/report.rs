@@ -8,7 +8,7 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use hmtt_format::profile::{Ending, Profile};
+use hmtt_files::profile::{Ending, Profile};
 use hmtt_translator::report::{Analysis, callgrind};
 
 use crate::standard_io;

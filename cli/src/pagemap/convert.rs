@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use hmtt::page_map::table_records::{Counts, from_map, to_map};
 use hmtt::page_map::{Held, PageMap};
-use hmtt_format::page_map::MAGIC;
-use hmtt_format::page_table_record::Layout;
+use hmtt_files::page_map::MAGIC;
+use hmtt_files::page_table_record::Layout;
 
 use super::output::open;
 use crate::accesses::figures::counted;

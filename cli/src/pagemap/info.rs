@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use hmtt::page_map::{MappedProcess, PageMap};
+use hmtt_files::page_map::Ending;
 use hmtt_format::escape;
-use hmtt_format::page_map::Ending;
 use serde_json::{Value, json};
 
 use crate::accesses::figures::{bytes, seconds};

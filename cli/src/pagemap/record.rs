@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use hmtt_format::page_map::Ending;
+use hmtt_files::page_map::Ending;
 use hmtt_probe::pages::{Figures, PagesError, Recorder, all_processes, shows_frames};
 use hmtt_probe::ptrace::{block_signals, wait_for_signal};
 use nix::unistd::Pid;

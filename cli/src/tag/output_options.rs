@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use hmtt_format::tag_map::{TagMap, new_id};
+use hmtt_files::tag_map::{TagMap, new_id};
 use hmtt_probe::control::{CardWindow, LogOutput, MarkOutput, Output, TagError};
 use hmtt_probe::stubs::layout::{LogShape, WhenFull};
 

@@ -13,8 +13,8 @@ use hmtt::tags::accesses::unseen::{UnseenFunctions, numbers};
 use hmtt::tags::call_counts::CallCounts;
 use hmtt::tags::call_tree::CallTree;
 use hmtt::tags::names::Names;
-use hmtt_format::tag_log::Header;
-use hmtt_format::tag_map::{Exits, TagMap, TaggedFunction};
+use hmtt_files::tag_log::Header;
+use hmtt_files::tag_map::{Exits, TagMap, TaggedFunction};
 
 use super::super::capture_file::CaptureFile;
 use super::{Arguments, Files, Listeners, print, warn, write};

@@ -12,7 +12,7 @@ use hmtt::tags::accesses::regions::Regions;
 use hmtt::tags::accesses::steps::Steps;
 use hmtt::tags::accesses::sync::LogSync;
 use hmtt::tags::accesses::timed::TimedSplit;
-use hmtt_format::tag_log::Header;
+use hmtt_files::tag_log::Header;
 
 use super::super::capture_file::CaptureFile;
 

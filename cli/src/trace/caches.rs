@@ -16,7 +16,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use hmtt::cache::CacheConfiguration;
 use hmtt::cache::places::{self, PlacedCache};
-use hmtt_format::access_trace::{BlockAccesses, Function, Unrecorded};
+use hmtt_files::access_trace::{BlockAccesses, Function, Unrecorded};
 use hmtt_format::escape;
 use hmtt_probe::control::TagError;
 use hmtt_translator::control::{ControlError, Observer, Outcome, Output};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use hmtt::access_trace::{Ending, Executed, Gap, ThreadAccess, Visitor, visit};
-use hmtt_format::access_trace::{Function, MAGIC};
+use hmtt_files::access_trace::{Function, MAGIC};
 use hmtt_format::escape;
 
 /// Bytes that are read at once.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use hmtt::access_trace::{Ending, Summary, Sums};
-use hmtt_format::access_trace::{Accuracy, Continuation, Function, RecordedRegion};
+use hmtt_files::access_trace::{Accuracy, Continuation, Function, RecordedRegion};
 use serde_json::{Value, json};
 
 use super::file::{CHOSEN, read_to_end, shown, what_is_missing};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use hmtt::access_trace::{Writer, WriterOptions};
-use hmtt_format::access_trace::{BlockAccesses, Continuation, Function, Unrecorded};
+use hmtt_files::access_trace::{BlockAccesses, Continuation, Function, Unrecorded};
 use hmtt_format::escape;
 use hmtt_probe::control::TagError;
 use hmtt_translator::control::{Outcome, Output};

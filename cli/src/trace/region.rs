@@ -10,9 +10,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hmtt::access_trace::{CutUnits, RegionCutter, RegionStage};
-use hmtt_format::access_trace::{
-    BlockAccesses, Continuation, Function, RecordedRegion, Unrecorded,
-};
+use hmtt_files::access_trace::{BlockAccesses, Continuation, Function, RecordedRegion, Unrecorded};
 use hmtt_translator::control::Outcome;
 use hmtt_translator::instructions::instructions;
 use hmtt_translator::monitor::Losses;

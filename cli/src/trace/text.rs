@@ -166,7 +166,7 @@ fn comments(output: &mut impl Write, counts: [u64; 3], ending: &Ending) -> io::R
 
 #[cfg(test)]
 mod tests {
-    use hmtt_format::access_trace::Made;
+    use hmtt_files::access_trace::Made;
     use proptest::prelude::*;
 
     use super::*;

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
-use hmtt_format::page_map::{
+use hmtt_files::page_map::{
     Chunk, Ending, Entry, Machine, Mapping, Place, Process, Scan, Snapshot, Writer,
 };
 use hmtt_test_support::names::{assert_documented, assert_json_documented};

@@ -8,8 +8,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use hmtt_format::tag_log::FunctionId;
-use hmtt_format::tag_map::TagMap;
+use hmtt_files::tag_log::FunctionId;
+use hmtt_files::tag_map::TagMap;
 use serde_json::Value;
 
 use crate::tag::{build, hmtt_tag};

@@ -8,8 +8,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use hmtt_format::tag_log::Ending;
-use hmtt_format::tag_map::TagMap;
+use hmtt_files::tag_log::Ending;
+use hmtt_files::tag_map::TagMap;
 
 use crate::tag::{FORKS, THREADS, build, hmtt_tag};
 use crate::{scratch, wait_for};

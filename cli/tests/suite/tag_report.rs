@@ -7,10 +7,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hmtt_format::tag_log::{
+use hmtt_files::tag_log::{
     ClockPair, Content, Ending, FunctionId, Header, LossReason, Mark, TagEvent,
 };
-use hmtt_format::tag_map::{self, Exits, TagMap, TaggedBlock, TaggedFunction};
+use hmtt_files::tag_map::{self, Exits, TagMap, TaggedBlock, TaggedFunction};
 use hmtt_test_support::programs::transcript;
 use hmtt_test_support::tag_log::Log;
 use serde_json::Value;

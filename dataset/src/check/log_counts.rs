@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use hmtt::tags::log_reader::TagLogError;
-use hmtt_format::tag_log::{Content, LogError, LossReason};
+use hmtt_files::tag_log::{Content, LogError, LossReason};
 
 use crate::error::DatasetError;
 use crate::log::{self, EXITS};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hmtt::tags::names::Names;
 use hmtt::tags::stack::{Call, Exit, Listener};
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 use parquet::data_type::ByteArray;
 
 use super::clock::LogClock;

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use hmtt::tags::nanoseconds;
-use hmtt_format::tag_log::{ClockPair, Content};
+use hmtt_files::tag_log::{ClockPair, Content};
 
 use crate::error::DatasetError;
 

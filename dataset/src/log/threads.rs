@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hmtt::tags::stack::Exit;
 use hmtt::tags::threads::Thread;
-use hmtt_format::tag_log::{self, Header, LossReason};
+use hmtt_files::tag_log::{self, Header, LossReason};
 use parquet::data_type::ByteArray;
 
 use crate::accesses::milliseconds;

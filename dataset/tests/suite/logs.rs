@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hmtt_dataset::{Added, Dataset, DatasetError, Followed, Follower, Table};
-use hmtt_format::tag_log::{Content, FunctionId, Header, TagEvent};
+use hmtt_files::tag_log::{Content, FunctionId, Header, TagEvent};
 use hmtt_test_support::call_log::{self, TrueCall};
 use hmtt_test_support::tag_log::Log;
 use parquet::file::reader::SerializedFileReader;

@@ -1,11 +1,11 @@
 //! Builds traces of accesses: a whole file, and a script of blocks and units.
 
 use hmtt::access_trace::Writer;
-use hmtt_format::Direction;
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace::{
     Access, BlockAccesses, CUT, Derived, FS_BASE, Function, Kept, Known, LaneOrder, Lanes, NATIVE,
     Operation, Other, Part, Place, RecordedRegion, Repeated, START, Unrecorded, note,
 };
+use hmtt_format::Direction;
 
 /// A block with an access of each kind.
 fn block() -> BlockAccesses {

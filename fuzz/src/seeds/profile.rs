@@ -1,6 +1,6 @@
 //! Builds profiles: a text, and scripts of blocks, edges and calls.
 
-use hmtt_format::profile::{Block, BlockEnd, IndirectEdge, KIND, Profile, VERSION};
+use hmtt_files::profile::{Block, BlockEnd, IndirectEdge, KIND, Profile, VERSION};
 
 /// A block that jumps to an address in a register.
 fn block(number: u32) -> Block {

@@ -1,6 +1,6 @@
 //! Builds scripts of the target `tag_log` from a few calls.
 
-use hmtt_format::tag_log::{CHUNK_HEADER_BYTES, EventEncoder, FunctionId, TagEvent};
+use hmtt_files::tag_log::{CHUNK_HEADER_BYTES, EventEncoder, FunctionId, TagEvent};
 
 /// Returns scripts with calls, returns, a jump, a block and another stack, with and without times,
 /// and one chunk of each other kind.

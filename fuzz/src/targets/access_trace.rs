@@ -2,7 +2,7 @@
 //! units in a whole file are read, and that the invalid ones are counted.
 
 use hmtt::access_trace::{Executed, ThreadAccess, Visitor, Writer, read, visit};
-use hmtt_format::access_trace::{BlockAccesses, Function, MOST_PARTS, SLOT_BYTES};
+use hmtt_files::access_trace::{BlockAccesses, Function, MOST_PARTS, SLOT_BYTES};
 
 /// Parses descriptions of blocks at the start of `bytes`. The first two bytes state the length of
 /// the descriptions. Returns the blocks up to the first invalid one, and the bytes after the

@@ -1,6 +1,6 @@
 //! Checks that any file is read as a list of blocks and written back unchanged, or refused.
 
-use hmtt_format::block_list::{ListedBlock, header, parse};
+use hmtt_files::block_list::{ListedBlock, header, parse};
 
 /// Reads a list, and writes it again.
 pub fn check(bytes: &[u8]) {

@@ -10,10 +10,10 @@ use hmtt::analysis::Batch;
 use hmtt::analysis::source::Part;
 use hmtt::page_map::table_records::{from_map, to_map};
 use hmtt::page_map::{Attributor, Owner, Owners, PageMap};
-use hmtt_format::page_map::{
+use hmtt_files::page_map::{
     Ending, Entry, Machine, Mapping, Place, Process, Scan, Snapshot, Writer,
 };
-use hmtt_format::page_table_record::Layout;
+use hmtt_files::page_table_record::Layout;
 
 use crate::script::Bytes;
 

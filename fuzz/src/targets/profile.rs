@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use hmtt_format::profile::{
+use hmtt_files::profile::{
     Block, BlockEnd, IndirectEdge, KIND, Models, Native, Predictor, Profile, Recorded, Selected,
     Superblock, SystemCall, VERSION,
 };

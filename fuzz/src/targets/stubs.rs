@@ -12,7 +12,7 @@ mod text;
 mod unwound;
 mod walk;
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 use hmtt_probe::address::FileAddr;
 use hmtt_probe::disassembly::{Disassembly, FileIndex, Rewrite};
 use hmtt_probe::elf::Function;

@@ -6,7 +6,7 @@
 use hmtt::tags::call_counts::CallCounts;
 use hmtt::tags::log_reader::LogReader;
 use hmtt::tags::threads::Threads;
-use hmtt_format::tag_log::{Chunk, Content, EventEncoder, FunctionId, Header, LogError, TagEvent};
+use hmtt_files::tag_log::{Chunk, Content, EventEncoder, FunctionId, Header, LogError, TagEvent};
 
 /// A reader that returns a few bytes of a log at a time.
 struct Few<'a>(&'a [u8]);

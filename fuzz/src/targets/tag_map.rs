@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 use hmtt::tags::names::Names;
-use hmtt_format::tag_log::FunctionId;
-use hmtt_format::tag_map::TagMap;
+use hmtt_files::tag_log::FunctionId;
+use hmtt_files::tag_map::TagMap;
 use rustix::fs::{MemfdFlags, memfd_create};
 
 /// Reads a map and compares it with its JSON.

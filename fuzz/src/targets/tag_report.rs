@@ -9,8 +9,8 @@ use hmtt::tags::log_reader::LogReader;
 use hmtt::tags::names::Names;
 use hmtt::tags::threads::Threads;
 use hmtt::tags::timeline::Timeline;
-use hmtt_format::tag_log::{Chunk, Content, Header};
-use hmtt_format::tag_map::TagMap;
+use hmtt_files::tag_log::{Chunk, Content, Header};
+use hmtt_files::tag_map::TagMap;
 
 use super::tag_log::log;
 

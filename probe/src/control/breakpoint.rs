@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 use super::loaded::LoadedFile;
 use super::patch::{self, PatchedFunction, Plan};

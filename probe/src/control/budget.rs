@@ -5,7 +5,7 @@
 //! in the interval. The functions with the most calls are removed first: they are small, and a
 //! single call of such a function carries the least information.
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 
 use super::{TagError, Tagged, Tags, patch, thread_return};

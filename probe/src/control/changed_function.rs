@@ -1,6 +1,6 @@
 //! Describes a function whose stubs are generated.
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 use crate::disassembly::Rewrite;
 use crate::elf::Function;

@@ -15,7 +15,7 @@ pub enum Ending {
     Detached,
 }
 
-impl From<Ending> for hmtt_format::tag_log::Ending {
+impl From<Ending> for hmtt_files::tag_log::Ending {
     fn from(ending: Ending) -> Self {
         match ending {
             Ending::Exited(status) => Self::Exited(status),

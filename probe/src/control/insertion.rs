@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 use super::breakpoint::{Breakpoint, Purpose};
 use super::loaded::{ALL, LoadedFile};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use hmtt_format::tag_log::FunctionId;
-use hmtt_format::tag_map::{
+use hmtt_files::tag_log::FunctionId;
+use hmtt_files::tag_map::{
     Exits, RefusedFunction, TagMap, TaggedBlock, TaggedFunction, TaggedLoop, VERSION, Window,
 };
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 use super::TagError;
 use super::changed_function::ChangedFunction;

@@ -1,7 +1,7 @@
 //! Finds functions, stubs and jumps by address in the changed code of a process, and removes all
 //! jumps.
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 use super::edits::Edit;
 use super::patch::{self, PatchedFunction};

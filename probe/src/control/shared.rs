@@ -34,7 +34,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use hmtt_format::tag_map::new_id;
+use hmtt_files::tag_map::new_id;
 use nix::unistd::Pid;
 use rustix::fs::Timespec;
 use rustix::thread::futex;

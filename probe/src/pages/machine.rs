@@ -3,7 +3,7 @@
 use std::fs;
 use std::ops::Range;
 
-use hmtt_format::page_map::{Clock, Machine};
+use hmtt_files::page_map::{Clock, Machine};
 use rustix::time::ClockId;
 
 use super::{nanoseconds, now_ns};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hmtt_format::page_map::{Mapping, Process};
+use hmtt_files::page_map::{Mapping, Process};
 use nix::unistd::Pid;
 
 use crate::ptrace;

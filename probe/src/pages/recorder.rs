@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
 
-use hmtt_format::page_map::{
+use hmtt_files::page_map::{
     Ending, Mapping, Process, Run, Scan, Snapshot, SnapshotMark, Writer, changes,
 };
 use nix::unistd::Pid;

@@ -6,7 +6,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use hmtt_format::page_map::{Place, Run};
+use hmtt_files::page_map::{Place, Run};
 use nix::unistd::Pid;
 
 use crate::address::RunAddr;

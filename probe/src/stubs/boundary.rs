@@ -193,7 +193,7 @@ fn register(registers: &mut user_regs_struct, which: Register) -> Option<&mut u6
 mod tests {
     use std::collections::BTreeMap;
 
-    use hmtt_format::tag_log::FunctionId;
+    use hmtt_files::tag_log::FunctionId;
 
     use super::super::chunk_switch;
     use super::super::layout::{LogShape, WhenFull};

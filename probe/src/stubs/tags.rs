@@ -18,7 +18,7 @@
 //! `chunk_switch`. The cold instructions of all tags are at the start of the stubs, behind the
 //! shared code, so that frequently executed code is contiguous. Tags contain no calls.
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
 

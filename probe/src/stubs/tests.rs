@@ -7,7 +7,7 @@ mod single;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 use super::layout::{LogShape, PAGE_BYTES, WhenFull, chunk, header, slot};
 use super::tags::LOG_BYTES;

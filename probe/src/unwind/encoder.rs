@@ -5,6 +5,8 @@
 //! .eh_frame       CIE | FDE ... | 0
 //! ```
 
+use hmtt_files::varint;
+
 use super::{Origin, Row};
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::stubs::SHARED_SAVED;
@@ -198,12 +200,8 @@ impl Encoder {
         }
     }
 
-    fn unsigned(&mut self, mut value: u32) {
-        while value >= 0x80 {
-            self.bytes.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.bytes.push(value as u8);
+    fn unsigned(&mut self, value: u32) {
+        varint::push(value.into(), &mut self.bytes);
     }
 
     /// The complete table; `None` if fewer FDEs were added than announced.

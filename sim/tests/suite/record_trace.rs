@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use hmtt::access_trace::Writer;
+use hmtt_files::access_trace::{Access, BlockAccesses, OLDEST_VERSION, Place, VERSION};
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{Access, BlockAccesses, OLDEST_VERSION, Place, VERSION};
 
 fn access(operation: u16, direction: Direction, size: u32, place: Place) -> Access {
     let pc = 0x1000 + 4 * u64::from(operation);

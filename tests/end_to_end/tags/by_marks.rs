@@ -3,9 +3,9 @@
 use std::fs::File;
 
 use hmtt::tags::log_reader::LogReader;
+use hmtt_files::tag_log::Content;
 use hmtt_format::Direction;
 use hmtt_format::config::MARK_FREE_FIRST;
-use hmtt_format::tag_log::Content;
 use hmtt_sim::traffic::Traffic;
 use hmtt_tests::run;
 use serde_json::{Value, json};

@@ -4,10 +4,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use hmtt_format::config::MARK_FREE_FIRST;
-use hmtt_format::tag_log::{
+use hmtt_files::tag_log::{
     Chunk, ClockPair, Content, Ending, EventEncoder, FunctionId, Header, Mark, TagEvent,
 };
+use hmtt_format::config::MARK_FREE_FIRST;
 use hmtt_sim::traffic::Traffic;
 
 use super::program::{Event, Program};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hmtt::tags::log_reader::LogReader;
-use hmtt_format::tag_log::Content;
+use hmtt_files::tag_log::Content;
 use hmtt_tests::{has, skip, succeed};
 use serde_json::Value;
 

@@ -11,7 +11,7 @@ use anyhow::{Result, ensure};
 use hmtt::tags::call_counts::CallCounts;
 use hmtt::tags::log_reader::LogReader;
 use hmtt::tags::threads::Threads;
-use hmtt_format::tag_log::{Chunk, Content, EventEncoder, FunctionId, Header, TagEvent};
+use hmtt_files::tag_log::{Chunk, Content, EventEncoder, FunctionId, Header, TagEvent};
 
 const RUNS: usize = 5;
 /// Number of events that are generated and then repeated, so that they fit in memory.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hmtt_format::tag_log::{ClockPair, Content, Ending, FunctionId, Header, LossReason, TagEvent};
+use hmtt_files::tag_log::{ClockPair, Content, Ending, FunctionId, Header, LossReason, TagEvent};
 use serde_json::json;
 
 use crate::tag_log::Log;

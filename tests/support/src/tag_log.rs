@@ -1,6 +1,6 @@
 //! Builds tag logs, chunk by chunk.
 
-use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Header, TagEvent};
+use hmtt_files::tag_log::{Chunk, Content, EventEncoder, Header, TagEvent};
 
 /// The bytes of a log.
 #[derive(Clone, Debug)]

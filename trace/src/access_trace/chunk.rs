@@ -1,6 +1,6 @@
 //! Checks and decompresses one chunk of a file.
 
-use hmtt_format::access_trace::{ChunkHeader, FS_BYTES, UNITS};
+use hmtt_files::access_trace::{ChunkHeader, FS_BYTES, UNITS};
 use zstd::bulk::Decompressor;
 
 use super::column::take;

@@ -1,13 +1,13 @@
 //! Decodes the columns of a chunk into the units of a thread.
 //!
-//! `hmtt_format::access_trace` defines the columns, and the module `encoder` writes them. Both
+//! `hmtt_files::access_trace` defines the columns, and the module `encoder` writes them. Both
 //! sides run the same [`Predictor`], which states the expected number and the expected values of
 //! slots. An execution that is as expected takes one byte.
 //!
 //! Columns that are too short, name an unknown number, or have another number of bytes than they
 //! state are refused.
 
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace::{
     COLUMNS_HEADER_BYTES, FIRST_CHANGES, MOST_BYTES, OTHER_NUMBER, RAW_UNIT, SLOT_BYTES,
 };
 
@@ -76,7 +76,7 @@ pub fn decode(content: &[u8], predictor: &mut Predictor) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use hmtt_format::access_trace::{BlockAccesses, CUT, FS_BASE, Part, note, parse_note};
+    use hmtt_files::access_trace::{BlockAccesses, CUT, FS_BASE, Part, note, parse_note};
     use proptest::prelude::*;
 
     use super::super::encoder::Encoder;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace::{
     BlockAccesses, Function, MAGIC, OLDEST_VERSION, RecordedRegion, Unrecorded, VERSION,
 };
 use thiserror::Error;

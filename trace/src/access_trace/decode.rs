@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::io::Read;
 
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace::{
     BlockAccesses, CUT, FS_BASE, Function, LOST, Made, NATIVE, RecordedRegion, SLOT_BYTES, START,
     Unrecorded, parse_note,
 };
@@ -197,7 +197,7 @@ fn visit_chunks(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, R
 /// ```
 /// use hmtt::access_trace::{Accesses, Decoder, ThreadAccess};
 /// use hmtt_format::Direction;
-/// use hmtt_format::access_trace::{Access, BlockAccesses, Place};
+/// use hmtt_files::access_trace::{Access, BlockAccesses, Place};
 ///
 /// let access = Access {
 ///     pc: 0x1000,

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
-use hmtt_format::access_trace::BlockAccesses;
+use hmtt_files::access_trace::BlockAccesses;
 use zstd::bulk::Decompressor;
 
 use super::chunk::Chunk;

@@ -5,7 +5,7 @@
 //! takes 1, 2, 4 or 9 bytes. The lowest two bits of the first byte state which: a difference of 3
 //! is folded to 6 and is the byte `6 << 2 | 0`.
 
-use hmtt_format::access_trace::{SLOT_BYTES, VALUE_BYTES};
+use hmtt_files::access_trace::{SLOT_BYTES, VALUE_BYTES};
 
 use super::column::{Column, take};
 

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use hmtt_format::access_trace::Made;
+use hmtt_files::access_trace::Made;
 
 /// Most elements of a string instruction. A larger number must be forged, because its elements need
 /// more memory than a process is likely to have.
@@ -53,7 +53,7 @@ impl fmt::Display for Refused {
 /// ```
 /// use hmtt::access_trace::ElementBudget;
 /// use hmtt_format::Direction;
-/// use hmtt_format::access_trace::Made;
+/// use hmtt_files::access_trace::Made;
 ///
 /// let (pc, direction, address) = (0x1000, Direction::Write, Some(0x5000));
 /// let (represents, is_down, conditional) = (1, false, false);

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use hmtt_format::access_trace::Made;
+use hmtt_files::access_trace::Made;
 
 use super::element_budget::{ElementBudget, MOST_ELEMENTS};
 use super::visitor::{Executed, ThreadAccess, Visitor};
@@ -22,7 +22,7 @@ pub const MOST_ACCESS_BYTES: u32 = 4096;
 /// ```
 /// use hmtt::access_trace::Elements;
 /// use hmtt_format::Direction;
-/// use hmtt_format::access_trace::Made;
+/// use hmtt_files::access_trace::Made;
 ///
 /// let read = Made {
 ///     pc: 0x1000,
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn single_accesses_have_no_limit() {
-        let block = hmtt_format::access_trace::BlockAccesses::default();
+        let block = hmtt_files::access_trace::BlockAccesses::default();
         let executed = Executed::alone(1, 1, &block);
         let mut found = Vec::new();
         let mut budget = ElementBudget::fixed(3, u64::MAX);
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn executions_of_one_instruction_are_told_apart_until_the_closure_ends_it() {
-        let block = hmtt_format::access_trace::BlockAccesses::default();
+        let block = hmtt_files::access_trace::BlockAccesses::default();
         let executed = Executed::alone(1, 1, &block);
         let mut found = Vec::new();
         let mut budget = ElementBudget::of_file();

@@ -4,7 +4,7 @@
 //! is as expected takes no space, apart from one byte for each execution. `columns` decodes the
 //! result.
 
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace::{
     FIRST_CHANGES, FS_BASE, LOST, OTHER_NUMBER, RAW_UNIT, SLOT_BYTES, parse_note,
 };
 

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
-use hmtt_format::access_trace::BlockAccesses;
+use hmtt_files::access_trace::BlockAccesses;
 use zstd::bulk::Compressor;
 
 use super::encoder::Encoder;

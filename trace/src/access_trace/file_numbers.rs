@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use hmtt_format::access_trace::{BlockAccesses, Function, Part, Repeated};
+use hmtt_files::access_trace::{BlockAccesses, Function, Part, Repeated};
 
 /// The numbers that were assigned.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 //! Hands the values that an execution keeps to a repeated execution behind it.
 //!
 //! A path that is executed right behind itself need not record values that follow from the
-//! execution before it. `hmtt_format::access_trace::Repeated` states how many values it takes, and
+//! execution before it. `hmtt_files::access_trace::Repeated` states how many values it takes, and
 //! from which path:
 //!
 //! ```text

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use hmtt_format::access_trace::{BlockAccesses, Known};
+use hmtt_files::access_trace::{BlockAccesses, Known};
 
 /// The described blocks and paths, by number.
 #[derive(Clone, Debug, Default)]
@@ -119,7 +119,7 @@ pub struct Numbered<'n> {
 impl<'n> Numbered<'n> {
     /// The accesses that the recorded accesses represent, if fewer than all instructions were
     /// executed. `None` otherwise: then
-    /// [`Made::represents`](hmtt_format::access_trace::Made::represents) is right.
+    /// [`Made::represents`](hmtt_files::access_trace::Made::represents) is right.
     #[inline]
     pub fn represented(&self, executed: usize) -> Option<&'n Represented> {
         self.represented.filter(|_| executed < usize::from(self.block.instructions))

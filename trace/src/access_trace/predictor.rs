@@ -6,7 +6,7 @@
 //! slots. Each chunk starts without expectations, so that it can be decoded without the earlier
 //! ones.
 
-use hmtt_format::access_trace::BlockAccesses;
+use hmtt_files::access_trace::BlockAccesses;
 
 /// For each number, how many slots it has, and the place of their values. Encoders and decoders
 /// share this.

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read};
 
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace::{
     BLOCKS, BlockAccesses, CHOSEN, CHUNK_HEADER_BYTES, ChunkHeader, END, FUNCTIONS, Function, GAP,
     HEADER_BYTES, MAGIC, MOST_DESCRIBED, OLDEST_VERSION, REGION, RecordedRegion, UNITS, UNRECORDED,
     Unrecorded, VERSION,

@@ -26,7 +26,7 @@ mod parts;
 
 use std::ops::Range;
 
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace::{
     BlockAccesses, CALL, CUT, FS_BASE, LOST, NATIVE, RecordedRegion, SLOT_BYTES, START, parse_note,
 };
 

@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use hmtt_files::access_trace::{Accuracy, Function, Made};
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{Accuracy, Function, Made};
 
 use super::visitor::{Executed, ThreadAccess, Visitor};
 use crate::page_ranges::PageRanges;

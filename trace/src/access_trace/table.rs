@@ -23,8 +23,8 @@ pub mod jsonl;
 pub mod parquet;
 pub mod reader;
 
+use hmtt_files::access_trace::{Function, Made};
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{Function, Made};
 
 use super::visitor::Executed;
 use crate::table::TableError;

@@ -3,11 +3,11 @@
 mod gaps;
 mod threads;
 
-use hmtt_format::Direction;
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace::{
     Access, BlockAccesses, CUT, FS_BASE, Function, Kept, MOST_BYTES, OLDEST_VERSION, Part, Place,
     RecordedRegion, Repeated, START, VERSION, note,
 };
+use hmtt_format::Direction;
 
 use super::*;
 

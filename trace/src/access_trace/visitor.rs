@@ -1,6 +1,6 @@
 //! Defines the interface through which a decoder passes on executed blocks, accesses and gaps.
 
-use hmtt_format::access_trace::{BlockAccesses, Function, Made};
+use hmtt_files::access_trace::{BlockAccesses, Function, Made};
 
 /// An access with the thread that has made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

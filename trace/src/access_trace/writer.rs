@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::time::Duration;
 
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace::{
     BLOCKS, BlockAccesses, CHOSEN, ChunkHeader, END, FUNCTIONS, Function, GAP, MOST_BYTES,
     MOST_DESCRIBED, REGION, RecordedRegion, UNITS, UNRECORDED, Unrecorded, header,
 };

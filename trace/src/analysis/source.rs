@@ -31,7 +31,7 @@ use std::io::{IsTerminal, Seek};
 use std::path::{Path, PathBuf};
 
 #[cfg(feature = "access-traces")]
-use hmtt_format::access_trace::Function;
+use hmtt_files::access_trace::Function;
 use serde::Serialize;
 
 use super::{

@@ -26,9 +26,9 @@ mod tagged;
 mod tests;
 pub mod tracks;
 
-use hmtt_format::config::{MARK_FREE_FIRST, MARK_KERNEL_ENTER, MARK_KERNEL_EXIT};
 #[cfg(feature = "tags")]
-use hmtt_format::tag_map::TagMap;
+use hmtt_files::tag_map::TagMap;
+use hmtt_format::config::{MARK_FREE_FIRST, MARK_KERNEL_ENTER, MARK_KERNEL_EXIT};
 
 pub use fold::{GroupResult, SplitFold};
 

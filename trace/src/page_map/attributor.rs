@@ -18,9 +18,9 @@
 
 use std::collections::BTreeMap;
 
+use hmtt_files::page_map::{SnapshotMark, SnapshotMarks};
 use hmtt_format::Event;
 use hmtt_format::config::MARK_FREE_FIRST;
-use hmtt_format::page_map::{SnapshotMark, SnapshotMarks};
 
 use super::attribution::Tally;
 use super::{Attribution, Between, Owners, PageMap, Rule};

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use hmtt_format::page_map::{Entry, Place, Run};
+use hmtt_files::page_map::{Entry, Place, Run};
 
 use super::layer::Layer;
 

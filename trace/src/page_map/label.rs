@@ -1,6 +1,6 @@
 //! Names the object that a page belongs to, such as a file or a heap.
 
-use hmtt_format::page_map::{Mapping, Place};
+use hmtt_files::page_map::{Mapping, Place};
 
 const SHARED: u8 = 1 << 3;
 

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use hmtt_format::page_map::{
+use hmtt_files::page_map::{
     CHUNK_HEADER_BYTES, Chunk, Entry, HEADER_BYTES, MapError, Place, Scan, decode_header,
 };
 

@@ -9,10 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 
-use hmtt_format::page_map::{
+use hmtt_files::page_map::{
     Ending, Entry, MOST_PAGES, Machine, Mapping, Place, Process, Run, Scan, Snapshot, Writer,
 };
-use hmtt_format::page_table_record::{
+use hmtt_files::page_table_record::{
     DUMP, DUMPED, END, Layout, MARK_BYTES, PageTableRecord, RECORD_BYTES, START, mark,
 };
 

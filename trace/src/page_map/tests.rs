@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hmtt_format::config::MARK_FREE_FIRST;
-use hmtt_format::event::MarkRegister;
-use hmtt_format::page_map::SnapshotMark;
-use hmtt_format::page_map::{
+use hmtt_files::page_map::SnapshotMark;
+use hmtt_files::page_map::{
     Ending, Entry, Machine, Mapping, Place, Process, Run, Scan, Snapshot, Writer, changes,
 };
+use hmtt_format::config::MARK_FREE_FIRST;
+use hmtt_format::event::MarkRegister;
 use hmtt_format::{Cycles, Event};
 use proptest::prelude::*;
 

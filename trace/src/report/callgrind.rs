@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use hmtt_files::tag_log::FunctionId;
 use hmtt_format::escape;
-use hmtt_format::tag_log::FunctionId;
 
 use super::calls::{Calls, Edge, Sum};
 

@@ -6,8 +6,8 @@ mod text;
 
 use std::sync::Arc;
 
-use hmtt_format::tag_log::FunctionId;
-use hmtt_format::tag_map;
+use hmtt_files::tag_log::FunctionId;
+use hmtt_files::tag_map;
 use serde::{Serialize, Serializer};
 
 pub use accesses::{Amount, Split, Sync, Trace};

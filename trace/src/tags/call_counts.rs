@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 
 use super::hash::FastMap;
 use super::stack::{Call, Exit, Listener};
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 /// Sums over calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

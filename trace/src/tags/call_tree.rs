@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
+use hmtt_files::tag_log::FunctionId;
 use hmtt_format::escape;
-use hmtt_format::tag_log::FunctionId;
 
 use super::hash::FastMap;
 use super::nanoseconds;

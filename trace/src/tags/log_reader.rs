@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use hmtt_format::tag_log::{
+use hmtt_files::tag_log::{
     CHUNK_HEADER_BYTES, Chunk, HEADER_BYTES, Header, LogError, MAX_PAYLOAD_BYTES,
 };
 
@@ -37,7 +37,7 @@ pub enum TagLogError {
 /// ```
 /// # fn main() -> Result<(), hmtt::tags::log_reader::TagLogError> {
 /// use hmtt::tags::log_reader::LogReader;
-/// use hmtt_format::tag_log::Header;
+/// use hmtt_files::tag_log::Header;
 ///
 /// let log = Header { pid: 4711, is_timed: true, ..Header::default() }.encode();
 /// let mut reader = LogReader::new(&log[..])?;

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use hmtt_format::tag_log::FunctionId;
-use hmtt_format::tag_map::{TagMap, TaggedBlock, TaggedFunction, TaggedLoop};
+use hmtt_files::tag_log::FunctionId;
+use hmtt_files::tag_map::{TagMap, TaggedBlock, TaggedFunction, TaggedLoop};
 
 /// Longest name, in characters. Longer names are cut, because a name is printed with each call of
 /// its function.

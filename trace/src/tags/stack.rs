@@ -17,7 +17,7 @@
 mod contexts;
 mod suspended;
 
-use hmtt_format::tag_log::{ClockPair, FunctionId};
+use hmtt_files::tag_log::{ClockPair, FunctionId};
 
 pub use contexts::Stacks;
 pub use suspended::GROUPS;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use hmtt_format::tag_log::{
+use hmtt_files::tag_log::{
     Chunk, Content, Ending, Events, FunctionId, LogError, LossReason, TagEvent,
 };
 

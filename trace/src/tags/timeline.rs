@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use hmtt_format::tag_log::{ClockPair, FunctionId, Header};
+use hmtt_files::tag_log::{ClockPair, FunctionId, Header};
 
 use super::names::Names;
 use super::nanoseconds;

@@ -9,7 +9,7 @@ use hmtt::tags::call_counts::{CallCounts, Totals};
 use hmtt::tags::log_reader::{LogReader, TagLogError};
 use hmtt::tags::stack::{Exit, GROUPS, REGION};
 use hmtt::tags::threads::Threads;
-use hmtt_format::tag_log::{Content, Ending, FunctionId, Header, LossReason, TagEvent};
+use hmtt_files::tag_log::{Content, Ending, FunctionId, Header, LossReason, TagEvent};
 use hmtt_test_support::tag_log::Log;
 use proptest::prelude::*;
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use hmtt_format::access_trace::{MOST_ACCESSES, MOST_PARTS};
+use hmtt_files::access_trace::{MOST_ACCESSES, MOST_PARTS};
 use hmtt_probe::address::RunAddr;
 
 use super::record::{Body, PathRecord, Record};

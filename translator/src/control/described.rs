@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use hmtt_format::access_trace::{BlockAccesses, Function, Part};
+use hmtt_files::access_trace::{BlockAccesses, Function, Part};
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::elf::build_id;
 use hmtt_probe::ptrace::{FileId, Mapping};

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hmtt_format::block_list::ListedBlock;
+use hmtt_files::block_list::ListedBlock;
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::elf::build_id;
 use hmtt_probe::ptrace::{FileId, Mapping};

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::Ordering;
 
-use hmtt_format::access_trace::NOT_BEGUN;
+use hmtt_files::access_trace::NOT_BEGUN;
 use hmtt_probe::address::RunAddr;
 use hmtt_probe::ptrace::{PtraceError, Status, StopState, StoppedThread, step, wait};
 use libc::user_regs_struct;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-use hmtt_format::tag_log::ClockPair;
+use hmtt_files::tag_log::ClockPair;
 use hmtt_probe::control::{Ending, clock};
 use nix::unistd::Pid;
 

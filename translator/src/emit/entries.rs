@@ -1,7 +1,7 @@
 //! Generates the entries of a block: the prefix, the check of the ring, and the writing of its
 //! number.
 
-use hmtt_format::access_trace::SLOT_BYTES;
+use hmtt_files::access_trace::SLOT_BYTES;
 
 use super::register::{R11, RCX};
 use super::writer::JUMP;

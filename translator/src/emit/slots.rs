@@ -7,7 +7,7 @@
 //! Storing a mask or vector needs no feature of the processor that the recorded instruction does
 //! not need.
 
-use hmtt_format::access_trace::SLOT_BYTES;
+use hmtt_files::access_trace::SLOT_BYTES;
 use hmtt_probe::address::RunAddr;
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 

@@ -7,7 +7,7 @@
 
 use std::sync::mpsc::Receiver;
 
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace::{
     BlockAccesses, FS_BASE, Function, LOST, NATIVE, SLOT_BYTES, note, parse_note,
 };
 

@@ -1,11 +1,11 @@
 //! Converts a profile to the format of files: adds the names of functions and files, and leaves out
 //! blocks that are not selected.
 
-use hmtt_format::profile::{
+use hmtt_files::profile::{
     Block, BlockEnd, Cache, Ending, IndirectEdge, KIND, Models, Native, Predictor, Profile,
     Recorded, Superblock, SystemCall, VERSION,
 };
-use hmtt_format::system_call;
+use hmtt_files::system_call;
 use hmtt_probe::control;
 use hmtt_probe::selection::Selection;
 

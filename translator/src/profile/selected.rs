@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hmtt_format::profile::{Block, Profile, Selected};
+use hmtt_files::profile::{Block, Profile, Selected};
 use hmtt_probe::selection::{Effect, Selection};
 
 use crate::report::{Analysis, sum};

@@ -1,6 +1,6 @@
 //! Chooses which accesses of a path are recorded, in each of its scopes.
 
-use hmtt_format::access_trace::Known;
+use hmtt_files::access_trace::Known;
 
 use super::{Choice, Scope};
 use crate::block::Block;

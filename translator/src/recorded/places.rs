@@ -25,7 +25,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hmtt_format::access_trace::{Derived, Kept, Operation, SLOT_BYTES};
+use hmtt_files::access_trace::{Derived, Kept, Operation, SLOT_BYTES};
 use iced_x86::Register;
 
 use super::registers::{Kind, Node, Nodes, State, Value};

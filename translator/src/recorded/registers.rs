@@ -24,7 +24,7 @@
 
 use std::collections::HashMap;
 
-use hmtt_format::access_trace::Operation as Computation;
+use hmtt_files::access_trace::Operation as Computation;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 use crate::block::Operation;

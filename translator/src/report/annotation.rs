@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use hmtt_files::profile::{Block, BlockEnd};
 use hmtt_format::escape;
-use hmtt_format::profile::{Block, BlockEnd};
 
 use super::lines::SourceLines;
 use super::{Analysis, disassembly, place};

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use hmtt_files::profile::Block;
 use hmtt_format::escape;
-use hmtt_format::profile::Block;
 
 use super::lines::SourceLines;
 use super::{Analysis, disassembly, shown_address, sum};
@@ -112,7 +112,7 @@ fn costs(block: &Block) -> Vec<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use hmtt_format::profile::{Profile, Selected};
+    use hmtt_files::profile::{Profile, Selected};
 
     use super::*;
     use crate::report::tests::profile;

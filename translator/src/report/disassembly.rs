@@ -1,6 +1,6 @@
 //! Disassembles blocks from the bytes in their profile, in the notation of the GNU tools.
 
-use hmtt_format::profile::Block;
+use hmtt_files::profile::Block;
 use iced_x86::{Decoder, DecoderOptions, Formatter, GasFormatter, Instruction};
 
 use super::shown_address;

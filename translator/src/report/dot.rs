@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use hmtt_files::profile::Block;
 use hmtt_format::escape;
-use hmtt_format::profile::Block;
 
 use super::{Analysis, EdgeKind, disassembly, place};
 
@@ -110,7 +110,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hmtt_format::profile::{BlockEnd, Selected};
+    use hmtt_files::profile::{BlockEnd, Selected};
 
     use super::*;
     use crate::report::tests::profile;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hmtt_format::profile::{Block, BlockEnd};
+use hmtt_files::profile::{Block, BlockEnd};
 
 use super::Analysis;
 

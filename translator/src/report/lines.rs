@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use hmtt_format::profile::Block;
+use hmtt_files::profile::Block;
 use hmtt_probe::elf::Image;
 
 /// Source lines by object and address in the file, as `FILE:LINE`.

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use hmtt_format::access_trace::Accuracy;
+use hmtt_files::access_trace::Accuracy;
 
 use super::accesses::Access;
 use super::distance::Average;

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
+use hmtt_files::access_trace::{BlockAccesses, Known};
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{BlockAccesses, Known};
 use hmtt_translator::block::Block;
 use hmtt_translator::cache::{Cache, Instrument};
 use hmtt_translator::extent::Extent;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 use hmtt::analysis::split::{By, Functions, MOST_GROUPS, Pair, Place};
 #[cfg(feature = "tag")]
-use hmtt_format::tag_map::TagMap;
+use hmtt_files::tag_map::TagMap;
 
 use crate::usage::ensure_usage;
 

@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
+use hmtt_files::profile::Profile;
 use hmtt_format::escape;
-use hmtt_format::profile::Profile;
 use serde_json::{Value, json};
 
 use crate::tag::warnings::shown;
@@ -173,7 +173,7 @@ fn hexadecimal(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use hmtt_format::profile::Block;
+    use hmtt_files::profile::Block;
 
     use super::*;
 

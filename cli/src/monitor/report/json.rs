@@ -1,6 +1,6 @@
 //! Prints a report as one JSON object.
 
-use hmtt_format::profile::{Block, Profile};
+use hmtt_files::profile::{Block, Profile};
 use hmtt_translator::report::lines::SourceLines;
 use hmtt_translator::report::{Analysis, sum};
 use serde_json::{Value, json};

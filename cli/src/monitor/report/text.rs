@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use hmtt_files::profile::{Block, Profile};
 use hmtt_format::escape;
-use hmtt_format::profile::{Block, Profile};
 use hmtt_translator::report::annotation::percent;
 use hmtt_translator::report::disassembly::lines;
 use hmtt_translator::report::lines::SourceLines;
@@ -255,7 +255,7 @@ fn native(text: &mut String, profile: &Profile, top: usize) {
 
 #[cfg(test)]
 mod tests {
-    use hmtt_format::profile::Selected;
+    use hmtt_files::profile::Selected;
 
     use super::super::json;
     use super::*;

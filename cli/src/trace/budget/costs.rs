@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hmtt_format::access_trace::{BlockAccesses, FS_BASE, Function, LOST, SLOT_BYTES, parse_note};
+use hmtt_files::access_trace::{BlockAccesses, FS_BASE, Function, LOST, SLOT_BYTES, parse_note};
 use hmtt_probe::address::RunAddr;
 use hmtt_translator::block::Block;
 use hmtt_translator::control::FunctionKey;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
-use hmtt_format::access_trace::{BlockAccesses, Function as Described};
+use hmtt_files::access_trace::{BlockAccesses, Function as Described};
 
 use super::model::Misses;
 

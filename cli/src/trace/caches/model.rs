@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use hmtt::access_trace::{Decoder, EachElement, ElementBudget};
 use hmtt::cache::places::MOST_LEVELS;
 use hmtt::cache::{AccessKind, CacheConfiguration, CacheError, Counters, Hierarchy, Transfer};
+use hmtt_files::access_trace::{BlockAccesses, Made};
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{BlockAccesses, Made};
 
 /// Number of misses in each level of caches.
 pub type Misses = [u64; MOST_LEVELS as usize];

@@ -6,8 +6,8 @@
 
 use hmtt::access_trace::{ElementBudget, Elements, Refused};
 use hmtt::cache::{AccessKind, CacheConfiguration, CacheError, Counters, Hierarchy};
+use hmtt_files::access_trace::Made;
 use hmtt_format::Direction;
-use hmtt_format::access_trace::Made;
 
 /// The caches of all settings, and the caches for all accesses.
 pub struct Caches {

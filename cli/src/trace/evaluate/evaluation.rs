@@ -5,7 +5,7 @@
 //! ended early.
 
 use hmtt::access_trace::{Executed, ThreadAccess, Visitor};
-use hmtt_format::access_trace::{Accuracy, BlockAccesses, Made, Place};
+use hmtt_files::access_trace::{Accuracy, BlockAccesses, Made, Place};
 
 use super::caches::Caches;
 use super::plan::{Check, Plan};

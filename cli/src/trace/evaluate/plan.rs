@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use hmtt_format::access_trace::{Accuracy, BlockAccesses};
+use hmtt_files::access_trace::{Accuracy, BlockAccesses};
 use hmtt_probe::address::RunAddr;
 use hmtt_translator::block::Block;
 use hmtt_translator::recorded::Chosen;
@@ -57,7 +57,7 @@ impl Plan {
     pub fn new(described: &BlockAccesses, settings: &Settings) -> Option<Self> {
         let block = decoded(described)?;
         let accesses = selection::accesses(&block, Equality::Values);
-        let is_same = |(access, described): (&Access, &hmtt_format::access_trace::Access)| {
+        let is_same = |(access, described): (&Access, &hmtt_files::access_trace::Access)| {
             let operation = block.operations.get(access.operation);
             access.operation == usize::from(described.operation)
                 && operation.is_some_and(|one| one.instruction.ip() == described.pc)

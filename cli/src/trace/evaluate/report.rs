@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use hmtt::cache::Counters;
-use hmtt_format::access_trace::Accuracy;
+use hmtt_files::access_trace::Accuracy;
 use hmtt_translator::selection::{Equality, Selector};
 use serde_json::{Value, json};
 

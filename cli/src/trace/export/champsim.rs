@@ -228,7 +228,7 @@ impl<W: Write> Exporter for ChampSim<W> {
 
 #[cfg(test)]
 mod tests {
-    use hmtt_format::access_trace::Made;
+    use hmtt_files::access_trace::Made;
     use hmtt_translator::instructions::instructions;
 
     use super::*;

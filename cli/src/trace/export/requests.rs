@@ -122,7 +122,7 @@ mod tests {
         for (direction, address) in
             [(Direction::Write, 0x1000), (Direction::Read, 0x1008), (Direction::Read, 0x1000 - 4)]
         {
-            let made = hmtt_format::access_trace::Made {
+            let made = hmtt_files::access_trace::Made {
                 pc,
                 direction,
                 address: Some(address),

@@ -7,8 +7,8 @@ use std::io;
 
 use hmtt::access_trace::{ElementBudget, Refused};
 use hmtt::table::requests::LINE_BYTES;
+use hmtt_files::access_trace::Made;
 use hmtt_format::Direction;
-use hmtt_format::access_trace::Made;
 
 /// Most bytes of an access or of an element. No instruction accesses more. A larger size in a
 /// forged file would become millions of requests.

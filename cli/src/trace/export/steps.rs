@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use hmtt::access_trace::{Executed, Refused, ThreadAccess, Visitor};
 use hmtt::table::requests::RequestSums;
-use hmtt_format::access_trace::Made;
+use hmtt_files::access_trace::Made;
 use hmtt_translator::instructions::{Instruction, instructions};
 
 use super::rounds::Rounds;

@@ -2,8 +2,8 @@
 //! states.
 
 use hmtt::access_trace::Writer;
+use hmtt_files::access_trace::{Access, BlockAccesses, Place, Repeated};
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{Access, BlockAccesses, Place, Repeated};
 use parquet::data_type::{BoolType, ByteArrayType, Int32Type, Int64Type};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;

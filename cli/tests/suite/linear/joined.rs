@@ -1,7 +1,7 @@
 //! Builds the most expensive traces with the tag logs that attribute their accesses.
 
+use hmtt_files::tag_log::{FunctionId, TagEvent};
 use hmtt_format::record::{TagSource, WordRecord};
-use hmtt_format::tag_log::{FunctionId, TagEvent};
 
 use super::captures::{interface, packet, section};
 use super::logs::{chunk, header, timed_events};

@@ -1,6 +1,6 @@
 //! Builds the most expensive tag logs and tag maps.
 
-use hmtt_format::tag_log::{
+use hmtt_files::tag_log::{
     CHUNK_HEADER_BYTES, EventEncoder, FunctionId, HEADER_BYTES, Header, TagEvent,
 };
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::SystemTime;
 
-use hmtt_format::block_list::{ListedBlock, header, parse};
+use hmtt_files::block_list::{ListedBlock, header, parse};
 use serde_json::Value;
 
 use super::counts::LOOPS;

@@ -113,7 +113,7 @@ fn maps_that_do_not_fit_are_refused() {
 #[test]
 fn virtual_addresses_are_not_resolved() {
     let map = map_file("pagemap-virtual.map", &small_map(1 << 36));
-    let trace = map_file("pagemap-virtual.acc", &hmtt_format::access_trace::header(0));
+    let trace = map_file("pagemap-virtual.acc", &hmtt_files::access_trace::header(0));
     // Tables of a program's accesses. What they have is known only from their lines.
     let csv = map_file(
         "pagemap-virtual.csv",

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hmtt_format::tag_log::{
+use hmtt_files::tag_log::{
     Chunk, ClockPair, Content, Ending, FunctionId, HEADER_BYTES, Header, LossReason, TagEvent,
 };
-use hmtt_format::tag_map::TagMap;
+use hmtt_files::tag_map::TagMap;
 
 /// The content of a log.
 #[derive(Default)]

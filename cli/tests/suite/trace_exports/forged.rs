@@ -1,8 +1,8 @@
 //! Forged traces: what cannot be understood is counted, and names print as one line.
 
 use hmtt::access_trace::Writer;
+use hmtt_files::access_trace::{Access, BlockAccesses, CUT, Function, Place, note};
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{Access, BlockAccesses, CUT, Function, Place, note};
 
 use super::*;
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{Read, Seek};
 use std::sync::atomic::Ordering;
 
-use hmtt_format::tag_log::{Chunk, Content, Ending, HEADER_BYTES, Header};
+use hmtt_files::tag_log::{Chunk, Content, Ending, HEADER_BYTES, Header};
 use hmtt_probe::fuzzing::Drain;
 use hmtt_probe::fuzzing::Writer;
 use hmtt_probe::fuzzing::{Shared, SlotLayout};

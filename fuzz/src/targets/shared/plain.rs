@@ -1,7 +1,7 @@
 //! Models the reading of a thread's chunks from the description of the memory
 //! ([`hmtt_probe::stubs::layout`]).
 
-use hmtt_format::tag_log::{FunctionId, LossReason, TagEvent};
+use hmtt_files::tag_log::{FunctionId, LossReason, TagEvent};
 use hmtt_probe::stubs::layout::{LogShape, chunk, slot};
 
 use super::tracee::Tracee;

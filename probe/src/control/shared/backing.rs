@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use hmtt_format::tag_map::new_id;
+use hmtt_files::tag_map::new_id;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 

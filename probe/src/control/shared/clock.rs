@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use hmtt_format::tag_log::ClockPair;
+use hmtt_files::tag_log::ClockPair;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Number of attempts for a pair of readings. The attempt that took the least time is used.

@@ -17,7 +17,7 @@ pub struct ThreadCounts {
     /// Thread ID.
     pub thread: i32,
     /// Number of entries of each function and block, by
-    /// [`FunctionId::index`](hmtt_format::tag_log::FunctionId::index).
+    /// [`FunctionId::index`](hmtt_files::tag_log::FunctionId::index).
     pub entries: Vec<u64>,
     /// Number of counters with impossible values, because the program has written over them. The
     /// entries of such counters are 0.

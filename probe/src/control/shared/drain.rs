@@ -20,7 +20,7 @@ mod tests;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use hmtt_format::tag_log::{Content, LossReason};
+use hmtt_files::tag_log::{Content, LossReason};
 
 use super::untrusted::Untrusted;
 use super::writer::Writer;

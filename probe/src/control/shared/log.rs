@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use hmtt_format::tag_log::{Content, Ending, Header, Mark};
+use hmtt_files::tag_log::{Content, Ending, Header, Mark};
 use nix::unistd::Pid;
 
 use super::drain::Drain;

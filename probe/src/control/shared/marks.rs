@@ -8,9 +8,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use hmtt_files::tag_log::Mark;
 use hmtt_format::config::MARK_FREE_FIRST;
 use hmtt_format::control::{Control, Registers};
-use hmtt_format::tag_log::Mark;
 
 use super::clock;
 use super::registers::CardRegisters;

@@ -1,4 +1,4 @@
-//! Encodes the records of threads into a log file ([`hmtt_format::tag_log`]).
+//! Encodes the records of threads into a log file ([`hmtt_files::tag_log`]).
 //!
 //! After a write error, all further records are discarded, and the error is reported at the end:
 //! the program must not be delayed.
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use hmtt_format::tag_log::{
+use hmtt_files::tag_log::{
     Chunk, ClockPair, Content, EventEncoder, Full, Header, LossReason, TagEvent,
 };
 use rustix::fs::{FlockOperation, flock};
@@ -162,7 +162,7 @@ impl Writer {
     ///
     /// # Errors
     /// The first error of any write.
-    pub fn finish(mut self, ending: hmtt_format::tag_log::Ending) -> io::Result<LogSummary> {
+    pub fn finish(mut self, ending: hmtt_files::tag_log::Ending) -> io::Result<LogSummary> {
         let last = clock::pair();
         self.write(0, Content::Clocks(last));
         self.write(0, Content::End(ending));

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 use super::overlapping_code::{START, program};
 use super::*;

@@ -1,6 +1,6 @@
 //! Checks the stubs of single functions that are written by hand.
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 use crate::address::{FileAddr, LoadBias, RunAddr};
 use crate::disassembly::tests::overlapping_code::{START, program};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 use super::check;
 use crate::address::{FileAddr, LoadBias, RunAddr};

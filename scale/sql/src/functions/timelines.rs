@@ -23,7 +23,7 @@ use hmtt::tags::call_counts::CallCounts;
 use hmtt::tags::log_reader::LogReader;
 use hmtt::tags::names::Names;
 use hmtt::tags::threads::Threads;
-use hmtt_format::tag_map::TagMap;
+use hmtt_files::tag_map::TagMap;
 use hmtt_format::{Cycles, Direction, Event};
 
 /// Source of the functions that tags stand for.

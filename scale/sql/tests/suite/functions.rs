@@ -7,7 +7,7 @@ use std::time::Duration;
 use hmtt::analysis::source::{Part, Source};
 use hmtt::analysis::split::{By, Functions, SplitFold};
 use hmtt::analysis::summary::Summary;
-use hmtt_format::tag_log::{Content, FunctionId, Header, Mark, TagEvent};
+use hmtt_files::tag_log::{Content, FunctionId, Header, Mark, TagEvent};
 use hmtt_test_support::tag_log::Log;
 
 use crate::samples::{capture, captures, dataset, map, tag_map};

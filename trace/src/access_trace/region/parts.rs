@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use hmtt_format::access_trace::{BlockAccesses, CUT, FS_BASE, NOT_BEGUN, Place, note, parse_note};
+use hmtt_files::access_trace::{BlockAccesses, CUT, FS_BASE, NOT_BEGUN, Place, note, parse_note};
 
 use super::{CutUnits, Number, RegionCutter, Word};
 

@@ -1,10 +1,10 @@
 //! Compares regions that were cut out with the same instructions of all units.
 
-use hmtt_format::Direction;
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace::{
     Access, CALL, CUT, Derived, FS_BASE, LaneOrder, Lanes, Made, NOT_BEGUN, Operation, Part, Place,
     Repeated, START, note,
 };
+use hmtt_format::Direction;
 use proptest::prelude::*;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hmtt_format::access_trace::Made;
+use hmtt_files::access_trace::Made;
 use hmtt_format::escape;
 
 use super::{AccessWriter, Kept, letter};

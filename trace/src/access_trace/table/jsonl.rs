@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hmtt_format::access_trace::Made;
+use hmtt_files::access_trace::Made;
 
 use super::{AccessWriter, Kept, letter};
 use crate::access_trace::Executed;

@@ -25,8 +25,8 @@ use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use ::parquet::schema::types::{Type, TypePtr};
+use hmtt_files::access_trace::Made;
 use hmtt_format::Direction;
-use hmtt_format::access_trace::Made;
 
 use super::{AccessWriter, Kept};
 use crate::access_trace::Executed;

@@ -4,7 +4,7 @@
 use std::io::BufRead;
 use std::rc::Rc;
 
-use hmtt_format::access_trace::Made;
+use hmtt_files::access_trace::Made;
 use hmtt_format::{Direction, PhysAddr};
 use serde::Deserialize;
 

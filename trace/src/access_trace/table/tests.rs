@@ -2,7 +2,7 @@
 
 use std::io::{Seek, SeekFrom};
 
-use hmtt_format::access_trace::{Access, BlockAccesses, Place};
+use hmtt_files::access_trace::{Access, BlockAccesses, Place};
 
 use super::csv::CsvWriter;
 use super::jsonl::JsonlWriter;

@@ -1,6 +1,6 @@
 //! What is missing in a file is placed and counted.
 
-use hmtt_format::access_trace::{
+use hmtt_files::access_trace::{
     BlockAccesses, Continuation, LOST, NATIVE, START, Unrecorded, note,
 };
 

@@ -1,7 +1,7 @@
 //! Numbers the memories of a source, and keeps the known facts of each memory.
 
 #[cfg(feature = "access-traces")]
-use hmtt_format::access_trace::Function;
+use hmtt_files::access_trace::Function;
 
 #[cfg(feature = "access-traces")]
 use super::ElementRange;

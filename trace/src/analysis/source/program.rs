@@ -4,10 +4,10 @@
 use std::fs::File;
 use std::io::BufReader;
 
-use hmtt_format::Direction;
 #[cfg(feature = "tables")]
-use hmtt_format::access_trace::Function;
-use hmtt_format::access_trace::Made;
+use hmtt_files::access_trace::Function;
+use hmtt_files::access_trace::Made;
+use hmtt_format::Direction;
 
 use super::memories::Memories;
 use super::{Batch, Ending, Gap, Known, Part, SourceError, counted};

@@ -9,8 +9,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use hmtt_files::access_trace::{Function, Made};
 use hmtt_format::Direction;
-use hmtt_format::access_trace::{Function, Made};
 
 use super::program::Columns;
 use super::{Ending, Part, SourceError};

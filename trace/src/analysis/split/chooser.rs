@@ -1,7 +1,7 @@
 //! Decides to which groups the accesses of one memory belong.
 
 #[cfg(feature = "access-traces")]
-use hmtt_format::access_trace::Function;
+use hmtt_files::access_trace::Function;
 
 use super::super::{AddressSpace, Batch, Known};
 use super::instructions::Instructions;

@@ -1,7 +1,7 @@
 //! Numbers the groups of a program's functions.
 
 #[cfg(feature = "access-traces")]
-use hmtt_format::access_trace::Function;
+use hmtt_files::access_trace::Function;
 
 use super::NOT_KNOWN;
 use super::labels::{Label, Labels};

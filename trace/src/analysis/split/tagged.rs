@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use hmtt_format::tag_log::FunctionId;
-use hmtt_format::tag_map::{TagMap, Window};
+use hmtt_files::tag_log::FunctionId;
+use hmtt_files::tag_map::{TagMap, Window};
 
 use super::labels::{Label, Labels};
 use crate::decode::Item;

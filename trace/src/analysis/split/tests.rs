@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hmtt_format::access_trace::Function;
+use hmtt_files::access_trace::Function;
 use hmtt_format::event::MarkRegister;
 use hmtt_format::{Cycles, Direction, Event};
 use proptest::prelude::*;

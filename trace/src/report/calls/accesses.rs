@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use hmtt_files::tag_log::FunctionId;
+use hmtt_files::tag_map::Exits;
 use hmtt_format::escape;
-use hmtt_format::tag_log::FunctionId;
-use hmtt_format::tag_map::Exits;
 use serde::Serialize;
 
 use super::Calls;

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use hmtt_format::tag_log::{Ending, FunctionId, Header, LossReason};
-use hmtt_format::tag_map::{TaggedBlock, TaggedLoop};
+use hmtt_files::tag_log::{Ending, FunctionId, Header, LossReason};
+use hmtt_files::tag_map::{TaggedBlock, TaggedLoop};
 
 use super::{
     Block, Calls, CallsInThread, Edge, Exits, Function, Loop, Lost, Sum, TaggingEnd, Thread, Times,

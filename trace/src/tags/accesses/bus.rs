@@ -15,8 +15,8 @@
 //! exit of g    f: h was abandoned, g has returned
 //! ```
 
-use hmtt_format::tag_log::{FunctionId, TagEvent};
-use hmtt_format::tag_map::Window;
+use hmtt_files::tag_log::{FunctionId, TagEvent};
+use hmtt_files::tag_map::Window;
 
 use super::current_blocks::CurrentBlocks;
 use super::current_owners::CurrentOwners;

@@ -3,7 +3,7 @@
 //! A call keeps its block while its context is paused. When the call is resumed, accesses belong to
 //! the same block.
 
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 /// The blocks of open calls. Memory grows with the highest number of calls that were open at the
 /// same time.

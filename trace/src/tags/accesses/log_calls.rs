@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use hmtt_format::tag_log::{
+use hmtt_files::tag_log::{
     CHUNK_HEADER_BYTES, Chunk, Content, FunctionId, LogError, Mark, TagEvent,
 };
 

@@ -5,7 +5,7 @@
 //! depth. A call takes memory only while it is open.
 
 use crate::tags::hash::FastMap;
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 /// The index of no call.
 const NONE: usize = usize::MAX;

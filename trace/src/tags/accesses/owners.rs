@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::open_calls::OpenCalls;
 use super::regions::Regions;
 use crate::tags::hash::FastMap;
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 /// An owner of accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

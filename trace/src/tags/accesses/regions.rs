@@ -5,8 +5,8 @@
 //! ignored if it belongs to another function. An outer loop is also ignored if its number is not
 //! lower than the number of the inner one. A loop that is too deep counts as the loop around it.
 
-use hmtt_format::tag_log::FunctionId;
-use hmtt_format::tag_map::{TaggedBlock, TaggedLoop};
+use hmtt_files::tag_log::FunctionId;
+use hmtt_files::tag_map::{TaggedBlock, TaggedLoop};
 
 use crate::tags::hash::FastMap;
 use crate::tags::names::Names;
@@ -128,7 +128,7 @@ impl Regions {
 
 #[cfg(test)]
 mod tests {
-    use hmtt_format::tag_map::Exits;
+    use hmtt_files::tag_map::Exits;
 
     use super::*;
 

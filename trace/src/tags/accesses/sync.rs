@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use hmtt_format::tag_log::Mark;
+use hmtt_files::tag_log::Mark;
 
 use crate::identity::CardId;
 use crate::merge::{CardSession, MarkIndex, Offset, TimeBase, first_offset, follow_marks};

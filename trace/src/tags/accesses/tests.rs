@@ -5,8 +5,8 @@ mod inputs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hmtt_format::tag_log::FunctionId;
-use hmtt_format::tag_map::{Exits, TaggedBlock, TaggedLoop};
+use hmtt_files::tag_log::FunctionId;
+use hmtt_files::tag_map::{Exits, TaggedBlock, TaggedLoop};
 use proptest::prelude::*;
 
 use super::ledger::{Ledger, Moment, Share};

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
-use hmtt_format::tag_log::FunctionId;
-use hmtt_format::tag_map::{TagMap, Window};
+use hmtt_files::tag_log::FunctionId;
+use hmtt_files::tag_map::{TagMap, Window};
 
 use super::steps::Steps;
 

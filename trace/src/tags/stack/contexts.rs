@@ -17,7 +17,7 @@
 mod running;
 mod switching;
 
-use hmtt_format::tag_log::{FunctionId, TagEvent};
+use hmtt_files::tag_log::{FunctionId, TagEvent};
 
 use self::running::RunningContext;
 use self::switching::end_calls;

@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{Frame, above};
-use hmtt_format::tag_log::FunctionId;
+use hmtt_files::tag_log::FunctionId;
 
 /// Most suspended groups of a thread.
 pub const GROUPS: usize = 4096;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use hmtt::tags::call_counts::{CallCounts, Totals};
 use hmtt::tags::threads::Threads;
-use hmtt_format::tag_log::{FunctionId, Header, TagEvent};
+use hmtt_files::tag_log::{FunctionId, Header, TagEvent};
 use hmtt_test_support::tag_log::Log;
 use proptest::prelude::*;
 

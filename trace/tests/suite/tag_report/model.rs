@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hmtt::tags::call_counts::Totals;
 use hmtt::tags::stack::Exit;
-use hmtt_format::tag_log::{FunctionId, TagEvent};
+use hmtt_files::tag_log::{FunctionId, TagEvent};
 use proptest::prelude::*;
 
 pub const FUNCTIONS: u32 = 6;

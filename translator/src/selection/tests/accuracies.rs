@@ -3,7 +3,7 @@
 use iced_x86::code_asm::{byte_ptr, dword_ptr, eax, ecx, rbp, rdi};
 
 use super::{Equality, Selector, accesses, block, selector};
-use hmtt_format::access_trace::Accuracy;
+use hmtt_files::access_trace::Accuracy;
 
 #[test]
 fn accesses_are_counted_by_what_is_known_of_them() {

@@ -13,7 +13,7 @@ use iced_x86::code_asm::{
 };
 
 use super::{Block, Equality, accesses, block, printed, selector};
-use hmtt_format::access_trace::Accuracy;
+use hmtt_files::access_trace::Accuracy;
 
 /// The instructions up to access 15, with the displacement of accesses 9 and 11.
 fn code(asm: &mut CodeAssembler, ninth: i32) -> Result<(), IcedError> {

@@ -3,7 +3,7 @@
 
 use iced_x86::Register;
 
-use hmtt_format::access_trace::Accuracy;
+use hmtt_files::access_trace::Accuracy;
 
 use super::super::{Coverage, Index, Template, Versioned};
 use super::{Access, Expression, Random, access, selector};

@@ -8,7 +8,7 @@ use hmtt_probe::elf::Image;
 use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, OpAccess};
 
 use super::{Access, Block, Equality, accesses, selector};
-use hmtt_format::access_trace::Accuracy;
+use hmtt_files::access_trace::Accuracy;
 
 /// Most bytes of a program that are examined.
 const MAX_CODE: usize = 1 << 20;

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Seek};
 
-use hmtt_format::tag_log::{Chunk, Ending, HEADER_BYTES, Header};
+use hmtt_files::tag_log::{Chunk, Ending, HEADER_BYTES, Header};
 use proptest::prelude::*;
 
 use super::*;

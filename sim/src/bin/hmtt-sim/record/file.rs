@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use hmtt::access_trace::{ChunkReader, Content, Decoder, EachElement, ElementBudget, Ending};
-use hmtt_format::access_trace::MAGIC;
+use hmtt_files::access_trace::MAGIC;
 use hmtt_sim::input::{InputError, lines, lines::Lines};
 use hmtt_sim::machine::accesses::AccessReader;
 use hmtt_sim::machine::cache::AccessKind;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hmtt::access_trace::{Decoder, EachElement, ElementBudget};
-use hmtt_format::access_trace::{BlockAccesses, Function, Unrecorded};
+use hmtt_files::access_trace::{BlockAccesses, Function, Unrecorded};
 use hmtt_format::escape;
 use hmtt_probe::control::{Ending, TagError};
 use hmtt_probe::ptrace::{self, SignalNumber, Status};

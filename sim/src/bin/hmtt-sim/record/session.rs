@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::ops::ControlFlow;
 
 use anyhow::{Context, Result};
-use hmtt_format::access_trace::Made;
+use hmtt_files::access_trace::Made;
 use hmtt_format::{Cycles, Direction};
 use hmtt_sim::machine::cache::AccessKind;
 use hmtt_sim::machine::pages::VirtAddr;

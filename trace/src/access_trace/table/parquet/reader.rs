@@ -6,8 +6,8 @@ use std::rc::Rc;
 use ::parquet::basic::Type as Physical;
 use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use ::parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use hmtt_files::access_trace::Made;
 use hmtt_format::Direction;
-use hmtt_format::access_trace::Made;
 
 use crate::access_trace::table::reader::{Row, Rows};
 use crate::table::TableError;

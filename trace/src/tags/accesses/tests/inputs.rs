@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 
-use hmtt_format::tag_log::{Chunk, Content, EventEncoder, FunctionId, TagEvent};
+use hmtt_files::tag_log::{Chunk, Content, EventEncoder, FunctionId, TagEvent};
 use hmtt_format::{Cycles, Direction, Event};
 use proptest::prelude::*;
 
@@ -153,7 +153,7 @@ proptest! {
             })
         }).collect();
         expected.sort_by_key(|call| call.tsc);
-        let end = Content::Clocks(hmtt_format::tag_log::ClockPair { tsc: 1 << 20, ..Default::default() });
+        let end = Content::Clocks(hmtt_files::tag_log::ClockPair { tsc: 1 << 20, ..Default::default() });
         index.note(&Chunk { thread: 0, content: end }, 0);
         // Calls that are open at the end of the log end there.
         let open = |events: &Vec<TagEvent>| events.last().is_some_and(|event| !event.is_exit);

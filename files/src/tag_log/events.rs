@@ -8,12 +8,13 @@
 //!
 //! All fields are varints. In a timed log, each event ends with the ticks since the previous event.
 //! A distance is the stack pointer minus the stack pointer of the innermost open frame
-//! ([`super::frames`], [`super::varint::fold`]).
+//! ([`super::frames`], [`fold`]).
 
 use super::chunk::{CHUNK_HEADER_BYTES, EVENTS, Events, MAX_PAYLOAD_BYTES, PREFIX_BYTES, seal};
+use super::distance::{fold, unfold};
 use super::frames::{Frame, Frames};
-use super::varint::{self, fold, unfold};
 use super::{Full, FunctionId, LogError, TagEvent};
+use crate::varint;
 
 /// Number of codes for exits of open frames.
 const KNOWN_EXITS: u64 = 3;

@@ -129,7 +129,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_without_a_panic(payload: Vec<u8>, kind in 0..10u32) {
-        let sum = crc32(crc32(0, &[kind.to_le_bytes(), (payload.len() as u32).to_le_bytes()].concat()), &payload);
+        let sum = crc32(&[&kind.to_le_bytes(), &(payload.len() as u32).to_le_bytes(), &payload]);
         let head = [kind, payload.len() as u32, sum].map(u32::to_le_bytes).concat();
         if let Ok(Some((Chunk::Pages { entries, .. }, _))) = Chunk::decode(&[head, payload].concat()) {
             let mut end = 0;
@@ -198,13 +198,13 @@ fn snapshots_of_version_1_have_no_mark() {
     assert_eq!(chunk.pop(), Some(0), "version 2 has one number more");
     assert_eq!(chunk[CHUNK_HEADER_BYTES..], payload);
     chunk[4] -= 1;
-    let crc = crc32(crc32(0, &chunk[..8]), &payload);
+    let crc = crc32(&[&chunk[..8], &payload]);
     chunk[8..12].copy_from_slice(&crc.to_le_bytes());
     assert_eq!(Chunk::decode(&chunk).unwrap().unwrap().0, Chunk::Snapshot(snapshot));
     for (version, is_read) in [(0, false), (1, true), (2, true), (3, false)] {
         let mut header = header();
         header[8] = version;
-        let crc = crc32(0, &header[..12]);
+        let crc = crc32(&[&header[..12]]);
         header[12..].copy_from_slice(&crc.to_le_bytes());
         assert_eq!(decode_header(&header).is_ok(), is_read, "{version}");
     }

@@ -82,7 +82,7 @@ impl Operation {
     /// [`Operation::Sum`] calls it.
     ///
     /// ```
-    /// use hmtt_format::access_trace::Operation;
+    /// use hmtt_files::access_trace::Operation;
     ///
     /// let none = |_| 0;
     /// assert_eq!(Operation::ZeroExtended { bits: 32 }.apply(u64::MAX, none), 0xffff_ffff);

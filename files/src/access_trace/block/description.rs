@@ -33,12 +33,12 @@
 //! | 8, 10, 10, 0 or more | the place, by its kind: 0: an address in 8 bytes; 1: index of a value in 2 bytes (slots come first, then taken values, then derived values) and a constant that is added in 8 bytes; 2: five indexes of values in 2 bytes each: a count before and after, the first element, a pointer before and after; 3: not known; 4: [`Lanes`] |
 
 use super::{Access, BlockAccesses, MOST_PARTS, Part, Place};
-use crate::Direction;
 use crate::access_trace::derived::Derived;
 use crate::access_trace::kept::{Kept, Repeated};
 use crate::access_trace::lanes::Lanes;
 use crate::access_trace::others::{Known, MOST_ACCESSES, Other};
 use crate::access_trace::take;
+use hmtt_format::Direction;
 
 /// Bytes before the instructions.
 const HEADER_BYTES: usize = 34;

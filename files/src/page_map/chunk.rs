@@ -13,7 +13,7 @@
 use super::MapError;
 use super::content::{Ending, Entries, Entry, Machine, Mapping, Process, Scan, Snapshot};
 use super::fields::{Fields, push};
-use crate::tag_log::crc32;
+use crate::crc32;
 
 /// Size of a chunk's header in bytes.
 pub const CHUNK_HEADER_BYTES: usize = 12;
@@ -141,7 +141,7 @@ impl Chunk {
         else {
             return Ok(None);
         };
-        if Some(crc32(crc32(0, &header[..CRC_AT]), payload)) != field(header, CRC_AT) {
+        if Some(crc32(&[&header[..CRC_AT], payload])) != field(header, CRC_AT) {
             return Err(MapError::Checksum);
         }
         let kind = field(header, 0).unwrap_or_default();
@@ -183,7 +183,7 @@ fn seal(kind: u32, payload: &[u8]) -> Vec<u8> {
     let mut chunk = Vec::with_capacity(CHUNK_HEADER_BYTES + payload.len());
     chunk.extend_from_slice(&kind.to_le_bytes());
     chunk.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-    let crc = crc32(crc32(0, &chunk), payload);
+    let crc = crc32(&[&chunk, payload]);
     chunk.extend_from_slice(&crc.to_le_bytes());
     chunk.extend_from_slice(payload);
     chunk

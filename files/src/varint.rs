@@ -18,6 +18,13 @@ pub fn write(mut number: u64, output: &mut [u8]) -> usize {
     length + 1
 }
 
+/// Appends a number to bytes.
+pub fn push(number: u64, bytes: &mut Vec<u8>) {
+    let mut buffer = [0; BYTES_AT_MOST];
+    let length = write(number, &mut buffer);
+    bytes.extend_from_slice(&buffer[..length]);
+}
+
 /// Reads a number from the start of `input`, and advances `input`; `None` if the number is
 /// truncated or has more than 64 bits.
 #[inline(always)]
@@ -48,24 +55,6 @@ fn read_on(mut number: u64, input: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// Converts a distance on the stack to a number that is small if the distance is small and a
-/// multiple of 8, as nearly all distances are: 0, -8, 8, 16 become 0, 1, 2, 4. The high three bits
-/// of the number are the remainder of the division by 8.
-#[inline]
-pub fn fold(distance: i32) -> u32 {
-    let words = distance >> 3;
-    let folded = (words << 1 ^ words >> 31) as u32;
-    folded & (1 << 29) - 1 | (distance as u32 & 7) << 29
-}
-
-/// Converts a number of [`fold`] back to the distance.
-#[inline]
-pub fn unfold(number: u32) -> i32 {
-    let folded = number & (1 << 29) - 1;
-    let words = (folded >> 1) as i32 ^ -((folded & 1) as i32);
-    words << 3 | (number >> 29) as i32
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,20 +70,6 @@ mod tests {
             prop_assert_eq!(read(&mut input), Some(number));
             prop_assert!(input.is_empty());
             prop_assert_eq!(read(&mut &bytes[..length - 1]), None);
-        }
-
-        #[test]
-        fn distances_survive(distance: i32, high in 0u32..32) {
-            let distance = distance >> high;
-            prop_assert_eq!(unfold(fold(distance)), distance);
-        }
-    }
-
-    #[test]
-    fn near_words_are_small_and_all_else_survives() {
-        assert_eq!([0, -8, 8, -512, 504].map(fold), [0, 1, 2, 127, 126]);
-        for distance in [i32::MIN, i32::MIN + 1, i32::MAX, -1, 1, 7, -7] {
-            assert_eq!(unfold(fold(distance)), distance);
         }
     }
 

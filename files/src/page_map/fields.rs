@@ -1,7 +1,7 @@
 //! Writes and reads the fields of a chunk: numbers of variable length, and texts with their length
 //! in front.
 
-use crate::tag_log::varint;
+use crate::varint;
 
 /// Appends a number.
 pub fn push(number: u64, to: &mut Vec<u8>) {

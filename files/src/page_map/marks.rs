@@ -40,7 +40,7 @@ impl SnapshotMark {
     /// The marks for free use that encode this begin or end, in order.
     ///
     /// ```
-    /// use hmtt_format::page_map::SnapshotMark;
+    /// use hmtt_files::page_map::SnapshotMark;
     ///
     /// let marks: Vec<u8> = SnapshotMark::end(0x12ab).marks().collect();
     /// assert_eq!(marks, [0xe0, 0xe0, 0xe0, 0xe0, 0xe1, 0xe2, 0xea, 0xeb, 0xf1]);

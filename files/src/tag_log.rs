@@ -10,7 +10,7 @@
 //! chunk of events into a buffer of the caller, and [`Chunk::encode`] writes all other chunks.
 //!
 //! ```
-//! use hmtt_format::tag_log::{Chunk, Content, EventEncoder, Full, FunctionId, TagEvent};
+//! use hmtt_files::tag_log::{Chunk, Content, EventEncoder, Full, FunctionId, TagEvent};
 //! let mut buffer = [0; 4096];
 //! let mut encoder = EventEncoder::new(&mut buffer, 17, true)?;
 //! // If the chunk is full, finish it and begin another one.
@@ -27,20 +27,22 @@
 //! allocates, and no input causes a panic.
 
 mod chunk;
-mod crc32;
+mod distance;
 mod events;
 mod frames;
-pub(crate) mod varint;
 
 pub use chunk::{
     CHUNK_HEADER_BYTES, Chunk, ClockPair, Content, Ending, Events, LossReason, MAX_PAYLOAD_BYTES,
     Mark,
 };
-pub use crc32::crc32;
 pub use events::{EVENT_BYTES_AT_MOST, EventDecoder, EventEncoder};
 
 #[cfg(test)]
 mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::crc32;
 
 /// Version of the log's format. A change that a reader must know increments it.
 pub const VERSION: u16 = 1;
@@ -62,8 +64,9 @@ pub const MAX_NUMBER: u32 = (u32::MAX - 2) / 2;
 /// Number of a function or basic block in events and in counts. Functions and blocks share one
 /// range of numbers, and a number never changes its meaning in a process. The number is not the
 /// place of a function in a list.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct FunctionId(pub u32);
 
 impl core::fmt::Display for FunctionId {
@@ -160,7 +163,7 @@ impl Header {
         bytes[16..24].copy_from_slice(&self.tsc_hz.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.start_ns.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.map_id);
-        let crc = crc32(0, &bytes[..CRC_AT]);
+        let crc = crc32(&[&bytes[..CRC_AT]]);
         bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
@@ -180,7 +183,7 @@ impl Header {
         if version != VERSION {
             return Err(LogError::Version(version));
         }
-        if u32_at(bytes, CRC_AT) != Some(crc32(0, &bytes[..CRC_AT])) {
+        if u32_at(bytes, CRC_AT) != Some(crc32(&[&bytes[..CRC_AT]])) {
             return Err(LogError::Header);
         }
         let (Some(pid), Some(tsc_hz), Some(start_ns)) =

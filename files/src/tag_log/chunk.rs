@@ -8,7 +8,8 @@
 //! The CRC-32 is computed over the 12 bytes before it and the payload. The payload of a later
 //! version may be longer, with additional fields at its end.
 
-use super::{Full, LogError, crc32, u32_at, u64_at};
+use super::{Full, LogError, u32_at, u64_at};
+use crate::crc32;
 
 /// Size of a chunk's header in bytes.
 pub const CHUNK_HEADER_BYTES: usize = 16;
@@ -179,7 +180,7 @@ pub(super) fn seal(kind: u32, thread: u32, chunk: &mut [u8]) {
     chunk[..4].copy_from_slice(&kind.to_le_bytes());
     chunk[4..LENGTH_AT].copy_from_slice(&thread.to_le_bytes());
     chunk[LENGTH_AT..CRC_AT].copy_from_slice(&length.to_le_bytes());
-    let crc = crc32(crc32(0, &chunk[..CRC_AT]), &chunk[CHUNK_HEADER_BYTES..]);
+    let crc = crc32(&[&chunk[..CRC_AT], &chunk[CHUNK_HEADER_BYTES..]]);
     chunk[CRC_AT..CHUNK_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
 }
 
@@ -249,7 +250,7 @@ impl<'a> Chunk<'a> {
             return Ok(None);
         };
         let field = |at| u32_at(header, at).unwrap_or_default();
-        if crc32(crc32(0, &header[..CRC_AT]), payload) != field(CRC_AT) {
+        if crc32(&[&header[..CRC_AT], payload]) != field(CRC_AT) {
             return Err(LogError::Checksum);
         }
         let content = Content::decode(field(0), payload).ok_or(LogError::Content)?;

@@ -27,7 +27,7 @@ pub use content::{Clock, Ending, Entry, Machine, Mapping, Place, Process, Scan, 
 pub use marks::{MARK_BEGIN, MARK_DIGIT_FIRST, MARK_END, SnapshotMark, SnapshotMarks};
 pub use writer::Writer;
 
-use crate::tag_log::crc32;
+use crate::crc32;
 
 /// First bytes of a map.
 pub const MAGIC: [u8; 8] = *b"HMTTPMAP";
@@ -70,7 +70,7 @@ pub fn header() -> [u8; HEADER_BYTES] {
     let mut bytes = [0; HEADER_BYTES];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..CRC_AT].copy_from_slice(&VERSION.to_le_bytes());
-    let crc = crc32(0, &bytes[..CRC_AT]);
+    let crc = crc32(&[&bytes[..CRC_AT]]);
     bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
@@ -89,5 +89,5 @@ pub fn decode_header(bytes: &[u8]) -> Result<(), MapError> {
     if !(OLDEST_VERSION..=VERSION).contains(&field(8)) {
         return Err(MapError::Version(field(8)));
     }
-    if field(CRC_AT) == crc32(0, &bytes[..CRC_AT]) { Ok(()) } else { Err(MapError::Header) }
+    if field(CRC_AT) == crc32(&[&bytes[..CRC_AT]]) { Ok(()) } else { Err(MapError::Header) }
 }

@@ -15,7 +15,7 @@ use super::kept::{Kept, MOST_KEPT, Repeated};
 use super::lanes::Lanes;
 use super::others::{Known, MOST_ACCESSES, Other};
 use super::{Accuracy, NOT_BEGUN, SLOT_BYTES};
-use crate::Direction;
+use hmtt_format::Direction;
 
 /// Most parts of a path.
 pub const MOST_PARTS: usize = 64;
