@@ -167,7 +167,8 @@ impl<W: Write> RequestWriter<W> {
 
 impl<W: Write> Writer for RequestWriter<W> {
     fn row(&mut self, row: &Row) -> Result<(), TableError> {
-        if row.entry == Entry::Restart {
+        // The clocks of the written card do not depend on what other cards do.
+        if row.entry == Entry::Restart && self.card == Some(row.card) {
             self.base = self.last.saturating_add(1);
             self.lines.close();
         }
@@ -248,16 +249,21 @@ mod tests {
             (0, Entry::Event(mark)),
             (0, access(9, Direction::Write, 0x80)),
             (1, access(9, Direction::Write, 0xc0)),
+            (1, Entry::Restart),
+            (0, access(10, Direction::Read, 0x100)),
             (0, Entry::Restart),
             (0, access(2, Direction::Read, 0)),
             (0, access(1, Direction::Read, 0x40)),
         ];
         let (text, left_out) = written(Simulator::Dramsim3, &rows);
-        assert_eq!(text, "0x12340040 READ 5\n0x80 WRITE 9\n0x0 READ 12\n0x40 READ 11\n");
-        let counts = "1 mark, 1 restart, 1 accesses of other cards";
+        assert_eq!(
+            text,
+            "0x12340040 READ 5\n0x80 WRITE 9\n0x100 READ 10\n0x0 READ 13\n0x40 READ 12\n"
+        );
+        let counts = "1 mark, 2 restart, 1 accesses of other cards";
         assert_eq!(left_out, format!("{counts}, 1 accesses out of the order of clocks"));
         let (text, left_out) = written(Simulator::Ramulator, &rows);
-        assert_eq!(text, "LD 0x12340040\nST 0x80\nLD 0x0\nLD 0x40\n");
+        assert_eq!(text, "LD 0x12340040\nST 0x80\nLD 0x100\nLD 0x0\nLD 0x40\n");
         assert_eq!(left_out, counts);
     }
 
