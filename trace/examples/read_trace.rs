@@ -1,9 +1,7 @@
 //! Prints the accesses and gaps of a capture, or of several in the order of time: `read_trace
 //! FILE.pcapng...`.
 
-use hmtt::Trace;
-use hmtt::decode::Item;
-use hmtt_format::Event;
+use hmtt::{Event, Item, Trace};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let paths: Vec<String> = std::env::args().skip(1).collect();

@@ -2,20 +2,23 @@
 //! traces as tables and reports.
 //!
 //! Start with [`Trace`]: it reads a capture from a file or from any reader, or several captures
-//! merged, as accesses, items or columns.
+//! merged, as accesses, items or columns. This counts the writes to each page of 4 KiB (also in
+//! `examples/writes_by_page.rs`):
 //!
-//! ```no_run
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut trace = hmtt::Trace::open("capture.pcapng")?;
+//! ```
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/worked.pcapng");
+//! let mut writes = std::collections::BTreeMap::<hmtt::PhysAddr, u64>::new();
+//! let mut trace = hmtt::Trace::open(path)?;
 //! for access in trace.accesses() {
-//!     println!("{}", access?);
+//!     let access = access?;
+//!     if access.is_write() {
+//!         *writes.entry(access.address.page(4096)).or_default() += 1;
+//!     }
 //! }
+//! writes.iter().for_each(|(page, count)| println!("{page}: {count}"));
 //! println!("{} accesses are missing", trace.counts()?.sum().lost_accesses);
-//!
-//! // The accesses of two cards in the order of time:
-//! let both = hmtt::Trace::merged(["left.pcapng", "right.pcapng"])?.accesses().count();
-//! # Ok(())
-//! # }
+//! # assert_eq!(writes.into_iter().collect::<Vec<_>>(), [(hmtt::PhysAddr(0x1234_8000), 1)]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! | To | Use |
@@ -89,5 +92,9 @@ mod trace;
 #[cfg(any(feature = "analysis", feature = "tags"))]
 mod trace_events;
 
+pub use decode::{Accesses, CardCounts, Counts, Gap, Item, LinkCounts};
+pub use hmtt_format::{Access, Cycles, Direction, Event, PhysAddr, Report};
 pub use identity::{CardId, LinkId};
+pub use merge::MergeError;
+pub use pcapng::{Interface, ReadError};
 pub use trace::{Batch, Trace};

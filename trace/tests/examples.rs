@@ -39,6 +39,21 @@ fn read_trace_prints_accesses_gaps_and_counts() {
 }
 
 #[test]
+fn writes_by_page_counts_the_writes_to_each_page() {
+    let (frames, truth) = Card::new().session(5, 100);
+    let capture = capture_file("writes-by-page", &frames);
+    let output = example("writes_by_page").arg(capture).output().unwrap();
+    let mut writes = std::collections::BTreeMap::<u64, u64>::new();
+    for access in truth.iter().filter(|access| access.direction == Direction::Write) {
+        *writes.entry(access.address.0 >> 12 << 12).or_default() += 1;
+    }
+    assert!(!writes.is_empty());
+    let lines = writes.iter().map(|(page, count)| format!("{page:x}: {count}\n"));
+    let expected = lines.collect::<String>() + "0 accesses are missing\n";
+    assert_eq!(text(&output), expected);
+}
+
+#[test]
 fn read_trace_merges_several_captures() {
     let [one, other] = ["merged-a", "merged-b"].map(capture);
     let output = example("read_trace").args([one, other]).output().unwrap();
