@@ -122,16 +122,20 @@ fuzz: setup
 	HMTT_FUZZ_SECONDS=$(SECONDS) HMTT_FUZZ_SEED=$(SEED) \
 	cargo test --quiet --release -p hmtt-cli --test suite a_hostile_program_harms_only_itself
 
-# Tags programs of Go RUNS times in each way, kills and ends `hmtt monitor` TIMES times at random moments, and compares
+# Tags programs of Go RUNS times in each way; kills and ends `hmtt tag`, `hmtt monitor` and `hmtt trace` TIMES times each at
+# random moments; attaches each of them ATTACHMENTS times to a server and to programs with restartable sequences; compares
 # PROGRAMS random programs in a code cache with plain execution; tries all changed boards that the bench must reject, and
 # makes all proofs and bitstreams again:
-# make long RUNS=100 TIMES=1000 PROGRAMS=100000
+# make long RUNS=100 TIMES=1000 ATTACHMENTS=100 PROGRAMS=100000
 RUNS = 100
 TIMES = 1000
+ATTACHMENTS = 100
 PROGRAMS = 100000
 long: setup
 	HMTT_RANDOM_PROGRAMS=$(PROGRAMS) cargo test --quiet --release -p hmtt-translator --test in_process
 	HMTT_LONG_KILLS=$(TIMES) cargo test --quiet --release -p hmtt-cli --test suite monitor::kill
+	HMTT_LONG_INTERRUPTIONS=$(TIMES) HMTT_LONG_ATTACHMENTS=$(ATTACHMENTS) \
+	cargo test --quiet --release -p hmtt-cli --test suite -- endurance sequences::
 	HMTT_LONG=$(RUNS) cargo test --quiet --release -p hmtt-cli --test suite tag_go
 	HMTT_LONG_BENCH=1 cargo test --quiet -p gateware --test suite board_bench
 	UPDATE_VERDICTS=1 cargo test --quiet -p gateware --test suite -- formal:: bitstream:: lint::

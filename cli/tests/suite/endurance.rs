@@ -181,11 +181,20 @@ fn interrupt_attached(
     if signal == Signal::SIGKILL {
         // What is left is removed, if the program still runs.
         hmtt(&[words[0], "detach", &pid]);
+        assert_eq!(memory_files(&pid), [""; 0], "{case}");
     }
     let Some(status) = running.end() else { panic!("{case}: the program has not ended") };
     assert_eq!(status, plain.status, "{case}");
     let written = std::fs::read(&running.output).unwrap();
     assert!(written == plain.output, "{case}: {}", String::from_utf8_lossy(&written));
+}
+
+/// Descriptors of a process that a command has opened in it.
+fn memory_files(pid: &str) -> Vec<String> {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let links = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+    let names = links.map(|link| link.to_string_lossy().into_owned());
+    names.filter(|name| name.contains("hmtt-tag")).collect()
 }
 
 /// Interrupts a command, with each program, signal and way to follow it in turn.
