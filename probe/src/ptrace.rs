@@ -69,7 +69,7 @@ pub use stopped::{ReadMemory, Stopped, StoppedThread};
 pub(crate) use touched::scan as present_parts;
 pub use wait::{
     SignalNumber, Status, Waited, is_waitable, resume, resume_to_call, step, wait, wait_for_end,
-    wait_for_end_or_signal, wait_for_signal, wait_for_stop,
+    wait_for_end_or_signal, wait_for_end_unless, wait_for_signal, wait_for_stop,
 };
 
 /// Why a process cannot be traced.

@@ -256,19 +256,21 @@ pub(super) fn state(thread: Pid) -> Option<u8> {
 /// ended it; `None` if the process is not a child of this program, or has not ended.
 pub fn wait_for_end(child: Pid) -> Option<Result<i32, SignalNumber>> {
     let mut first: Option<Instant> = None;
-    wait_for_end_unless(child, || first.get_or_insert_with(Instant::now).elapsed() >= escape::LEAST)
+    wait_for_end_unless(child, |_| {
+        first.get_or_insert_with(Instant::now).elapsed() >= escape::LEAST
+    })
 }
 
 /// Like [`wait_for_end`], but the first signal ends the wait.
 pub fn wait_for_end_or_signal(child: Pid) -> Option<Result<i32, SignalNumber>> {
-    wait_for_end_unless(child, || true)
+    wait_for_end_unless(child, |_| true)
 }
 
-/// Waits until a child ends. A signal that asks this program to end calls `suffices`, which returns
-/// whether the wait ends.
-fn wait_for_end_unless(
+/// Like [`wait_for_end`], but each signal that asks this program to end calls `suffices`, which
+/// returns whether the wait ends.
+pub fn wait_for_end_unless(
     child: Pid,
-    mut suffices: impl FnMut() -> bool,
+    mut suffices: impl FnMut(Signal) -> bool,
 ) -> Option<Result<i32, SignalNumber>> {
     let mut waited = SigSet::empty();
     let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGCHLD];
@@ -283,7 +285,7 @@ fn wait_for_end_unless(
         }
         if let Ok(Some(signal)) = wait_for_blocked(&waited, END_TICK)
             && signal != Signal::SIGCHLD
-            && suffices()
+            && suffices(signal)
         {
             return None;
         }

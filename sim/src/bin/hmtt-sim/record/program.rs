@@ -17,7 +17,7 @@ use hmtt::access_trace::{Decoder, EachElement, ElementBudget};
 use hmtt_files::access_trace::{BlockAccesses, Function, Unrecorded};
 use hmtt_format::escape;
 use hmtt_probe::control::{Ending, TagError};
-use hmtt_probe::ptrace::{self, SignalNumber, Status};
+use hmtt_probe::ptrace::{self, SignalNumber};
 use hmtt_probe::sanitizer;
 use hmtt_sim::machine::recording::RecordingPaths;
 use hmtt_translator::cache::Instrument;
@@ -29,18 +29,13 @@ use hmtt_translator::monitor::accesses::AccessSink;
 use hmtt_translator::monitor::hot::Thresholds;
 use hmtt_translator::monitor::tally::Recording;
 use hmtt_translator::recorded::Choice;
-use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal, kill};
-use nix::sys::wait::WaitPidFlag;
 use nix::unistd::Pid;
 
 use super::arguments::RecordArguments;
 use super::session::Session;
 use super::{MISSING, Prepared, report};
 use crate::FAILED;
-
-/// Longest time between two checks whether the program has ended. A signal reports its end, too.
-const TICK: Duration = Duration::from_secs(1);
 
 /// The state of recording a program, shared by the monitor's thread and the main thread.
 struct State {
@@ -105,7 +100,7 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
     let end = match ending {
         Ending::Exited(code) => Ok(code),
         Ending::Signaled(signal) => Err(signal),
-        Ending::Detached | Ending::Replaced if goes_on || is_released => wait_for_end(pid, signals),
+        Ending::Detached | Ending::Replaced if goes_on || is_released => wait_for_end(pid),
         Ending::Detached | Ending::Replaced => Ok(0),
     };
     Ok(match end {
@@ -141,24 +136,10 @@ fn options(signals: SigSet) -> Options {
 }
 
 /// Waits for the end of the program, which is no longer followed. Returns its exit status, or the
-/// signal that has ended it. Any signal to this process except SIGCHLD ends this process.
-fn wait_for_end(pid: Pid, signals: SigSet) -> Result<i32, SignalNumber> {
-    let mut waited = signals;
-    waited.add(Signal::SIGCHLD);
-    loop {
-        match ptrace::wait(Some(pid), WaitPidFlag::WNOHANG) {
-            Ok(Status::Exited(_, code)) => return Ok(code),
-            Ok(Status::Signaled(_, signal)) => return Err(signal),
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(_) => return Ok(0),
-        }
-        match ptrace::wait_for_signal(&waited, TICK) {
-            Ok(Some(signal)) if signal != Signal::SIGCHLD => {
-                ptrace::end_by(SignalNumber(signal as i32))
-            }
-            Ok(_) | Err(_) => {}
-        }
-    }
+/// signal that has ended it. Any signal that asks this process to end ends it.
+fn wait_for_end(pid: Pid) -> Result<i32, SignalNumber> {
+    let end = |signal: Signal| -> bool { ptrace::end_by(SignalNumber(signal as i32)) };
+    ptrace::wait_for_end_unless(pid, end).unwrap_or(Ok(0))
 }
 
 /// Connects the program that is followed with the recording.
