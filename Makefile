@@ -133,7 +133,6 @@ ATTACHMENTS = 100
 PROGRAMS = 100000
 long: setup
 	HMTT_RANDOM_PROGRAMS=$(PROGRAMS) cargo test --quiet --release -p hmtt-translator --test in_process
-	HMTT_LONG_KILLS=$(TIMES) cargo test --quiet --release -p hmtt-cli --test suite monitor::kill
 	HMTT_LONG_INTERRUPTIONS=$(TIMES) HMTT_LONG_ATTACHMENTS=$(ATTACHMENTS) \
 	cargo test --quiet --release -p hmtt-cli --test suite -- endurance sequences::
 	HMTT_LONG=$(RUNS) cargo test --quiet --release -p hmtt-cli --test suite tag_go
