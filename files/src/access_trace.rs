@@ -177,7 +177,7 @@ pub const fn parse_note(word: u32) -> Option<(u32, u32)> {
 /// Removes an array from the start of `bytes`. `None`, and nothing is removed, if there are too few
 /// bytes.
 fn take<'a, const COUNT: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; COUNT]> {
-    let (taken, rest) = bytes.split_first_chunk()?;
+    let (first, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
-    Some(taken)
+    Some(first)
 }

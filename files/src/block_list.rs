@@ -54,11 +54,11 @@ impl ListedBlock {
 
     /// The block with these bytes.
     pub fn from_bytes(bytes: [u8; BLOCK_BYTES]) -> Self {
-        let all = u64::from_le_bytes(bytes);
+        let word = u64::from_le_bytes(bytes);
         ListedBlock {
-            offset: all & !(DIRECT | INDIRECT),
-            direct: all & DIRECT != 0,
-            indirect: all & INDIRECT != 0,
+            offset: word & !(DIRECT | INDIRECT),
+            direct: word & DIRECT != 0,
+            indirect: word & INDIRECT != 0,
         }
     }
 }
@@ -75,10 +75,10 @@ pub fn header(blocks: u32) -> [u8; HEADER_BYTES] {
 /// The blocks of a list, in its order. `None` if the bytes are no list of this version, if the list
 /// is truncated or has more than [`MOST_BLOCKS`].
 pub fn parse(bytes: &[u8]) -> Option<impl ExactSizeIterator<Item = ListedBlock> + '_> {
-    let (found, blocks) = bytes.split_at_checked(HEADER_BYTES)?;
-    let number = u32::from_le_bytes(found[12..].try_into().ok()?);
+    let (head, blocks) = bytes.split_at_checked(HEADER_BYTES)?;
+    let number = u32::from_le_bytes(head[12..].try_into().ok()?);
     let is_whole = blocks.len() == (number as usize).checked_mul(BLOCK_BYTES)?;
-    if found != header(number) || !is_whole || number as usize > MOST_BLOCKS {
+    if head != header(number) || !is_whole || number as usize > MOST_BLOCKS {
         return None;
     }
     let blocks = blocks.as_chunks::<BLOCK_BYTES>().0.iter();

@@ -185,8 +185,9 @@ impl Profile {
         if let Some(edge) = self.edges.iter().find(|edge| !is_placed(edge)) {
             return Err(ProfileError::Edge(edge.from, edge.to));
         }
-        let is_known = |one: &Superblock| {
-            one.blocks.len() > 1 && one.blocks.iter().all(|number| self.block(*number).is_some())
+        let is_known = |superblock: &Superblock| {
+            superblock.blocks.len() > 1
+                && superblock.blocks.iter().all(|number| self.block(*number).is_some())
         };
         match self.superblocks.iter().position(|one| !is_known(one)) {
             Some(at) => Err(ProfileError::Superblock(at)),
@@ -207,7 +208,7 @@ impl Profile {
 
     /// Losses and disagreements: counts that are not 0, each with its meaning.
     pub fn losses(&self) -> Vec<(u64, &'static str)> {
-        let all = [
+        let losses = [
             (self.dropped_numbers, "block numbers were dropped, because rings were full"),
             (self.invalid_numbers, "block numbers were overwritten by the program"),
             (self.cut_threads, "threads ended, and the last part of their rings is missing"),
@@ -224,7 +225,7 @@ impl Profile {
                 "blocks were executed more or less often than the edges into them",
             ),
         ];
-        all.into_iter().filter(|(count, _)| *count > 0).collect()
+        losses.into_iter().filter(|(count, _)| *count > 0).collect()
     }
 }
 

@@ -212,7 +212,7 @@ impl TagMap {
                 let map: TagMap = serde_json::from_slice(&bytes).map_err(parse)?;
                 Ok(TagMap { version: VERSION, ..map })
             }
-            found => Err(TagMapError::Version { path: path.into(), found }),
+            version => Err(TagMapError::Version { path: path.into(), found: version }),
         }
     }
 

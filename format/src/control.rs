@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn commands_access_the_registers_of_the_documentation() {
         let documented = documented();
-        let all = [
+        let controls = [
             (Control::Reset, "reset:"),
             (Control::Start, "start"),
             (Control::Stop, "stop"),
@@ -205,8 +205,8 @@ mod tests {
             (Control::KernelExit, "mark: kernel left"),
             (Control::Mark(0), "marks for free use"),
         ];
-        assert_eq!(all.len(), documented.len());
-        for (control, text) in all {
+        assert_eq!(controls.len(), documented.len());
+        for (control, text) in controls {
             let first = Registers::DEFAULT.accesses(control).next().unwrap();
             assert!(documented[&first.offset].starts_with(text), "{control:?} {first:?}");
         }

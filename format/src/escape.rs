@@ -76,7 +76,7 @@ pub fn unescaped(text: &str) -> impl Iterator<Item = char> {
     let mut rest = text;
     core::iter::from_fn(move || {
         let (character, length) = match escape(rest) {
-            Some(found) => found,
+            Some(escaped) => escaped,
             None => rest.chars().next().map(|character| (character, character.len_utf8()))?,
         };
         rest = &rest[length..];

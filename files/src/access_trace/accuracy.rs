@@ -100,12 +100,12 @@ mod tests {
 
     #[test]
     fn executions_weight_blocks() {
-        let one = Accuracy { accesses: 4, traced: 1, equal: 1, near: 1 };
+        let block = Accuracy { accesses: 4, traced: 1, equal: 1, near: 1 };
         let other = Accuracy { accesses: 1, traced: 1, equal: 1, near: 0 };
         let mut sum = Accuracy::default();
-        sum += one.times(10);
+        sum += block.times(10);
         sum += other.times(60);
-        sum += one.times(0);
+        sum += block.times(0);
         assert_eq!(sum, Accuracy { accesses: 100, traced: 70, equal: 70, near: 10 });
         assert_eq!((sum.minimal(), sum.alignment_independent()), (Some(0.7), Some(0.8)));
         sum += other.times(u64::MAX);

@@ -215,9 +215,12 @@ impl BlockAccesses {
     /// Index of the instruction after which the address or chunk of an access is known. `None`: it
     /// is never known.
     fn known_from(&self, other: &Other) -> Option<u16> {
-        let of = |index: u16| self.accesses.get(usize::from(index)).map(|one| one.operation);
+        let operation_at =
+            |index: u16| self.accesses.get(usize::from(index)).map(|one| one.operation);
         match other.known {
-            Known::Address(index) | Known::Chunk(index) => Some(of(index)?.max(other.operation)),
+            Known::Address(index) | Known::Chunk(index) => {
+                Some(operation_at(index)?.max(other.operation))
+            }
             Known::Nothing => None,
         }
     }
@@ -313,14 +316,14 @@ impl BlockAccesses {
             }
             if let Place::Elements { left, pointer, .. } = first.place {
                 let same = rest.iter().take_while(|it| it.operation == first.operation);
-                let (all, after) = rest.split_at(same.count());
+                let (matching, after) = rest.split_at(same.count());
                 rest = after;
                 let from = index;
-                index += all.len();
+                index += matching.len();
                 let elements = first.elements(left.map(value), pointer.map(value));
                 if elements > 0 {
-                    let made = all.iter().map(|one| one.made(&value, fs, elements));
-                    (from..).zip(made).for_each(|(index, made)| add(index, made));
+                    let performed = matching.iter().map(|one| one.made(&value, fs, elements));
+                    (from..).zip(performed).for_each(|(index, made)| add(index, made));
                 }
                 continue;
             }

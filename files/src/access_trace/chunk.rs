@@ -35,18 +35,21 @@ impl ChunkHeader {
     /// The encoded header, little-endian.
     pub fn to_bytes(self) -> [u8; CHUNK_HEADER_BYTES] {
         let ChunkHeader { kind, thread, compressed, bytes, checksum } = self;
-        let mut all = [0; CHUNK_HEADER_BYTES];
-        for (place, number) in
-            all.as_chunks_mut::<4>().0.iter_mut().zip([kind, thread, compressed, bytes, checksum])
+        let mut header = [0; CHUNK_HEADER_BYTES];
+        for (place, number) in header
+            .as_chunks_mut::<4>()
+            .0
+            .iter_mut()
+            .zip([kind, thread, compressed, bytes, checksum])
         {
             *place = number.to_le_bytes();
         }
-        all
+        header
     }
 
     /// Decodes a header; `None` if it states a size above the limits.
-    pub fn from_bytes(all: [u8; CHUNK_HEADER_BYTES]) -> Option<Self> {
-        let number = |place: usize| u32::from_le_bytes(all.as_chunks::<4>().0[place]);
+    pub fn from_bytes(header: [u8; CHUNK_HEADER_BYTES]) -> Option<Self> {
+        let number = |place: usize| u32::from_le_bytes(header.as_chunks::<4>().0[place]);
         let [kind, thread, compressed, bytes, checksum] = [0, 1, 2, 3, 4].map(number);
         // A zstd frame is not much larger than its content.
         let is_possible = bytes as usize <= MOST_BYTES && compressed as usize <= 2 * MOST_BYTES;
@@ -62,11 +65,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_are_read_as_they_were_written(all in any::<[u8; CHUNK_HEADER_BYTES]>()) {
-            if let Some(header) = ChunkHeader::from_bytes(all) {
-                prop_assert_eq!(header.to_bytes(), all);
+        fn headers_are_read_as_they_were_written(encoded in any::<[u8; CHUNK_HEADER_BYTES]>()) {
+            if let Some(header) = ChunkHeader::from_bytes(encoded) {
+                prop_assert_eq!(header.to_bytes(), encoded);
             }
-            let mut possible = all;
+            let mut possible = encoded;
             (possible[11], possible[15]) = (0, 0);
             let header = ChunkHeader::from_bytes(possible);
             let bytes = u32::from_le_bytes([possible[12], possible[13], possible[14], 0]);

@@ -152,7 +152,7 @@ impl Derived {
     /// earlier values. `None` if the bytes are invalid, or name a value that is not earlier.
     pub(super) fn parse(bytes: &mut &[u8], before: usize) -> Option<Self> {
         let [kind, number] = *take(bytes)?;
-        let of = u16::from_le_bytes(*take(bytes)?);
+        let source = u16::from_le_bytes(*take(bytes)?);
         let plus = i64::from_le_bytes(*take(bytes)?);
         let mut constant = || Some(u64::from_le_bytes(*take(bytes)?));
         let bits = Some(number).filter(|bits| (1..64).contains(bits));
@@ -166,7 +166,7 @@ impl Derived {
             (6, 0) => Operation::Masked { mask: constant()? },
             _ => return None,
         };
-        let derived = Derived { of, plus, operation };
+        let derived = Derived { of: source, plus, operation };
         derived.sources().iter().all(|index| usize::from(*index) < before).then_some(derived)
     }
 }

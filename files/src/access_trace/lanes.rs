@@ -168,8 +168,8 @@ impl Lanes {
 
     /// The accessed elements, one bit for each.
     fn accessed(&self, value: &impl Fn(u16) -> u64) -> u64 {
-        let all = low(self.lanes.into());
-        let active = self.mask.map_or(all, |slot| value(slot) >> self.first_bit & all);
+        let all_lanes = low(self.lanes.into());
+        let active = self.mask.map_or(all_lanes, |slot| value(slot) >> self.first_bit & all_lanes);
         let steps = (0..self.lanes).step_by(self.elements.max(1).into());
         steps.fold(0, |sum, step| sum | active >> step) & low(self.elements.into())
     }
@@ -226,10 +226,10 @@ mod tests {
 
     /// The accesses of lanes, with a mask in slot 0 and indexes from slot 1 on.
     fn made(lanes: Lanes, slots: &[u64]) -> Vec<(u64, u32)> {
-        let mut all = Vec::new();
+        let mut accesses = Vec::new();
         let value = |slot: u16| slots.get(usize::from(slot)).copied().unwrap_or(0);
-        lanes.each(4, &value, |address, count| all.push((address, count)));
-        all
+        lanes.each(4, &value, |address, count| accesses.push((address, count)));
+        accesses
     }
 
     const APART: Lanes = Lanes {
@@ -249,9 +249,9 @@ mod tests {
         // Bits above the lanes have no meaning.
         assert_eq!(made(APART, &[u64::MAX]), [(0x1000, 16)]);
         assert_eq!(made(Lanes { mask: None, ..APART }, &[0]), [(0x1000, 16)]);
-        let all = Lanes { lanes: 64, elements: 64, ..APART };
-        assert_eq!(made(all, &[u64::MAX]), [(0x1000, 64)]);
-        assert_eq!(made(all, &[1 << 63]), [(0x1000 + 63 * 4, 1)]);
+        let widest = Lanes { lanes: 64, elements: 64, ..APART };
+        assert_eq!(made(widest, &[u64::MAX]), [(0x1000, 64)]);
+        assert_eq!(made(widest, &[1 << 63]), [(0x1000 + 63 * 4, 1)]);
         let later = Lanes { first_bit: 5, lanes: 1, elements: 1, ..APART };
         assert_eq!(
             (made(later, &[1 << 5]), made(later, &[!(1 << 5)])),
@@ -268,8 +268,8 @@ mod tests {
 
     #[test]
     fn an_element_of_several_lanes_is_accessed_for_one_of_them() {
-        let one = Lanes { elements: 1, ..APART };
-        assert_eq!((made(one, &[1 << 15]), made(one, &[0])), (vec![(0x1000, 1)], vec![]));
+        let single = Lanes { elements: 1, ..APART };
+        assert_eq!((made(single, &[1 << 15]), made(single, &[0])), (vec![(0x1000, 1)], vec![]));
         let four = Lanes { elements: 4, ..APART };
         assert_eq!(made(four, &[1 << 9 | 1 << 12]), [(0x1000, 2)]);
     }

@@ -47,12 +47,12 @@ impl RecordedRegion {
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let RecordedRegion { thread, skip, count, skipped, recorded, next } = self;
         let [count, next] = [count, next].map(|number| number.unwrap_or(u64::MAX));
-        let mut all = [0; Self::BYTES];
+        let mut bytes = [0; Self::BYTES];
         let numbers = [thread.into(), skip, count, skipped, recorded, next];
-        for (place, number) in all.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+        for (place, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
             *place = number.to_le_bytes();
         }
-        all
+        bytes
     }
 
     /// Parses a description; `None` if the bytes are not a valid one.

@@ -50,12 +50,12 @@ impl Unrecorded {
             Continuation::Natively => 1,
             Continuation::Replaced => 2,
         };
-        let mut all = [0; Self::BYTES];
+        let mut bytes = [0; Self::BYTES];
         let numbers = [native_code, native_threads.into(), children, continuation];
-        for (place, number) in all.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+        for (place, number) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
             *place = number.to_le_bytes();
         }
-        all
+        bytes
     }
 
     /// Parses a description; `None` if the bytes are not a valid one.
@@ -69,8 +69,8 @@ impl Unrecorded {
             2 => Continuation::Replaced,
             _ => return None,
         };
-        let all = Unrecorded { native_code, native_threads, children, continuation };
-        bytes.is_empty().then_some(all)
+        let unrecorded = Unrecorded { native_code, native_threads, children, continuation };
+        bytes.is_empty().then_some(unrecorded)
     }
 
     /// Adds the counts of a later part of the recording. Its continuation replaces the earlier one,
@@ -92,31 +92,31 @@ impl Unrecorded {
     /// Describes the losses of the process itself, one clause for each reason.
     pub fn missing(&self) -> Vec<String> {
         let Unrecorded { native_code, native_threads, continuation, .. } = *self;
-        let mut all = Vec::new();
+        let mut messages = Vec::new();
         match continuation {
             Continuation::None => {}
             Continuation::Natively => {
-                all.push(
+                messages.push(
                     "the program went on natively before its end, without being recorded".into(),
                 );
             }
             Continuation::Replaced => {
-                all.push(
+                messages.push(
                     "the program has executed another one, whose accesses are not recorded".into(),
                 );
             }
         }
         if native_code > 0 {
-            all.push(std::format!(
+            messages.push(std::format!(
                 "threads came {native_code} times to code that ran natively, whose accesses are missing"
             ));
         }
         if native_threads > 0 {
-            all.push(std::format!(
+            messages.push(std::format!(
                 "{native_threads} threads were too many, and their accesses are missing"
             ));
         }
-        all
+        messages
     }
 
     /// A clause about child processes, which are not recorded; `None` if there were none.
@@ -136,8 +136,9 @@ mod tests {
     #[test]
     fn descriptions_are_parsed_as_they_were_written() {
         for continuation in [Continuation::None, Continuation::Natively, Continuation::Replaced] {
-            let all = Unrecorded { native_code: 1, native_threads: 2, children: 3, continuation };
-            assert_eq!(Unrecorded::parse(&all.to_bytes()), Some(all));
+            let unrecorded =
+                Unrecorded { native_code: 1, native_threads: 2, children: 3, continuation };
+            assert_eq!(Unrecorded::parse(&unrecorded.to_bytes()), Some(unrecorded));
         }
         let bytes = Unrecorded::default().to_bytes();
         assert_eq!(Unrecorded::parse(&bytes[1..]), None);
@@ -149,14 +150,20 @@ mod tests {
 
     #[test]
     fn children_are_no_loss() {
-        let mut all = Unrecorded { children: 2, ..Unrecorded::default() };
-        assert!(!all.has_loss() && all.missing().is_empty());
-        all.add(Unrecorded { native_code: 4, children: u64::MAX, ..Unrecorded::default() });
-        assert!(all.has_loss());
-        assert_eq!((all.missing().len(), all.native_code, all.children), (1, 4, u64::MAX));
+        let mut unrecorded = Unrecorded { children: 2, ..Unrecorded::default() };
+        assert!(!unrecorded.has_loss() && unrecorded.missing().is_empty());
+        unrecorded.add(Unrecorded { native_code: 4, children: u64::MAX, ..Unrecorded::default() });
+        assert!(unrecorded.has_loss());
+        assert_eq!(
+            (unrecorded.missing().len(), unrecorded.native_code, unrecorded.children),
+            (1, 4, u64::MAX)
+        );
         let continuation = Continuation::Replaced;
-        all.add(Unrecorded { continuation, ..Unrecorded::default() });
-        all.add(Unrecorded::default());
-        assert_eq!((all.continuation, all.missing().len()), (Continuation::Replaced, 2));
+        unrecorded.add(Unrecorded { continuation, ..Unrecorded::default() });
+        unrecorded.add(Unrecorded::default());
+        assert_eq!(
+            (unrecorded.continuation, unrecorded.missing().len()),
+            (Continuation::Replaced, 2)
+        );
     }
 }

@@ -35,9 +35,9 @@ fn chunks() -> impl Strategy<Value = Chunk> {
     let process = (any::<u32>(), any::<u64>(), text(), text())
         .prop_map(|(pid, start_ticks, comm, exe)| Process { pid, start_ticks, comm, exe });
     let mapping = (any::<[u64; 4]>(), any::<(u32, u32)>(), any::<u8>(), text()).prop_map(
-        |([one, other, offset, inode], device, permissions, name)| Mapping {
-            start: one.min(other),
-            end: one.max(other),
+        |([first, second, offset, inode], device, permissions, name)| Mapping {
+            start: first.min(second),
+            end: first.max(second),
             permissions,
             offset,
             device,
@@ -48,8 +48,8 @@ fn chunks() -> impl Strategy<Value = Chunk> {
     let mappings = (any::<u32>(), prop::collection::vec(mapping, 0..4))
         .prop_map(|(process, mappings)| Chunk::Mappings { process, mappings });
     let scan = (any::<u32>(), any::<[u64; 5]>()).prop_map(|(process, numbers)| {
-        let [one, other, present_pages, swapped_pages, hidden_pages] = numbers;
-        let (begin_ns, end_ns) = (one.min(other), one.max(other));
+        let [first, second, present_pages, swapped_pages, hidden_pages] = numbers;
+        let (begin_ns, end_ns) = (first.min(second), first.max(second));
         Scan { process, begin_ns, end_ns, present_pages, swapped_pages, hidden_pages }
     });
     let machine = (any::<[u8; 16]>(), 10..=30u8, text(), any::<[u32; 4]>()).prop_map(
@@ -85,12 +85,12 @@ fn chunks() -> impl Strategy<Value = Chunk> {
 
 /// The pages of runs, one by one.
 fn pages(runs: &[Run]) -> BTreeMap<u64, Place> {
-    let of = |run: &Run| {
+    let run_pages = |run: &Run| {
         let run = *run;
         (0..run.count)
             .map(move |at| (run.page + at, Place { frame: run.place.frame + at, ..run.place }))
     };
-    runs.iter().flat_map(of).collect()
+    runs.iter().flat_map(run_pages).collect()
 }
 
 fn runs() -> impl Strategy<Value = Vec<Run>> {
@@ -217,20 +217,20 @@ proptest! {
         lost in any::<prop::sample::Index>(),
     ) {
         let mut reader = SnapshotMarks::default();
-        let mut found = Vec::new();
+        let mut snapshots = Vec::new();
         for (number, is_end, others) in &marks {
-            let all = others.iter().copied().chain(SnapshotMark { number: *number, is_end: *is_end }.marks());
-            found.extend(all.filter_map(|mark| reader.mark(mark)));
+            let sequence = others.iter().copied().chain(SnapshotMark { number: *number, is_end: *is_end }.marks());
+            snapshots.extend(sequence.filter_map(|mark| reader.mark(mark)));
         }
         let expected: Vec<_> =
             marks.iter().map(|(number, is_end, _)| SnapshotMark { number: *number, is_end: *is_end }).collect();
-        prop_assert_eq!(found, expected.clone());
+        prop_assert_eq!(snapshots, expected.clone());
         // Without one of its marks, none or one with other digits is found, and never one too many.
         if let Some(first) = expected.first() {
-            let mut all: Vec<u8> = first.marks().collect();
-            all.remove(lost.index(all.len()));
+            let mut sequence: Vec<u8> = first.marks().collect();
+            sequence.remove(lost.index(sequence.len()));
             let mut reader = SnapshotMarks::default();
-            prop_assert!(all.into_iter().all(|mark| reader.mark(mark).is_none()));
+            prop_assert!(sequence.into_iter().all(|mark| reader.mark(mark).is_none()));
         }
     }
 }

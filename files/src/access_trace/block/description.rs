@@ -86,8 +86,8 @@ impl BlockAccesses {
         let others = number(18);
         let long = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| header[at + byte]));
         let (function, repeated) = (long(20), Repeated { first: long(26), taken: number(30) });
-        let given = usize::from(slots) + usize::from(repeated.taken);
-        let values = given + usize::from(number(24));
+        let inputs = usize::from(slots) + usize::from(repeated.taken);
+        let values = inputs + usize::from(number(24));
         let (code, mut rest) = rest.split_at_checked(number(14).into())?;
         if usize::from(number(16)) > MOST_PARTS || usize::from(count.max(others)) > MOST_ACCESSES {
             return None;
@@ -101,13 +101,13 @@ impl BlockAccesses {
         if !(has_code && are_ascending(&parts, instructions, slots)) {
             return None;
         }
-        let (taken, kept) = (usize::from(repeated.taken), usize::from(number(32)));
-        let has_first = (repeated.first != 0) == (taken > 0);
-        let may_repeat = !parts.is_empty() || taken == 0 && kept == 0;
+        let (taken_count, kept) = (usize::from(repeated.taken), usize::from(number(32)));
+        let has_first = (repeated.first != 0) == (taken_count > 0);
+        let may_repeat = !parts.is_empty() || taken_count == 0 && kept == 0;
         if !(has_first && may_repeat) {
             return None;
         }
-        let derived = (given..values).map(|before| Derived::parse(&mut rest, before));
+        let derived = (inputs..values).map(|before| Derived::parse(&mut rest, before));
         let derived: Vec<Derived> = derived.collect::<Option<_>>()?;
         let kept = (0..kept).map(|_| Kept::parse(&mut rest, values));
         let kept: Vec<Kept> = kept.collect::<Option<_>>()?;

@@ -58,8 +58,8 @@ fn derived() -> impl Strategy<Value = Derived> {
         (1..64u8).prop_map(|by| Operation::ArithmeticallyShiftedRight { by }),
         any::<u64>().prop_map(|mask| Operation::Masked { mask }),
     ];
-    (0..8u16, any::<i64>(), operation).prop_map(|(of, plus, operation)| Derived {
-        of,
+    (0..8u16, any::<i64>(), operation).prop_map(|(source, plus, operation)| Derived {
+        of: source,
         plus,
         operation,
     })
@@ -67,13 +67,13 @@ fn derived() -> impl Strategy<Value = Derived> {
 
 /// Parts up to the last one.
 fn parts() -> impl Strategy<Value = Vec<Part>> {
-    prop::collection::vec((any::<u32>(), 0..64u16, 0..8u16), 0..4).prop_map(|all| {
+    prop::collection::vec((any::<u32>(), 0..64u16, 0..8u16), 0..4).prop_map(|tuples| {
         let (mut instructions, mut slots): (Vec<u16>, Vec<u16>) =
-            all.iter().map(|(_, instructions, slots)| (*instructions, *slots)).unzip();
+            tuples.iter().map(|(_, instructions, slots)| (*instructions, *slots)).unzip();
         instructions.sort_unstable();
         slots.sort_unstable();
         let ends = instructions.into_iter().zip(slots);
-        let mut parts: Vec<Part> = all
+        let mut parts: Vec<Part> = tuples
             .iter()
             .zip(ends)
             .map(|((block, ..), (instructions, slots))| Part { block: *block, instructions, slots })
@@ -93,10 +93,10 @@ fn others() -> impl Strategy<Value = Vec<Other>> {
         (0..2u16).prop_map(Known::Chunk),
         Just(Known::Nothing),
     ];
-    let one = (0..64u16, known).prop_map(|(operation, known)| Other { operation, known });
-    prop::collection::vec(one, 0..12).prop_map(|mut all| {
-        all.sort_by_key(|one| one.operation);
-        all
+    let other = (0..64u16, known).prop_map(|(operation, known)| Other { operation, known });
+    prop::collection::vec(other, 0..12).prop_map(|mut others| {
+        others.sort_by_key(|one| one.operation);
+        others
     })
 }
 
@@ -168,9 +168,9 @@ proptest! {
             let mut written = Vec::new();
             block.write(&mut written);
             prop_assert_eq!([&written, rest].concat(), bytes);
-            let mut made = 0;
-            block.made(64, &slots, 0, |_| made += 1);
-            prop_assert!(made <= 64 * block.accesses.len());
+            let mut count = 0;
+            block.made(64, &slots, 0, |_| count += 1);
+            prop_assert!(count <= 64 * block.accesses.len());
         }
     }
 }
@@ -184,13 +184,13 @@ fn one(operation: u16, place: Place) -> Access {
 
 /// Instruction, address, and number of elements upwards of all accesses.
 fn addresses(block: &BlockAccesses, executed: usize, slots: &[u64]) -> Vec<(u64, u64, i64)> {
-    let mut all = Vec::new();
-    block.made(executed, slots, 0x7000, |made| {
-        let elements = made.elements as i64;
-        let upwards = if made.is_down { -elements } else { elements };
-        all.push((made.pc, made.address.unwrap(), upwards));
+    let mut accesses = Vec::new();
+    block.made(executed, slots, 0x7000, |access| {
+        let elements = access.elements as i64;
+        let upwards = if access.is_down { -elements } else { elements };
+        accesses.push((access.pc, access.address.unwrap(), upwards));
     });
-    all
+    accesses
 }
 
 fn block_of(instructions: u16, slots: u16) -> BlockAccesses {
@@ -211,12 +211,12 @@ fn others_account_where_they_are_known() {
     let mut block = BlockAccesses { accesses, others, ..block_of(6, 0) };
     block.count_represented();
     assert_eq!(block.accesses.iter().map(|one| one.represents).collect::<Vec<_>>(), [3, 1]);
-    let of = |accesses, traced, equal, near| Accuracy { accesses, traced, equal, near };
-    assert_eq!(block.accuracy(0..6), of(7, 2, 4, 2));
+    let accuracy = |accesses, traced, equal, near| Accuracy { accesses, traced, equal, near };
+    assert_eq!(block.accuracy(0..6), accuracy(7, 2, 4, 2));
     // What is near the second recorded access is not known before that.
-    assert_eq!(block.accuracy(0..3), of(3, 1, 2, 0));
-    assert_eq!(block.accuracy(3..5), of(2, 1, 1, 1));
-    assert_eq!(block.accuracy(5..6), of(2, 0, 1, 1));
+    assert_eq!(block.accuracy(0..3), accuracy(3, 1, 2, 0));
+    assert_eq!(block.accuracy(3..5), accuracy(2, 1, 1, 1));
+    assert_eq!(block.accuracy(5..6), accuracy(2, 0, 1, 1));
 }
 
 #[test]
@@ -280,9 +280,10 @@ fn accesses_follow_from_slots() {
         one(3, Place::Slot { slot: 0, plus: 16 }),
     ];
     let block = BlockAccesses { accesses, ..block_of(4, 1) };
-    let all = [(0x1000, 0x8ff8, 1), (0x1004, 0x5000, 1), (0x1008, 0x7028, 1), (0x100c, 0x9010, 1)];
+    let expected =
+        [(0x1000, 0x8ff8, 1), (0x1004, 0x5000, 1), (0x1008, 0x7028, 1), (0x100c, 0x9010, 1)];
     for executed in 0..=4 {
-        assert_eq!(addresses(&block, executed, &[0x9000]), all[..executed]);
+        assert_eq!(addresses(&block, executed, &[0x9000]), expected[..executed]);
     }
 }
 
@@ -300,16 +301,16 @@ fn elements_are_counted_up_or_down() {
 
 #[test]
 fn values_are_derived_of_slots_and_of_those_before_them() {
-    let of = |of, plus, operation| Derived { of, plus, operation };
+    let derived_value = |of, plus, operation| Derived { of, plus, operation };
     // base + 4 * (the low half of index - 1), as in mov (%rax,%rbx,4).
     let derived = vec![
-        of(1, -1, Operation::ZeroExtended { bits: 32 }),
-        of(2, 0, Operation::Product { by: 4 }),
-        of(0, 0, Operation::Sum { other: 3 }),
-        of(1, 0, Operation::SignExtended { bits: 8 }),
-        of(1, 0, Operation::ShiftedRight { by: 60 }),
-        of(1, 0, Operation::ArithmeticallyShiftedRight { by: 60 }),
-        of(1, 2, Operation::Masked { mask: 0xf0 }),
+        derived_value(1, -1, Operation::ZeroExtended { bits: 32 }),
+        derived_value(2, 0, Operation::Product { by: 4 }),
+        derived_value(0, 0, Operation::Sum { other: 3 }),
+        derived_value(1, 0, Operation::SignExtended { bits: 8 }),
+        derived_value(1, 0, Operation::ShiftedRight { by: 60 }),
+        derived_value(1, 0, Operation::ArithmeticallyShiftedRight { by: 60 }),
+        derived_value(1, 2, Operation::Masked { mask: 0xf0 }),
     ];
     let places = (2..9).map(|slot| Place::Slot { slot, plus: 0x10 });
     let accesses = places.zip(0..).map(|(place, operation)| one(operation, place)).collect();
@@ -318,7 +319,7 @@ fn values_are_derived_of_slots_and_of_those_before_them() {
     block.derive(&mut values, block.derived_for(0..7));
     let expected = [0x7f, 0x1fc, 0x71fc, 0xffff_ffff_ffff_ff80, 0xf, u64::MAX, 0x80];
     assert_eq!(values[2..], expected);
-    let found = addresses(&block, 7, &values).into_iter().map(|(_, address, _)| address);
-    assert!(found.eq(expected.map(|value| value.wrapping_add(0x10))));
+    let targets = addresses(&block, 7, &values).into_iter().map(|(_, address, _)| address);
+    assert!(targets.eq(expected.map(|value| value.wrapping_add(0x10))));
     assert_eq!([0..0, 0..1, 1..2, 0..7].map(|some| block.derived_for(some)), [0, 1, 2, 7]);
 }
