@@ -95,8 +95,8 @@ impl Folder {
     /// An error if there is no such folder, a link is in the path, or the folder may not be
     /// searched.
     pub fn folder(&self, path: &Path) -> io::Result<Folder> {
-        let found = identify(self.as_fd(), path)?;
-        let descriptor = openat(&found, ".", IDENTIFY | OFlags::DIRECTORY, Mode::empty())?;
+        let target = identify(self.as_fd(), path)?;
+        let descriptor = openat(&target, ".", IDENTIFY | OFlags::DIRECTORY, Mode::empty())?;
         Ok(Folder { descriptor })
     }
 
@@ -137,9 +137,9 @@ impl Folder {
     /// The errors of [`Folder::file`], or the file belongs to another user, other users can write
     /// to it, or it has another name.
     pub fn own_file(&self, name: &OsStr, access: OFlags) -> io::Result<File> {
-        let found = identify(self.as_fd(), Path::new(name))?;
-        check_own_file(&fstat(&found)?)?;
-        regular(found.as_fd(), access)
+        let file = identify(self.as_fd(), Path::new(name))?;
+        check_own_file(&fstat(&file)?)?;
+        regular(file.as_fd(), access)
     }
 
     /// Creates a file under a name that does not exist yet.
@@ -167,7 +167,7 @@ impl Folder {
         loop {
             match identify(self.as_fd(), Path::new(name)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                found => return own_lock(found?.as_fd()),
+                result => return own_lock(result?.as_fd()),
             }
             match self.create_file(name, LOCK_MODE) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -283,12 +283,12 @@ impl Folder {
 
 /// Opens an existing file for locks. If other users may open it, as older versions allowed, this
 /// permission is removed.
-fn own_lock(found: BorrowedFd<'_>) -> io::Result<File> {
-    let status = fstat(found)?;
+fn own_lock(descriptor: BorrowedFd<'_>) -> io::Result<File> {
+    let status = fstat(descriptor)?;
     check_regular(&status)?;
     check_owner(&status)?;
     check_one_name(&status)?;
-    let file = regular(found, OFlags::RDWR)?;
+    let file = regular(descriptor, OFlags::RDWR)?;
     let mode = Mode::from_raw_mode(LOCK_MODE);
     if Mode::from_raw_mode(status.st_mode) != mode {
         rustix::fs::fchmod(&file, mode)?;

@@ -184,9 +184,9 @@ mod tests {
         symlink("a/b", at("link")).unwrap();
         symlink("../link/../b/./new", at("a/file")).unwrap();
         symlink("loop", at("loop")).unwrap();
-        let found = last(&at("a/file")).unwrap();
-        assert_eq!(found.name, "new");
-        assert_eq!(fstat(&found.folder).unwrap().st_ino, at("a/b").metadata().unwrap().ino());
+        let entry = last(&at("a/file")).unwrap();
+        assert_eq!(entry.name, "new");
+        assert_eq!(fstat(&entry.folder).unwrap().st_ino, at("a/b").metadata().unwrap().ino());
         assert!(super::folder(&at("link")).is_ok());
         assert!(last(&at("loop")).is_err());
         assert!(last(&at("a/")).is_err() && last(Path::new("/")).is_err());

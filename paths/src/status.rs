@@ -82,8 +82,8 @@ pub(crate) fn link() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "a symbolic link, which is not followed")
 }
 
-fn type_name(of: FileType) -> &'static str {
-    match of {
+fn type_name(file_type: FileType) -> &'static str {
+    match file_type {
         FileType::Directory => "folder",
         FileType::Symlink => "symbolic link",
         FileType::Fifo => "FIFO",
