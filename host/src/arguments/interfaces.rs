@@ -35,10 +35,10 @@ impl FromArgMatches for Interfaces {
         let Named { interfaces, interface } = Named::from_arg_matches(matches)?;
         let places = |way| matches.indices_of(way).into_iter().flatten();
         let positional = places("interfaces").zip(interfaces);
-        let mut all: Vec<(usize, String)> =
+        let mut occurrences: Vec<(usize, String)> =
             positional.chain(places("interface").zip(interface)).collect();
-        all.sort();
-        Ok(Interfaces(all.into_iter().map(|(_, name)| name).collect()))
+        occurrences.sort();
+        Ok(Interfaces(occurrences.into_iter().map(|(_, name)| name).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

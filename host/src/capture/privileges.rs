@@ -106,11 +106,11 @@ impl User {
     pub fn find(name: &str) -> Result<Self, PrivilegeError> {
         let lookup = |error: nix::Error| PrivilegeError::Lookup(name.into(), error.into());
         let number: Option<u32> = name.parse().ok();
-        let found = match number {
+        let user = match number {
             Some(number) => nix::unistd::User::from_uid(Uid::from_raw(number)),
             None => nix::unistd::User::from_name(name),
         };
-        let (uid, gid, groups) = match (found.map_err(lookup)?, number) {
+        let (uid, gid, groups) = match (user.map_err(lookup)?, number) {
             (Some(user), _) => {
                 let known = CString::new(user.name.as_str())
                     .map_err(|error| PrivilegeError::Lookup(name.into(), error.into()))?;

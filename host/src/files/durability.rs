@@ -105,10 +105,10 @@ pub enum Fate {
 impl LostFile {
     /// Checks whether a file still has its name; `None` if it does.
     pub(super) fn find(entry: &Entry, identity: Identity, file: &File) -> Option<Self> {
-        let found: io::Result<_> = entry.identity();
+        let lookup: io::Result<_> = entry.identity();
         let is_linked = rustix::fs::fstat(file).is_ok_and(|status| status.st_nlink != 0);
-        let fate = match found {
-            Ok(Some(found)) if found == identity => return None,
+        let fate = match lookup {
+            Ok(Some(current)) if current == identity => return None,
             Ok(Some(_)) => Fate::Replaced,
             Ok(None) | Err(_) if is_linked => Fate::Renamed,
             Ok(None) | Err(_) => Fate::Removed,

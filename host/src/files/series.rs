@@ -88,11 +88,11 @@ impl Series {
             source,
         })?;
         let numbered = |name: OsString| series.number(&name).map(|number| (number, name));
-        let mut found: Vec<(u64, OsString)> = names.into_iter().filter_map(numbered).collect();
-        found.sort();
-        series.last = found.last().map_or(0, |(number, _)| *number);
+        let mut members: Vec<(u64, OsString)> = names.into_iter().filter_map(numbered).collect();
+        members.sort();
+        series.last = members.last().map_or(0, |(number, _)| *number);
         if reclaims {
-            let entries = found.into_iter().map(|(_, name)| series.base.sibling(name));
+            let entries = members.into_iter().map(|(_, name)| series.base.sibling(name));
             let kept = entries.filter_map(|entry| {
                 let identity = Some(identify(&entry)?);
                 Some(Present { entry, identity, is_own: false })

@@ -147,7 +147,7 @@ fn perform_in(
 ) -> Received {
     // If a test sends twice, the second part is short enough for any ring.
     let second = frames.len().saturating_sub(20);
-    let all = capture_file(&format!("{name}-sent.pcapng"), frames);
+    let whole = capture_file(&format!("{name}-sent.pcapng"), frames);
     let first = capture_file(&format!("{name}-sent-1.pcapng"), &frames[..second]);
     let last = capture_file(&format!("{name}-sent-2.pcapng"), &frames[second..]);
     let log = scratch(&format!("{name}.log"));
@@ -160,7 +160,7 @@ fn perform_in(
         .env("PREPARE", play.prepare)
         .env("PLAY", play.play)
         .env("AFTER", play.after)
-        .env("ALL", all)
+        .env("ALL", whole)
         .env("FIRST", first)
         .env("LAST", last)
         .env("LOG", &log)

@@ -35,12 +35,12 @@ fn colours(terminal: &Terminal<TestBackend>, text: &str) -> Vec<Color> {
     let buffer = terminal.backend().buffer();
     let cells: Vec<_> = buffer.content().iter().collect();
     let length = text.chars().count();
-    let found: Vec<_> = cells
+    let matches: Vec<_> = cells
         .windows(length)
         .filter(|cells| cells.iter().map(|cell| cell.symbol()).collect::<String>() == text)
         .collect();
-    assert_eq!(found.len(), 1, "{text:?} in\n{}", terminal.backend());
-    found[0].iter().map(|cell| cell.fg).collect()
+    assert_eq!(matches.len(), 1, "{text:?} in\n{}", terminal.backend());
+    matches[0].iter().map(|cell| cell.fg).collect()
 }
 
 #[test]

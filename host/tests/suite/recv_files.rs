@@ -280,8 +280,8 @@ fn one_signal_ends_the_wait_for_a_reader_of_a_pipe() {
 fn a_pipe_of_another_user_in_a_shared_directory_is_rejected() {
     let folder = folder("planted");
     let fifo = folder.join("a.pcapng");
-    let made = Command::new("mkfifo").arg(&fifo).status();
-    if !made.is_ok_and(|status| status.success()) || chown(&fifo, Some(65534), None).is_err() {
+    let creation = Command::new("mkfifo").arg(&fifo).status();
+    if !creation.is_ok_and(|status| status.success()) || chown(&fifo, Some(65534), None).is_err() {
         return skipped("only root of the machine can give a named pipe away");
     }
     fs::set_permissions(&folder, Permissions::from_mode(0o1777)).unwrap();
@@ -299,12 +299,12 @@ fn a_metrics_port_in_use_is_an_error_before_a_file_is_replaced() {
     let file = folder.join("old.pcapng");
     fs::write(&file, PRECIOUS).unwrap();
     // The port is bound in the namespace, which has its own ports.
-    let taken = "python3 -c 'import socket,time; s = socket.socket(); s.bind((\"127.0.0.1\", 9199)); s.listen(); \
+    let listener = "python3 -c 'import socket,time; s = socket.socket(); s.bind((\"127.0.0.1\", 9199)); s.listen(); \
                  time.sleep(20)' >/dev/null 2>&1 & ip link set lo up; \
                  until (exec 3<>/dev/tcp/127.0.0.1/9199) 2>/dev/null; do sleep 0.02; done";
     let asked: [(&[&str], &str, &str); 2] = [
         (&["--tui"], "", "cannot use the terminal"),
-        (&["--metrics", "127.0.0.1:9199"], taken, "127.0.0.1:9199"),
+        (&["--metrics", "127.0.0.1:9199"], listener, "127.0.0.1:9199"),
     ];
     for (option, prepare, printed) in asked {
         let arguments = [&["veth1", "-f", "-w", text(&file)], option].concat();

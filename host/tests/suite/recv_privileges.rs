@@ -87,9 +87,9 @@ fn the_user_is_changed_after_the_sockets_are_open() {
         assert!(rights.contains("Groups: 65534 "), "{rights}");
         assert!(rights.contains(NO_CAPABILITY), "{rights}");
     }
-    let all = files(&folder);
-    assert!(all.len() > 2, "{all:?}");
-    for file in &all {
+    let outputs = files(&folder);
+    assert!(outputs.len() > 2, "{outputs:?}");
+    for file in &outputs {
         let status = fs::metadata(file).unwrap();
         assert_eq!((status.uid(), status.mode() & 0o7777), (NOBODY, 0o600), "{}", file.display());
     }

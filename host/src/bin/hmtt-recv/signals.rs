@@ -96,13 +96,13 @@ impl Drop for BlockedSignals {
 
 /// Whether the inherited disposition of a signal is to ignore it.
 fn is_ignored(signal: c_int) -> io::Result<bool> {
-    let mut found = MaybeUninit::<libc::sigaction>::zeroed();
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: without a new action the call only writes the current one, to memory of its type.
-    if unsafe { libc::sigaction(signal, std::ptr::null(), found.as_mut_ptr()) } != 0 {
+    if unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: `found` was zeroed and then written by the call.
-    Ok(unsafe { found.assume_init() }.sa_sigaction == libc::SIG_IGN)
+    // SAFETY: `action` was zeroed and then written by the call.
+    Ok(unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN)
 }
 
 fn ignore(signal: c_int) -> io::Result<()> {

@@ -81,13 +81,13 @@ fn what_is_reserved_and_not_used_is_given_back() {
     file.write_all(&vec![1; DRAIN_BYTES]).unwrap();
     file.drain(false).unwrap();
     let path = file.path().to_owned();
-    let taken = || std::fs::metadata(&path).unwrap().blocks() * 512;
-    if taken() < RESERVE_BYTES {
+    let usage = || std::fs::metadata(&path).unwrap().blocks() * 512;
+    if usage() < RESERVE_BYTES {
         eprintln!("skipped: this file system reserves nothing");
         return;
     }
     file.trim().unwrap();
-    assert!(taken() < 2 * DRAIN_BYTES as u64, "{} bytes taken", taken());
+    assert!(usage() < 2 * DRAIN_BYTES as u64, "{} bytes taken", usage());
     file.write_all(&[2; 10]).unwrap();
     assert_eq!(file.finish().length, DRAIN_BYTES as u64 + 10);
     assert_eq!(std::fs::metadata(&path).unwrap().len(), DRAIN_BYTES as u64 + 10);

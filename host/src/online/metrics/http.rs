@@ -142,11 +142,11 @@ mod tests {
         let whole = b"GET / HTTP/1.1\r\nHost: x\r\n\r\nmore";
         let end = whole.len() - 8;
         for first in 0..whole.len() {
-            let found = progress(&whole[..first], first);
+            let status = progress(&whole[..first], first);
             match first >= end + 4 {
-                true => assert_eq!(found, Progress::Whole(end)),
+                true => assert_eq!(status, Progress::Whole(end)),
                 false => {
-                    assert_eq!(found, Progress::Partial);
+                    assert_eq!(status, Progress::Partial);
                     assert_eq!(progress(whole, whole.len() - first), Progress::Whole(end));
                 }
             }

@@ -118,29 +118,29 @@ fn statistics_families(snapshot: &Snapshot, activity: &Activity) -> Vec<MetricFa
         });
         banks.collect()
     };
-    let all = |name, help, metrics| family(name, help, MetricType::COUNTER, metrics);
+    let counter_family = |name, help, metrics| family(name, help, MetricType::COUNTER, metrics);
     vec![
-        all(
+        counter_family(
             "statistics_accesses_total",
             "Accesses the statistics saw.",
             vec![direction("read", total.reads), direction("write", total.writes)],
         ),
-        all(
+        counter_family(
             "skipped_frames_total",
             "Captured frames the statistics left out because they lagged.",
             vec![counter(snapshot.skipped_frames, &[])],
         ),
-        all(
+        counter_family(
             "pages_total",
             "Different pages of 4 KiB the statistics saw.",
             vec![counter(total.pages, &[])],
         ),
-        all(
+        counter_family(
             "bank_accesses_total",
             "Accesses the statistics saw in a bank.",
             by_bank(|bank| bank.total.accesses),
         ),
-        all(
+        counter_family(
             "bank_row_hits_total",
             "Accesses to the row accessed last in the bank.",
             by_bank(|bank| bank.total.row_hits),
@@ -150,7 +150,8 @@ fn statistics_families(snapshot: &Snapshot, activity: &Activity) -> Vec<MetricFa
 
 fn receiver_families(snapshot: &Snapshot) -> Vec<MetricFamily> {
     let (waiting, capacity) = snapshot.queue;
-    let one = |name, help, value| family(name, help, MetricType::GAUGE, vec![gauge(value, &[])]);
+    let gauge_family =
+        |name, help, value| family(name, help, MetricType::GAUGE, vec![gauge(value, &[])]);
     vec![
         family(
             "written_bytes_total",
@@ -164,9 +165,21 @@ fn receiver_families(snapshot: &Snapshot) -> Vec<MetricFamily> {
             MetricType::COUNTER,
             vec![counter(snapshot.unwritten_frames, &[])],
         ),
-        one("queue_batches", "Batches of about 1 MiB that wait to be written.", waiting as f64),
-        one("queue_batches_limit", "Batches that may wait to be written.", capacity as f64),
-        one("elapsed_seconds", "Time since the capture began.", snapshot.elapsed.as_secs_f64()),
+        gauge_family(
+            "queue_batches",
+            "Batches of about 1 MiB that wait to be written.",
+            waiting as f64,
+        ),
+        gauge_family(
+            "queue_batches_limit",
+            "Batches that may wait to be written.",
+            capacity as f64,
+        ),
+        gauge_family(
+            "elapsed_seconds",
+            "Time since the capture began.",
+            snapshot.elapsed.as_secs_f64(),
+        ),
     ]
 }
 

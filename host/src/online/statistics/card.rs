@@ -110,9 +110,9 @@ impl Card {
         self.last_pages = pages;
         let banks = self.banks.end_slice();
         let rows = self.digest.map(|_| {
-            let mut all = RowUse::default();
-            banks.iter().for_each(|bank| all.add(bank.slice));
-            all
+            let mut sum = RowUse::default();
+            banks.iter().for_each(|bank| sum.add(bank.slice));
+            sum
         });
         let seen = AccessCounts { pages, rows, ..std::mem::take(&mut self.seen) };
         Slice { seen, hottest, banks }

@@ -28,8 +28,8 @@ impl Model {
     pub fn report(&mut self, rows: Rows, tag_window: Option<u64>) {
         self.tag_window = tag_window;
         if self.rows.replace(rows) != Some(rows) {
-            let all = (0..4).flat_map(|rank| (0..8).map(move |bank| (rank, bank)));
-            self.banks = all.map(|bank| (bank, RowUse::default())).collect();
+            let banks = (0..4).flat_map(|rank| (0..8).map(move |bank| (rank, bank)));
+            self.banks = banks.map(|bank| (bank, RowUse::default())).collect();
             self.bank_totals = self.banks.clone();
             self.last.clear();
             self.map = Some(map(rows));
