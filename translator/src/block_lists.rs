@@ -224,8 +224,8 @@ mod tests {
         std::fs::write(path("-04.blocks"), &list).unwrap();
         let private = std::fs::Permissions::from_mode(0o600);
         std::fs::set_permissions(path("-04.blocks"), private).unwrap();
-        let found: Vec<usize> = (1..=4).map(|id| lists.read(name(&[], &[id])).len()).collect();
-        assert_eq!(found, [0, 0, 0, 1]);
+        let lengths: Vec<usize> = (1..=4).map(|id| lists.read(name(&[], &[id])).len()).collect();
+        assert_eq!(lengths, [0, 0, 0, 1]);
     }
 
     #[test]

@@ -289,9 +289,9 @@ impl<M: CacheMemory> Cache<M> {
     /// Answers a request of a thread. `exit` and `target`: the fields of the thread's area, as the
     /// thread has written them. Neither is trusted.
     pub fn answer(&mut self, code: &dyn CodeBytes, exit: u32, target: u64) -> Answer {
-        let found = self.exit(exit).map(|record| record.exit);
-        let to = found.map_or(RunAddr(target), |exit| exit.to);
-        match found.map(|exit| exit.kind) {
+        let known_exit = self.exit(exit).map(|record| record.exit);
+        let to = known_exit.map_or(RunAddr(target), |exit| exit.to);
+        match known_exit.map(|exit| exit.kind) {
             Some(ExitKind::Syscall { cached }) => {
                 return Answer::Call { native: to, cached: RunAddr(cached) };
             }

@@ -100,21 +100,23 @@ impl Outcome {
     pub fn missing_accesses(&self) -> Vec<String> {
         let Outcome { profile, left, .. } = self;
         let mut unrecorded = self.unrecorded();
-        let mut all = Vec::new();
+        let mut messages = Vec::new();
         if let Some(why) = left {
             unrecorded.continuation = Continuation::None;
-            all.push(format!("the program was followed only until {why}; it goes on natively"));
+            messages
+                .push(format!("the program was followed only until {why}; it goes on natively"));
         }
-        all.extend(unrecorded.missing());
+        messages.extend(unrecorded.missing());
         if profile.dropped > 0 {
             let words = profile.dropped;
-            all.push(format!("{words} words about accesses were dropped because rings were full"));
+            messages
+                .push(format!("{words} words about accesses were dropped because rings were full"));
         }
         if profile.cut_threads > 0 {
             let threads = profile.cut_threads;
-            all.push(format!("the last accesses of {threads} threads are missing"));
+            messages.push(format!("the last accesses of {threads} threads are missing"));
         }
-        all
+        messages
     }
 }
 

@@ -220,8 +220,8 @@ pub fn is_checked(from: RunAddr, to: RunAddr) -> bool {
     to <= from || !is_same_page(from, to)
 }
 
-fn is_same_page(one: RunAddr, other: RunAddr) -> bool {
-    one.0 / PAGE_BYTES == other.0 / PAGE_BYTES
+fn is_same_page(address: RunAddr, other: RunAddr) -> bool {
+    address.0 / PAGE_BYTES == other.0 / PAGE_BYTES
 }
 
 /// A section of code that is being generated.

@@ -42,7 +42,7 @@ impl Thread {
     /// instruction.
     pub fn execute(&mut self, code: &[u8], fields: &dyn Fields) -> Option<()> {
         let instruction = Decoder::with_ip(64, code, self.rip, DecoderOptions::NONE).decode();
-        let one = Execution { thread: self, instruction: &instruction, fields };
+        let execution = Execution { thread: self, instruction: &instruction, fields };
         let next = instruction.next_ip();
         self.rip = match instruction.mnemonic() {
             Mnemonic::Nop => next,
@@ -50,7 +50,7 @@ impl Thread {
             Mnemonic::Jrcxz if self.general[1] == 0 => instruction.near_branch64(),
             Mnemonic::Jrcxz => next,
             _ => {
-                let value = one.result()?;
+                let value = execution.result()?;
                 self.write(&instruction, fields, value)?;
                 next
             }
@@ -67,8 +67,8 @@ impl Thread {
             self.general[number] = if is_whole { value } else { u64::from(value as u32) };
             return Some(());
         }
-        let one = Execution { thread: self, instruction, fields };
-        let (offset, bytes) = (one.field_offset()?, one.memory_bytes()?);
+        let execution = Execution { thread: self, instruction, fields };
+        let (offset, bytes) = (execution.field_offset()?, execution.memory_bytes()?);
         fields.set_field(offset, bytes, value)
     }
 }

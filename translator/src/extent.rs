@@ -38,10 +38,10 @@ impl Omega {
         self.0 as u32
     }
 
-    /// Number of representatives that are traced if a block has `all`: the share rounded down. 50 %
-    /// of 3 are 1; 10 % of 3 are 0.
-    pub const fn capacity(self, all: usize) -> usize {
-        all * self.0 as usize / 100
+    /// Number of representatives that are traced if a block has `count`: the share rounded down.
+    /// 50 % of 3 are 1; 10 % of 3 are 0.
+    pub const fn capacity(self, count: usize) -> usize {
+        count * self.0 as usize / 100
     }
 }
 

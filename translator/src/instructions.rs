@@ -152,37 +152,37 @@ pub struct Instruction {
 pub fn instructions(start: u64, code: &[u8]) -> Vec<Instruction> {
     let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
     let mut factory = InstructionInfoFactory::new();
-    let mut all = Vec::new();
+    let mut instructions = Vec::new();
     let mut offset = 0;
     while decoder.can_decode() {
-        let one = decoder.decode();
-        if one.is_invalid() {
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
             break;
         }
-        all.push(describe(&one, offset, &mut factory));
-        offset = offset.wrapping_add(one.len() as u16);
+        instructions.push(describe(&instruction, offset, &mut factory));
+        offset = offset.wrapping_add(instruction.len() as u16);
     }
-    all
+    instructions
 }
 
 fn describe(
-    one: &iced_x86::Instruction,
+    instruction: &iced_x86::Instruction,
     offset: u16,
     factory: &mut InstructionInfoFactory,
 ) -> Instruction {
-    let flow = match one.flow_control() {
+    let flow = match instruction.flow_control() {
         FlowControl::UnconditionalBranch => Flow::Jump,
         FlowControl::IndirectBranch => Flow::IndirectJump,
         FlowControl::ConditionalBranch => Flow::Branch,
-        FlowControl::Call if one.is_call_near() => Flow::Call,
+        FlowControl::Call if instruction.is_call_near() => Flow::Call,
         FlowControl::IndirectCall => Flow::IndirectCall,
         FlowControl::Return => Flow::Return,
         _ => Flow::Next,
     };
     let is_direct = matches!(flow, Flow::Jump | Flow::Branch | Flow::Call);
-    let target = if is_direct { one.near_branch_target() } else { 0 };
+    let target = if is_direct { instruction.near_branch_target() } else { 0 };
     let (mut reads, mut writes) = (StateSet::default(), StateSet::default());
-    for used in factory.info(one).used_registers() {
+    for used in factory.info(instruction).used_registers() {
         let Some(state) = State::from_register(used.register()) else { continue };
         let (is_read, is_written) = match used.access() {
             OpAccess::None | OpAccess::NoMemAccess => (false, false),
@@ -197,13 +197,13 @@ fn describe(
             writes.insert(state);
         }
     }
-    if one.rflags_read() & STATUS != 0 {
+    if instruction.rflags_read() & STATUS != 0 {
         reads.insert(State::Flags);
     }
-    if one.rflags_modified() & STATUS != 0 {
+    if instruction.rflags_modified() & STATUS != 0 {
         writes.insert(State::Flags);
     }
-    Instruction { offset, bytes: one.len() as u8, flow, target, reads, writes }
+    Instruction { offset, bytes: instruction.len() as u8, flow, target, reads, writes }
 }
 
 #[cfg(test)]
@@ -214,8 +214,8 @@ mod tests {
     const RBX: State = State::General(3);
     const RSP: State = State::General(4);
 
-    fn sets(one: &Instruction) -> [Vec<State>; 2] {
-        [one.reads.iter().collect(), one.writes.iter().collect()]
+    fn sets(instruction: &Instruction) -> [Vec<State>; 2] {
+        [instruction.reads.iter().collect(), instruction.writes.iter().collect()]
     }
 
     #[test]
@@ -227,16 +227,16 @@ mod tests {
             &[0x62, 0xe1, 0x6c, 0x2b, 0x58, 0xc9],
             &[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0],
         ];
-        let all = instructions(0x1000, &code.concat());
-        let places: Vec<_> = all.iter().map(|one| (one.offset, one.bytes)).collect();
+        let instructions = instructions(0x1000, &code.concat());
+        let places: Vec<_> = instructions.iter().map(|one| (one.offset, one.bytes)).collect();
         assert_eq!(places, [(0, 2), (2, 1), (3, 6), (9, 9)]);
-        assert!(all.iter().all(|one| one.flow == Flow::Next && one.target == 0));
-        assert_eq!(sets(&all[0]), [vec![RAX, RBX], vec![RAX, State::Flags]]);
-        assert_eq!(sets(&all[1]), [vec![RAX, RSP], vec![RSP]]);
-        let [reads, writes] = sets(&all[2]);
+        assert!(instructions.iter().all(|one| one.flow == Flow::Next && one.target == 0));
+        assert_eq!(sets(&instructions[0]), [vec![RAX, RBX], vec![RAX, State::Flags]]);
+        assert_eq!(sets(&instructions[1]), [vec![RAX, RSP], vec![RSP]]);
+        let [reads, writes] = sets(&instructions[2]);
         assert!(reads.contains(&State::Mask(3)) && reads.contains(&State::Vector(2)));
         assert_eq!(writes, [State::Vector(17)]);
-        assert_eq!(sets(&all[3]), [vec![State::Segment(0)], vec![RAX]]);
+        assert_eq!(sets(&instructions[3]), [vec![State::Segment(0)], vec![RAX]]);
     }
 
     #[test]
@@ -253,8 +253,12 @@ mod tests {
             (&[0xf3, 0xa4], Flow::Next, 0),
         ];
         for (code, flow, target) in cases {
-            let all = instructions(0x1000, code);
-            assert_eq!((all.len(), all[0].flow, all[0].target), (1, flow, target), "{code:x?}");
+            let instructions = instructions(0x1000, code);
+            assert_eq!(
+                (instructions.len(), instructions[0].flow, instructions[0].target),
+                (1, flow, target),
+                "{code:x?}"
+            );
         }
         let branch = instructions(0, &[0x74, 0xfe])[0];
         assert_eq!(sets(&branch), [vec![State::Flags], vec![]]);

@@ -109,10 +109,10 @@ pub fn for_each(
 
 /// The accesses of an instruction, as [`for_each`] passes them on.
 pub fn memory_accesses(instruction: &Instruction) -> Vec<MemoryAccess> {
-    let mut all = Vec::new();
+    let mut accesses = Vec::new();
     let mut factory = InstructionInfoFactory::new();
-    for_each(instruction, factory.info(instruction), |access| all.push(access));
-    all
+    for_each(instruction, factory.info(instruction), |access| accesses.push(access));
+    accesses
 }
 
 /// The read and the write of an operand: each with whether it depends on values.

@@ -252,23 +252,24 @@ impl Recorded {
         if is_possible { saved } else { 0 }
     }
 
-    /// Returns what a path records. `taken`: numbers of the registers whose values at the start of
-    /// the path are taken from the execution before it. `keeps`: whether the path keeps values. It
-    /// then stores at its start the other registers that its addresses are computed from. Also
-    /// returns the numbers of the registers whose values at the end of the path are kept.
+    /// Returns what a path records. `taken_registers`: numbers of the registers whose values at the
+    /// start of the path are taken from the execution before it. `keeps`: whether the path keeps
+    /// values. It then stores at its start the other registers that its addresses are computed
+    /// from. Also returns the numbers of the registers whose values at the end of the path are
+    /// kept.
     fn taking(
         blocks: &[Block],
         choice: &Choice,
-        taken: Option<&[usize]>,
+        taken_registers: Option<&[usize]>,
         keeps: bool,
     ) -> (Self, Vec<usize>) {
-        let found = path_accesses(blocks, Equality::Values);
+        let accesses = path_accesses(blocks, Equality::Values);
         let (mut chosen, mut others) = (Vec::new(), Vec::new());
         let (mut from, mut before) = (0, 0);
         for scope in scopes(blocks, choice.scope) {
             let end = before + scope.iter().map(|block| block.operations.len()).sum::<usize>();
-            let to = found.partition_point(|access| access.operation < end);
-            let part = Chosen::of(scope, &found[from..to], choice);
+            let to = accesses.partition_point(|access| access.operation < end);
+            let part = Chosen::of(scope, &accesses[from..to], choice);
             let first = chosen.len() as u16;
             others.extend(part.others().map(|(at, known)| {
                 let known = match known {
@@ -276,46 +277,48 @@ impl Recorded {
                     Known::Chunk(index) => Known::Chunk(first + index),
                     Known::Nothing => Known::Nothing,
                 };
-                Other { operation: found[from + at].operation as u16, known }
+                Other { operation: accesses[from + at].operation as u16, known }
             }));
-            chosen.extend(part.places().map(|at| found[from + at]));
+            chosen.extend(part.places().map(|at| accesses[from + at]));
             (from, before) = (to, end);
         }
-        let found = chosen;
+        let accesses = chosen;
         let operations: Vec<&Operation> =
             blocks.iter().flat_map(|block| &block.operations).collect();
         let mut recorded = Recorded::default();
         recorded.accesses.start = blocks.first().map_or(0, |block| block.start.0);
         recorded.accesses.instructions = operations.len() as u16;
         recorded.accesses.others = others;
-        let (state, addresses) = addresses(&operations, &found);
+        let (state, addresses) = addresses(&operations, &accesses);
         let values = addresses.iter().flatten().map(|one| &one.value);
         let mut places = Places::new(&state.nodes, values);
         let at_start = if keeps { places.needed_at_start() } else { Vec::new() };
-        let is_taken = |register: &usize| taken.is_some_and(|taken| taken.contains(register));
+        let is_taken =
+            |register: &usize| taken_registers.is_some_and(|taken| taken.contains(register));
         for register in &at_start {
             match is_taken(register) {
                 true => places.take(*register),
                 false => places.store_at_start(*register),
             }
         }
-        let mut all = Vec::with_capacity(found.len());
+        let mut locations = Vec::with_capacity(accesses.len());
         let mut from = 0;
-        while let Some(first) = found.get(from) {
+        while let Some(first) = accesses.get(from) {
             let instruction = &operations[first.operation].instruction;
-            let same = found[from..].iter().take_while(|one| one.operation == first.operation);
+            let same = accesses[from..].iter().take_while(|one| one.operation == first.operation);
             let to = from + same.count();
-            let is_narrow = found[from..to].iter().any(|access| access.operand.is_narrow);
+            let is_narrow = accesses[from..to].iter().any(|access| access.operand.is_narrow);
             if is_repeated(instruction) && !is_narrow {
-                all.extend(elements(&found[from..to], &mut places).map(Found::Elements));
+                locations.extend(elements(&accesses[from..to], &mut places).map(Found::Elements));
             } else {
-                let both = found[from..to].iter().zip(&addresses[from..to]);
-                all.extend(both.map(|(access, address)| located(access, address, &mut places)));
+                let both = accesses[from..to].iter().zip(&addresses[from..to]);
+                locations
+                    .extend(both.map(|(access, address)| located(access, address, &mut places)));
             }
             from = to;
         }
-        for (access, found) in found.iter().zip(all) {
-            let place = match found {
+        for (access, location) in accesses.iter().zip(locations) {
+            let place = match location {
                 Found::Static(address) => Place::Static(address),
                 Found::Located(located) => {
                     let (slot, plus) = places.place(located);
@@ -332,7 +335,7 @@ impl Recorded {
             };
             recorded.push(operations[access.operation], access, place);
         }
-        let candidates = taken.map_or(at_start, <[usize]>::to_vec).into_iter();
+        let candidates = taken_registers.map_or(at_start, <[usize]>::to_vec).into_iter();
         let keep = |register: usize| Some((register, places.keep(state.values[register])?));
         let (kept, values): (Vec<_>, Vec<_>) = candidates.filter_map(keep).unzip();
         recorded.accesses.kept = values.into_iter().map(|one| places.kept(one)).collect();
@@ -400,28 +403,28 @@ impl Recorded {
             _ => conditional && !is_elements,
         };
         let represents = 1;
-        let one =
+        let record =
             Recording { pc, operation, direction, size, conditional, adds_fs, represents, place };
-        self.accesses.accesses.push(one);
+        self.accesses.accesses.push(record);
     }
 }
 
 /// Returns the address of each access, and the state after all instructions. An address is `None`
 /// if the operand does not say where the access is, or if the operand's value is not known.
-fn addresses(operations: &[&Operation], found: &[Access]) -> (State, Vec<Option<Addressed>>) {
+fn addresses(operations: &[&Operation], accesses: &[Access]) -> (State, Vec<Option<Addressed>>) {
     let mut state = State::default();
-    let mut all = Vec::with_capacity(found.len());
-    let mut rest = found.iter().peekable();
+    let mut addresses = Vec::with_capacity(accesses.len());
+    let mut rest = accesses.iter().peekable();
     for (index, operation) in operations.iter().enumerate() {
         while let Some(access) = rest.next_if(|access| access.operation == index) {
             // The index of `xlat` is a part of a register, `al`.
             let is_known = access.is_located && !access.operand.index.is_gpr8();
             let address = is_known.then(|| Addressed::new(index, access.operand, &mut state));
-            all.push(address.flatten());
+            addresses.push(address.flatten());
         }
         state.execute(operation);
     }
-    (state, all)
+    (state, addresses)
 }
 
 /// Finds the address of an access, and adds the slots that it needs.

@@ -91,9 +91,9 @@ impl<'p> Analysis<'p> {
 
     /// All superblocks, in descending order of the numbers that they have saved.
     pub fn superblocks(&self) -> Vec<&'p Superblock> {
-        let mut all: Vec<&Superblock> = self.profile.superblocks.iter().collect();
-        all.sort_by_key(|one| std::cmp::Reverse(one.saved_numbers()));
-        all
+        let mut superblocks: Vec<&Superblock> = self.profile.superblocks.iter().collect();
+        superblocks.sort_by_key(|one| std::cmp::Reverse(one.saved_numbers()));
+        superblocks
     }
 
     /// All edges that were executed. There are none if only executions were recorded.

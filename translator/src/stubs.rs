@@ -389,7 +389,8 @@ impl Generator {
     }
 
     fn returned(&mut self) -> Result<(), IcedError> {
-        let (one, both) = (Registers::one(RAX), Registers::one(RAX).with(Registers::one(RDX)));
+        let (accumulator, both) =
+            (Registers::one(RAX), Registers::one(RAX).with(Registers::one(RDX)));
         self.returned = self.asm.instructions().len();
         self.no_state();
         self.asm.mov(field(area::save(RAX)), rax)?;
@@ -397,7 +398,7 @@ impl Generator {
         self.asm.mov(field(area::TARGET), rax)?;
         self.asm.lea(rax, qword_ptr(rcx + 8))?;
         self.asm.mov(field(area::CONTINUE), rax)?;
-        self.state_after_call(one, Flags::Live, true);
+        self.state_after_call(accumulator, Flags::Live, true);
         self.asm.mov(field(area::save(RDX)), rdx)?;
         self.asm.lahf()?;
         self.asm.seto(al)?;

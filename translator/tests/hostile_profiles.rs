@@ -17,8 +17,8 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[(self.next() % all.len() as u64) as usize]
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[(self.next() % choices.len() as u64) as usize]
     }
 
     /// True three times of four.

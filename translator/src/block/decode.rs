@@ -52,9 +52,9 @@ impl Block {
     /// No instruction is left in the block.
     fn end_before(&mut self, sequence: RunAddr) -> Result<(), Untranslatable> {
         let last = self.operations.iter().rfind(|one| one.instruction.ip() < sequence.0);
-        let is_native = last.filter(|one| {
-            let names = matches!(one.class, Class::Store | Class::Update);
-            let next = one.instruction.next_ip();
+        let is_native = last.filter(|operation| {
+            let names = matches!(operation.class, Class::Store | Class::Update);
+            let next = operation.instruction.next_ip();
             next > sequence.0 || names && next == sequence.0
         });
         let at = is_native.map_or(sequence, |one| RunAddr(one.instruction.ip()));

@@ -76,16 +76,16 @@ impl Uses {
         if !register.is_gpr() {
             return;
         }
-        let one = Registers::one(register.full_register().number() as u8);
+        let register_set = Registers::one(register.full_register().number() as u8);
         let access = used.access();
         let whole = register.is_gpr32() || register.is_gpr64();
         if access == OpAccess::Write && whole {
-            self.overwritten = self.overwritten.with(one);
+            self.overwritten = self.overwritten.with(register_set);
         } else {
-            self.read = self.read.with(one);
+            self.read = self.read.with(register_set);
         }
         if !matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::NoMemAccess) {
-            self.written = self.written.with(one);
+            self.written = self.written.with(register_set);
         }
     }
 }

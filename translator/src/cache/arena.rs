@@ -150,12 +150,12 @@ impl Space {
             move |start: &Start| (start.address, Contents::Code { number: start.block, side })
         };
         let ends = [(self.arena.base.0, Contents::Stubs), (self.hot, Contents::Free)];
-        let mut all = ends.to_vec();
-        all.extend(self.hot_starts.iter().map(code(Side::Hot)));
-        all.extend(self.cold_starts.iter().map(code(Side::Cold)));
-        all.extend(self.islands.values().map(|island| (*island, Contents::Island)));
-        all.sort_unstable_by_key(|(start, _)| *start);
-        all
+        let mut contents = ends.to_vec();
+        contents.extend(self.hot_starts.iter().map(code(Side::Hot)));
+        contents.extend(self.cold_starts.iter().map(code(Side::Cold)));
+        contents.extend(self.islands.values().map(|island| (*island, Contents::Island)));
+        contents.sort_unstable_by_key(|(start, _)| *start);
+        contents
     }
 
     /// The section that contains an address: the last one that starts at or before it.
@@ -164,8 +164,8 @@ impl Space {
             let after = self.hot_starts.partition_point(|start| start.address <= address);
             return Some((*self.hot_starts[..after].last()?, Side::Hot));
         }
-        let found = self.cold_starts.partition_point(|start| start.address > address);
-        Some((*self.cold_starts.get(found)?, Side::Cold))
+        let index = self.cold_starts.partition_point(|start| start.address > address);
+        Some((*self.cold_starts.get(index)?, Side::Cold))
     }
 
     /// Returns the displacement with which a jump leads to an address, directly or through an

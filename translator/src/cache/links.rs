@@ -118,10 +118,10 @@ impl<M: CacheMemory> Cache<M> {
     fn lead(&mut self, index: usize, at: (u64, bool), to: [u64; 2], state: Point) {
         let ((at, is_short), [target, otherwise]) = (at, to);
         let space = &mut self.spaces[index];
-        let found = space.displacement(at, target, &mut self.memory);
+        let route = space.displacement(at, target, &mut self.memory);
         // Without space for an island, the jump leads to a request to the controller.
-        let found = found.or_else(|| space.displacement(at, otherwise, &mut self.memory));
-        let Some((displacement, island)) = found else { return };
+        let route = route.or_else(|| space.displacement(at, otherwise, &mut self.memory));
+        let Some((displacement, island)) = route else { return };
         if let Some(island) = island {
             self.islands.insert(island, state);
         }
@@ -131,8 +131,8 @@ impl<M: CacheMemory> Cache<M> {
     /// Replaces a jump. `at`: address of its displacement, and whether its opcode is one byte.
     pub(super) fn write_jump(&mut self, space: usize, at: (u64, bool), displacement: i32) {
         let ((at, is_short), space) = (at, &self.spaces[space]);
-        let [one, two, three, four] = displacement.to_le_bytes();
-        let jump = [JUMP, one, two, three, four];
+        let [first, second, third, fourth] = displacement.to_le_bytes();
+        let jump = [JUMP, first, second, third, fourth];
         let (from, bytes) = if is_short { (1, &jump[..]) } else { (0, &jump[1..]) };
         self.memory.replace(space.number, space.offset(at) - from, bytes);
     }

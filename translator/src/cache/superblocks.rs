@@ -78,10 +78,10 @@ impl<M: CacheMemory> Cache<M> {
         if length < 2 {
             return Err(refused().into());
         }
-        let (all, number) = self.enter_path(&blocks[..length])?;
-        self.add_member(&all, number);
+        let (path, number) = self.enter_path(&blocks[..length])?;
+        self.add_member(&path, number);
         if self.turn(number) == Turn::First {
-            self.add_repeated(&all, number);
+            self.add_repeated(&path, number);
         }
         Ok(number)
     }
@@ -172,11 +172,11 @@ impl<M: CacheMemory> Cache<M> {
     /// a block cannot be generated there, the path ends before it.
     fn enter_path(&mut self, blocks: &[u32]) -> Result<(Arc<[u32]>, u32), CacheError> {
         let (head, before) = (blocks[0], self.blocks.len());
-        let all: Arc<[u32]> = blocks.into();
+        let path: Arc<[u32]> = blocks.into();
         let turn = if self.may_repeat(blocks) { Turn::First } else { Turn::Any };
-        self.push_path(&all, turn);
+        self.push_path(&path, turn);
         let number = self.last_number();
-        let Err(error) = self.enter_instead(head, Some(number)) else { return Ok((all, number)) };
+        let Err(error) = self.enter_instead(head, Some(number)) else { return Ok((path, number)) };
         if self.record_mut(number).main.is_some() {
             return Err(error);
         }
@@ -189,8 +189,8 @@ impl<M: CacheMemory> Cache<M> {
             let record = &self.blocks[*block as usize - 1];
             (record.info.start..record.limit()).contains(&at)
         };
-        match all.iter().position(contains) {
-            Some(length) if length > 1 => self.enter_path(&all[..length]),
+        match path.iter().position(contains) {
+            Some(length) if length > 1 => self.enter_path(&path[..length]),
             _ => Err(error),
         }
     }

@@ -85,8 +85,8 @@ impl<M: CacheMemory> Cache<M> {
                 }
                 if let Some(known) = seen.get(&to) {
                     if let Some(index) = *known {
-                        let one: &mut Decoded = &mut blocks[index];
-                        one.has_main |= !is_return;
+                        let decoded: &mut Decoded = &mut blocks[index];
+                        decoded.has_main |= !is_return;
                     }
                     continue;
                 }
@@ -117,12 +117,15 @@ impl<M: CacheMemory> Cache<M> {
         let at = first.block.start;
         let mut seen = HashSet::from([at]);
         let mut blocks = vec![first];
-        for one in expected {
-            if one.at == at {
-                blocks[0].has_main |= one.direct;
-            } else if seen.insert(one.at) && !self.by_address.contains_key(&one.at.0) {
-                let block = self.decode(code, one.at).ok().filter(|block| !block.may_change);
-                let has_main = one.direct || !one.indirect;
+        for expectation in expected {
+            if expectation.at == at {
+                blocks[0].has_main |= expectation.direct;
+            } else if seen.insert(expectation.at)
+                && !self.by_address.contains_key(&expectation.at.0)
+            {
+                let block =
+                    self.decode(code, expectation.at).ok().filter(|block| !block.may_change);
+                let has_main = expectation.direct || !expectation.indirect;
                 blocks.extend(block.map(|block| Decoded { block, has_main }));
             }
         }
@@ -148,7 +151,7 @@ impl<M: CacheMemory> Cache<M> {
 
 /// Addresses at which the program may continue after a block. `true`: it gets there by a return.
 fn successors(end: &End) -> impl Iterator<Item = (RunAddr, bool)> + use<> {
-    let (one, other) = match *end {
+    let (first, second) = match *end {
         End::Direct { to } | End::FallThrough { next: to } | End::Syscall { next: to } => {
             (Some((to, false)), None)
         }
@@ -157,5 +160,5 @@ fn successors(end: &End) -> impl Iterator<Item = (RunAddr, bool)> + use<> {
         End::IndirectCall { return_to } => (Some((return_to, true)), None),
         End::Indirect | End::Return { .. } | End::Untranslatable(_) => (None, None),
     };
-    one.into_iter().chain(other)
+    first.into_iter().chain(second)
 }

@@ -127,11 +127,11 @@ pub fn asked() -> [bool; 256] {
     /// All numbers of Linux are lower. The system calls of the processor's other modes are not
     /// counted.
     const NUMBERS: u64 = 1024;
-    let mut all = [false; 256];
+    let mut table = [false; 256];
     (0..NUMBERS)
         .filter(|number| may_need(*number))
-        .for_each(|number| all[number as usize & 255] = true);
-    all
+        .for_each(|number| table[number as usize & 255] = true);
+    table
 }
 
 #[cfg(test)]

@@ -176,11 +176,11 @@ impl ProcessCode {
 
     /// Reads a page; `None` if its code may not be translated.
     fn read_page(&self, page: RunAddr) -> Option<Page> {
-        let all = self.current();
-        let found = all.iter().find(|one| (one.start..one.end).contains(&page))?;
-        let may_change = found.writable || found.shared;
+        let mappings = self.current();
+        let mapping = mappings.iter().find(|one| (one.start..one.end).contains(&page))?;
+        let may_change = mapping.writable || mapping.shared;
         // Blocks of such code read their own bytes, to compare them.
-        if may_change && !found.readable {
+        if may_change && !mapping.readable {
             return None;
         }
         let mut code = vec![0; PAGE_BYTES as usize];
@@ -221,12 +221,12 @@ impl CodeBytes for ProcessCode {
         let Some(names) = &self.functions else { return Extent::Chosen };
         let current = self.current();
         let mut names = names.borrow_mut();
-        let found = current.iter().find(|one| (one.start..one.end).contains(&at));
-        let place = match found {
+        let mapping = current.iter().find(|one| (one.start..one.end).contains(&at));
+        let place = match mapping {
             Some(mapping) => names.find(mapping, at),
             None => names.nowhere(),
         };
-        match (&self.extents, found) {
+        match (&self.extents, mapping) {
             _ if !place.is_selected => Extent::Nothing,
             (Some(extents), Some(mapping)) => {
                 let start = place.function.map_or(0, |(_, offset)| at.0.wrapping_sub(offset));
@@ -242,9 +242,9 @@ impl CodeBytes for ProcessCode {
 
     fn expected(&self, at: RunAddr) -> Vec<Expected> {
         let current = self.current();
-        let Some(found) = current.iter().find(|one| (one.start..one.end).contains(&at)) else {
+        let Some(mapping) = current.iter().find(|one| (one.start..one.end).contains(&at)) else {
             return Vec::new();
         };
-        self.expected.borrow_mut().follow(at, found, &current, &self.files)
+        self.expected.borrow_mut().follow(at, mapping, &current, &self.files)
     }
 }

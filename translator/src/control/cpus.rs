@@ -75,8 +75,8 @@ pub fn check(cpu: usize) -> io::Result<()> {
     if own.is_empty() || own.contains(&cpu) {
         return Ok(());
     }
-    let all: Vec<String> = own.iter().map(usize::to_string).collect();
-    Err(io::Error::other(format!("it is not one of those that hmtt may use: {}", all.join(", "))))
+    let names: Vec<String> = own.iter().map(usize::to_string).collect();
+    Err(io::Error::other(format!("it is not one of those that hmtt may use: {}", names.join(", "))))
 }
 
 /// Restricts this thread to one CPU. If that fails, the thread may run on any CPU.

@@ -106,15 +106,16 @@ impl Functions {
     /// is appended to `new`.
     fn number(&mut self, mapping: &Mapping, at: RunAddr, new: &mut Vec<Function>) -> u32 {
         let place = self.names.find(mapping, at);
-        let found = place.function.map(|(name, offset)| (RunAddr(at.0.wrapping_sub(offset)), name));
+        let function =
+            place.function.map(|(name, offset)| (RunAddr(at.0.wrapping_sub(offset)), name));
         let file = (mapping.file, mapping.original_path());
-        if found.is_none() && file.1.as_os_str().is_empty() {
+        if function.is_none() && file.1.as_os_str().is_empty() {
             return 0;
         }
         let next = self.numbers.len() as u32 + 1;
-        let number = *self.numbers.entry((file.clone(), found.clone())).or_insert(next);
+        let number = *self.numbers.entry((file.clone(), function.clone())).or_insert(next);
         if number == next {
-            let (start, name) = found.unwrap_or((RunAddr(0), String::new()));
+            let (start, name) = function.unwrap_or((RunAddr(0), String::new()));
             let path = file.1.to_string_lossy().into_owned();
             let build_id = self.build_ids.entry(file).or_insert_with(|| {
                 self.files.file_of(mapping).and_then(|file| build_id(&file)).unwrap_or_default()

@@ -15,8 +15,9 @@ const END: u64 = 0x7fff_ffff_f000;
 fn is_free(mapped: &[Mapping], start: u64, bytes: u64) -> bool {
     let Some(end) = start.checked_add(bytes).filter(|end| *end <= END) else { return false };
     start >= STEP
-        && mapped.iter().all(|one| {
-            one.end.0.saturating_add(MARGIN) <= start || end.saturating_add(MARGIN) <= one.start.0
+        && mapped.iter().all(|mapping| {
+            mapping.end.0.saturating_add(MARGIN) <= start
+                || end.saturating_add(MARGIN) <= mapping.start.0
         })
 }
 

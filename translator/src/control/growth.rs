@@ -34,11 +34,11 @@ impl MappedMemory {
     /// Address ranges of this memory. They contain nothing else, except gaps that the kernel
     /// assigns to no mapping.
     pub fn ranges(&self) -> Vec<(RunAddr, u64)> {
-        let mut all = self.code.clone();
+        let mut ranges = self.code.clone();
         // A part of one more area may be mapped.
         let areas = (self.areas.count + 1).min(THREADS);
-        all.push((self.areas.base, parts::end(areas)));
-        all
+        ranges.push((self.areas.base, parts::end(areas)));
+        ranges
     }
 }
 
@@ -77,8 +77,9 @@ impl MappedAreas {
     /// the next one, or the process cannot map it.
     pub fn map_next(&mut self, process: &mut Stopped<'_>) -> Result<(), ControlError> {
         let number = self.count;
-        let all: Vec<Part> = if number < THREADS { parts::of_area(number) } else { Vec::new() };
-        let (Some(first), Some(last)) = (all.first(), all.last()) else {
+        let area_parts: Vec<Part> =
+            if number < THREADS { parts::of_area(number) } else { Vec::new() };
+        let (Some(first), Some(last)) = (area_parts.first(), area_parts.last()) else {
             return Err(ControlError::NoGap("the ring of another thread"));
         };
         let range = self.base + first.at..self.base + last.at + last.bytes;
@@ -86,7 +87,7 @@ impl MappedAreas {
         if mappings(process.pid)?.iter().any(is_taken) {
             return Err(ControlError::NoGap("the ring of another thread"));
         }
-        for Part { from, offset, at, bytes } in all {
+        for Part { from, offset, at, bytes } in area_parts {
             let (from, at) = (self.base + from, self.base + at);
             // The kernel assigns addresses there only to mappings that ask for them.
             let reservation = Reservation::None;

@@ -147,9 +147,9 @@ impl CacheMemory for CodeMemory {
     fn replace(&mut self, arena: ArenaNumber, offset: u32, bytes: &[u8]) {
         let (at, place) = (self.offset(arena, offset & !7), offset as usize & 7);
         let word = self.memory.long(at);
-        let mut all = word.load(Ordering::Relaxed).to_le_bytes();
-        all[place..place + bytes.len()].copy_from_slice(bytes);
-        word.store(u64::from_le_bytes(all), Ordering::SeqCst);
+        let mut word_bytes = word.load(Ordering::Relaxed).to_le_bytes();
+        word_bytes[place..place + bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(word_bytes), Ordering::SeqCst);
     }
 
     fn set_table(&mut self, entry: u16, address: RunAddr) {

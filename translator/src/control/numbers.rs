@@ -21,13 +21,13 @@ impl Blocks for Shared {
         let numbers = known + 1..=translation.last_number();
         let copied: Vec<Copied> = numbers
             .filter_map(|number| translation.number(number))
-            .map(|one| match one {
+            .map(|numbered| match numbered {
                 cache::Numbered::Block(info) => Copied::Block(info.start, info.bytes.clone()),
                 cache::Numbered::Path { blocks, length } => Copied::Path(blocks.clone(), length),
             })
             .collect();
         drop(translation);
-        let described = copied.into_iter().map(|one| match one {
+        let described = copied.into_iter().map(|copy| match copy {
             Copied::Block(start, bytes) => Numbered::Block(BlockCode::new(start, &bytes)),
             Copied::Path(blocks, length) => Numbered::Path { blocks, length },
         });

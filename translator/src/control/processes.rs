@@ -354,12 +354,12 @@ impl<'o> Processes<'o> {
             Tracee::Executing | Tracee::Native { .. } => false,
             Tracee::Released(threads) => threads.contains(&thread),
         };
-        let found = self.tracees.iter().find(|(_, tracee)| has_thread(tracee));
-        let found = found.map(|(pid, _)| *pid).or_else(|| match self.options.follow {
+        let holder = self.tracees.iter().find(|(_, tracee)| has_thread(tracee));
+        let process = holder.map(|(pid, _)| *pid).or_else(|| match self.options.follow {
             true => thread_group(thread),
             false => Some(self.first),
         });
-        found.filter(|pid| self.tracees.contains_key(pid))
+        process.filter(|pid| self.tracees.contains_key(pid))
     }
 
     /// Handles an event of a thread.

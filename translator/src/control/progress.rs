@@ -69,8 +69,8 @@ impl Functions {
             }
         }
         let (most, function) = of_functions.into_iter().map(|(name, sum)| (sum, name)).max()?;
-        let all: u64 = of_blocks.iter().sum();
-        (most > 0).then(|| (function.to_owned(), most as f64 / all as f64))
+        let total: u64 = of_blocks.iter().sum();
+        (most > 0).then(|| (function.to_owned(), most as f64 / total as f64))
     }
 }
 

@@ -59,12 +59,12 @@ fn of_file(file: &File, signature: u32) -> Option<Arc<RestartableSequences>> {
     let changed = (status.mtime(), status.mtime_nsec());
     let version = (status.dev(), status.ino(), status.size(), changed.0, changed.1, signature);
     let known = || FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = known().get(&version) {
-        return Some(found.clone());
+    if let Some(sequences) = known().get(&version) {
+        return Some(sequences.clone());
     }
-    let found = Arc::new(RestartableSequences::of_file(file, signature)?);
-    known().insert(version, found.clone());
-    Some(found)
+    let sequences = Arc::new(RestartableSequences::of_file(file, signature)?);
+    known().insert(version, sequences.clone());
+    Some(sequences)
 }
 
 /// The address at which a mapping has the byte at an offset of its file. If the byte is outside of
@@ -145,7 +145,7 @@ impl Sequences {
             };
             for signature in &self.signatures {
                 match of_file(&file, *signature) {
-                    Some(found) => mapped.add(mapping, &found),
+                    Some(sequences) => mapped.add(mapping, &sequences),
                     None => mapped.unknown.push(mapping.start..mapping.end),
                 }
             }
@@ -176,12 +176,12 @@ impl Sequences {
 
 impl Mapped {
     /// Adds the sequences of a mapping's file.
-    fn add(&mut self, mapping: &Mapping, found: &RestartableSequences) {
-        if found.undescribed.is_some() {
+    fn add(&mut self, mapping: &Mapping, sequences: &RestartableSequences) {
+        if sequences.undescribed.is_some() {
             self.native.push(mapping.start..mapping.end);
             return;
         }
-        let sections = found.sections.iter().map(|CriticalSection { code, abort }| {
+        let sections = sequences.sections.iter().map(|CriticalSection { code, abort }| {
             (at(mapping, code.start)..at(mapping, code.end), at(mapping, *abort))
         });
         let is_inside = |section: &Range<RunAddr>| {

@@ -51,10 +51,10 @@ pub fn share(
     when_full: u32,
     has_perf_map: bool,
 ) -> Result<SharedMemory, ControlError> {
-    let taken = mappings(process.pid)?;
-    let table = gaps::below(&taken, TABLE_END, 0, lookup::BYTES + PAGE_BYTES);
+    let mappings = mappings(process.pid)?;
+    let table = gaps::below(&mappings, TABLE_END, 0, lookup::BYTES + PAGE_BYTES);
     let table = table.ok_or(ControlError::NoGap("the lookup table"))?;
-    let base = gaps::above(&taken, AREAS.start, AREAS.end, parts::end(THREADS));
+    let base = gaps::above(&mappings, AREAS.start, AREAS.end, parts::end(THREADS));
     let base = base.ok_or(ControlError::NoGap("the rings of threads"))?;
     let (code, code_file) = share_code(process, table)?;
     let code = CodeMemory::new(code, table + lookup::BYTES, has_perf_map);

@@ -140,8 +140,8 @@ impl Translation {
     /// entering the cache again.
     pub fn add_native_time(&mut self, at: RunAddr, nanoseconds: u64) {
         let from = (at, String::new());
-        let found = self.native.range_mut(from..).next().filter(|((found, _), _)| *found == at);
-        if let Some((_, used)) = found {
+        let entry = self.native.range_mut(from..).next().filter(|((found, _), _)| *found == at);
+        if let Some((_, used)) = entry {
             used.processor_ns += nanoseconds;
         }
     }
@@ -150,9 +150,9 @@ impl Translation {
     /// nothing at the address.
     pub fn discount_native(&mut self, at: RunAddr) {
         let from = (at, String::new());
-        let found =
+        let entry =
             self.native.range_mut(from..).find(|((found, _), used)| *found != at || used.times > 0);
-        let Some((key, used)) = found.filter(|((found, _), _)| *found == at) else { return };
+        let Some((key, used)) = entry.filter(|((found, _), _)| *found == at) else { return };
         used.times -= 1;
         if used.times == 0 {
             let key = key.clone();

@@ -167,21 +167,21 @@ impl Emitter<'_> {
         let busy = busy.with(self.unloaded);
         let free = SUBSTITUTES.iter().copied().find(|number| !busy.contains(*number));
         let number = free.ok_or_else(|| refusal(instruction, Why::OutOfReach))?;
-        let one = Registers::one(number);
+        let substitute = Registers::one(number);
         let uses = &operation.uses;
         self.hot.save(number);
         if !uses.overwritten.contains(R15) {
             self.hot.point(before);
             self.hot.load(number, area::save(R15));
         }
-        self.hot.point(Point { borrowed: before.borrowed.with(one), ..before });
+        self.hot.point(Point { borrowed: before.borrowed.with(substitute), ..before });
         let mut changed = *instruction;
         replace_r15(&mut changed, number);
         self.encode(&changed)?;
         if uses.written.contains(R15) {
             self.hot.store(area::save(R15), number);
         }
-        self.hot.point(Point { borrowed: after.borrowed.with(one), ..after });
+        self.hot.point(Point { borrowed: after.borrowed.with(substitute), ..after });
         self.hot.restore(number);
         Ok(())
     }

@@ -20,9 +20,9 @@ use crate::block::{Block, End, Untranslatable, Why};
 use crate::state::{Point, Registers, Rip};
 
 /// Whether all code of two blocks is in one page.
-fn are_in_one_page(one: &Block, other: &Block) -> bool {
+fn are_in_one_page(block: &Block, other: &Block) -> bool {
     let last = |block: &Block| block.limit().wrapping_sub(1);
-    [last(one), other.start, last(other)].iter().all(|at| is_same_page(one.start, *at))
+    [last(block), other.start, last(other)].iter().all(|at| is_same_page(block.start, *at))
 }
 
 impl<'a> Emitter<'a> {
@@ -87,8 +87,9 @@ impl<'a> Emitter<'a> {
         if !operation.instruction.is_jcc_short_or_near() {
             return Err(self.no_path());
         }
-        let taken = condition(self.block.bytes_of(operation));
-        let (leaves, target) = if start == other { (taken, to) } else { (taken ^ 1, other) };
+        let condition = condition(self.block.bytes_of(operation));
+        let (leaves, target) =
+            if start == other { (condition, to) } else { (condition ^ 1, other) };
         self.hot.point(self.within(last, Registers::NONE));
         let cold = Goal::Within(Side::Cold, self.cold.len());
         self.jump(Side::Hot, &[0x0f, 0x80 | leaves], cold);

@@ -27,8 +27,8 @@ fn number(register: Register) -> Option<u8> {
 
 /// The registers of a sum.
 fn registers(sum: &Operand) -> Registers {
-    let all = [number(sum.base), number(sum.index)].into_iter().flatten();
-    all.fold(Registers::NONE, |all, one| all.with(Registers::one(one)))
+    let numbers = [number(sum.base), number(sum.index)].into_iter().flatten();
+    numbers.fold(Registers::NONE, |all, one| all.with(Registers::one(one)))
 }
 
 impl Emitter<'_> {
@@ -242,10 +242,10 @@ fn signs_to(free: u8, register: Register, bytes: u8) -> Result<Instruction, Iced
 /// The instruction cannot be made.
 fn sum_to(register: u8, sum: &Operand, replaces_r15: bool) -> Result<Instruction, IcedError> {
     let whole = Register::RAX + u32::from(register);
-    let part = |of: Register| match of {
+    let part = |addend: Register| match addend {
         Register::R15 if replaces_r15 => whole,
         Register::R15D if replaces_r15 => whole.full_register32(),
-        of => of,
+        other => other,
     };
     let operand = MemoryOperand::new(
         part(sum.base),

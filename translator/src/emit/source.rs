@@ -96,8 +96,9 @@ mod tests {
         let sizes = |start, length| -> Vec<usize> {
             let bytes: Vec<u8> = (0..length).collect();
             let words = words(start, &bytes);
-            let all: Vec<u8> = words.iter().flat_map(|(_, word)| word.iter().copied()).collect();
-            assert_eq!(all, bytes);
+            let content: Vec<u8> =
+                words.iter().flat_map(|(_, word)| word.iter().copied()).collect();
+            assert_eq!(content, bytes);
             assert!(words.iter().all(|(at, word)| at % word.len() as u64 == 0));
             words.iter().map(|(_, word)| word.len()).collect()
         };

@@ -114,8 +114,8 @@ fn masked(instruction: &Instruction, used: &UsedMemory) -> Option<(Lanes, u32)> 
     let whole = size.size();
     let broadcast = broadcast(instruction.op_code().tuple_type());
     let (bytes, lanes) = if instruction.is_broadcast() {
-        let (bytes, all) = broadcast?;
-        (bytes, all / bytes)
+        let (bytes, total) = broadcast?;
+        (bytes, total / bytes)
     } else if is_broadcast(instruction.mnemonic()) {
         let bytes = size.element_size().max(1);
         (bytes, instruction.op0_register().size() / bytes)

@@ -61,9 +61,9 @@ pub fn state_components() -> &'static [StateComponent] {
         let enabled = unsafe { enabled() };
         let numbers = (FIRST..32).filter(|number| enabled >> number & 1 != 0);
         let component = |number: u8| {
-            let found = leaf(0xd, number.into());
-            let is_aligned = found.ecx & 2 != 0;
-            StateComponent { number, size: found.eax, offset: found.ebx, is_aligned }
+            let description = leaf(0xd, number.into());
+            let is_aligned = description.ecx & 2 != 0;
+            StateComponent { number, size: description.eax, offset: description.ebx, is_aligned }
         };
         numbers.map(component).filter(|one| one.size > 0).collect()
     })

@@ -17,7 +17,7 @@ pub fn unbalanced(counted: &Counted, table: &Table) -> u64 {
     let mut add = |address: u64, count: i128| *sums.entry(address).or_default() += count;
     for (number, tally) in counted.blocks.iter().enumerate().skip(1) {
         let Some(block) = table.block(number as u32) else { continue };
-        let [executions, starts, stops, taken, others] =
+        let [executions, starts, stops, branches, others] =
             [tally.executions, tally.starts, tally.stops, tally.taken, tally.other_edges]
                 .map(i128::from);
         add(block.start.0, executions - starts - others);
@@ -25,8 +25,8 @@ pub fn unbalanced(counted: &Counted, table: &Table) -> u64 {
         match block.end {
             End::Jump { to } | End::Call { to } => add(to.0, -left),
             End::Conditional { to } => {
-                add(to.0, -taken);
-                add(block.next.0, taken - left);
+                add(to.0, -branches);
+                add(block.next.0, branches - left);
             }
             End::SystemCall | End::FallThrough => add(block.next.0, -left),
             End::IndirectJump | End::IndirectCall | End::Return => {}

@@ -79,13 +79,13 @@ mod tests {
         }
         let mut twice = calls.clone();
         twice.merge(&calls);
-        let all: Vec<_> = twice.iter().collect();
-        assert_eq!(all.len(), 2 * THREADS);
-        let times: u64 = all.iter().map(|(_, _, count)| count.times).sum();
+        let counts: Vec<_> = twice.iter().collect();
+        assert_eq!(counts.len(), 2 * THREADS);
+        let times: u64 = counts.iter().map(|(_, _, count)| count.times).sum();
         assert_eq!(times, 40_000);
-        assert_eq!(all[0].2.ticks, u64::MAX);
-        assert_eq!((all[1].0, all[1].1), (0, UNKNOWN));
-        let one = CallCount { times: 2, timed: 2, ticks: u64::MAX / 2 * 2 };
-        assert_eq!(all[2], (1, 1, one));
+        assert_eq!(counts[0].2.ticks, u64::MAX);
+        assert_eq!((counts[1].0, counts[1].1), (0, UNKNOWN));
+        let expected = CallCount { times: 2, timed: 2, ticks: u64::MAX / 2 * 2 };
+        assert_eq!(counts[2], (1, 1, expected));
     }
 }

@@ -191,14 +191,14 @@ fn add_recent(
     before: &mut HashMap<Edge, u64>,
     recent: &mut HashMap<Edge, u64>,
 ) {
-    let mut all: HashMap<Edge, u64> = HashMap::with_capacity(now.len());
+    let mut sums: HashMap<Edge, u64> = HashMap::with_capacity(now.len());
     for (edge, times) in now {
-        *all.entry(edge).or_default() += times;
+        *sums.entry(edge).or_default() += times;
     }
-    for (edge, times) in &all {
+    for (edge, times) in &sums {
         *recent.entry(*edge).or_default() += since(*times, before.get(edge).copied());
     }
-    *before = all;
+    *before = sums;
 }
 
 /// The increase of a count.
@@ -207,8 +207,8 @@ fn since(now: u64, seen: Option<u64>) -> u64 {
 }
 
 /// The elements, and then `None` without end.
-fn padded<T: Copy>(all: &[T]) -> impl Iterator<Item = Option<T>> {
-    all.iter().copied().map(Some).chain(std::iter::repeat(None))
+fn padded<T: Copy>(elements: &[T]) -> impl Iterator<Item = Option<T>> {
+    elements.iter().copied().map(Some).chain(std::iter::repeat(None))
 }
 
 impl Hot {
@@ -265,7 +265,7 @@ impl Hot {
     fn candidates(&self, thresholds: Thresholds, recent: &Recent<'_>) -> Vec<Candidate> {
         let in_use: HashMap<u32, u32> =
             self.built.iter().map(|(number, built)| (built.head, *number)).collect();
-        let mut all = Vec::new();
+        let mut candidates = Vec::new();
         for head in 1..=recent.table.known() {
             let Some(code) = recent.table.block(head) else { continue };
             let superblock = in_use.get(&head).copied();
@@ -274,11 +274,11 @@ impl Hot {
             let executions = own(superblock.unwrap_or(head)) + repeated.map_or(0, own);
             let entered = recent.entered.get(&head).copied().unwrap_or(0);
             if executions >= thresholds.block || executions > 0 && entered >= thresholds.edge {
-                all.push(Candidate { executions, start: code.start, head, superblock });
+                candidates.push(Candidate { executions, start: code.start, head, superblock });
             }
         }
-        all.sort_unstable_by_key(|one| (Reverse(one.executions), one.start, one.head));
-        all
+        candidates.sort_unstable_by_key(|one| (Reverse(one.executions), one.start, one.head));
+        candidates
     }
 
     /// Adds the superblocks that were built since the last call.
@@ -383,8 +383,12 @@ impl Recent<'_> {
                 Some((self.table.at(to)?, 1.0))
             }
             End::Conditional { to } => {
-                let taken = tally.taken as f64 / left;
-                let (to, share) = if taken > 0.5 { (to, taken) } else { (block.next, 1.0 - taken) };
+                let branch_share = tally.taken as f64 / left;
+                let (to, share) = if branch_share > 0.5 {
+                    (to, branch_share)
+                } else {
+                    (block.next, 1.0 - branch_share)
+                };
                 Some((self.table.at(to)?, share.min(1.0)))
             }
             End::FallThrough => Some((self.table.at(block.next)?, 1.0)),

@@ -105,17 +105,17 @@ impl Edges {
 
     /// The edges that were counted since the last call, and their counts since then.
     pub fn take_recent(&mut self) -> impl Iterator<Item = (Edge, u64)> {
-        self.slots.iter_mut().filter(|one| one.times > one.seen).map(|one| {
-            let recent = one.times - std::mem::replace(&mut one.seen, one.times);
-            (one.edge(), recent)
+        self.slots.iter_mut().filter(|one| one.times > one.seen).map(|slot| {
+            let recent = slot.times - std::mem::replace(&mut slot.seen, slot.times);
+            (slot.edge(), recent)
         })
     }
 
     /// All edges with their counts, sorted by their numbers.
     pub fn sorted(&self) -> Vec<(Edge, u64)> {
-        let mut all: Vec<_> = self.iter().collect();
-        all.sort_unstable();
-        all
+        let mut edges: Vec<_> = self.iter().collect();
+        edges.sort_unstable();
+        edges
     }
 }
 

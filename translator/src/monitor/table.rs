@@ -235,7 +235,7 @@ impl Table {
         let known = self.known();
         let (slots, places) = (&mut self.slots[..], &mut aside.places);
         let (mut count, mut place) = (0usize, 0usize);
-        let mut one = |bytes: &[u8], lane: usize| {
+        let mut counter = |bytes: &[u8], lane: usize| {
             let number = number(bytes);
             let number = if number <= known { number } else { 0 };
             let first = slots[number as usize].first;
@@ -249,12 +249,12 @@ impl Table {
         };
         let mut groups = bytes.chunks_exact(4 * LANES);
         for group in &mut groups {
-            one(&group[..4], 0);
-            one(&group[4..8], 1);
-            one(&group[8..12], 2);
-            one(&group[12..], 3);
+            counter(&group[..4], 0);
+            counter(&group[4..8], 1);
+            counter(&group[8..12], 2);
+            counter(&group[12..], 3);
         }
-        groups.remainder().chunks_exact(4).for_each(|bytes| one(bytes, 0));
+        groups.remainder().chunks_exact(4).for_each(|bytes| counter(bytes, 0));
         aside.count = count;
         previous
     }
@@ -271,15 +271,16 @@ impl Table {
             if number <= known { number } else { 0 }
         };
         let none = slots[0].lanes;
-        let mut one = |bytes: &[u8], lane: usize| slots[valid(bytes) as usize].lanes[lane][0] += 1;
+        let mut counter =
+            |bytes: &[u8], lane: usize| slots[valid(bytes) as usize].lanes[lane][0] += 1;
         let mut groups = bytes.chunks_exact(4 * LANES);
         for group in &mut groups {
-            one(&group[..4], 0);
-            one(&group[4..8], 1);
-            one(&group[8..12], 2);
-            one(&group[12..], 3);
+            counter(&group[..4], 0);
+            counter(&group[4..8], 1);
+            counter(&group[8..12], 2);
+            counter(&group[12..], 3);
         }
-        groups.remainder().chunks_exact(4).for_each(|bytes| one(bytes, 0));
+        groups.remainder().chunks_exact(4).for_each(|bytes| counter(bytes, 0));
         aside.count = 0;
         if previous == 0 || slots[0].lanes != none {
             let after = [previous].into_iter().chain(bytes.chunks_exact(4).map(valid));

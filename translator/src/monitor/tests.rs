@@ -20,12 +20,12 @@ fn blocks(known: u32) -> Vec<Numbered> {
         Numbered::Block(BlockCode { start, next: start + 4, last: start, instructions: 1, end })
     };
     let to = RunAddr(0x1010);
-    let all = [
+    let blocks = [
         block(0x1000, End::Conditional { to }),
         block(0x1010, End::Return),
         block(0x1004, End::Jump { to: RunAddr(0x1000) }),
     ];
-    all[known as usize..].to_vec()
+    blocks[known as usize..].to_vec()
 }
 
 /// Rings that this process shares with itself, and their memory as a program sees it.
@@ -67,11 +67,11 @@ fn full_chunks_and_the_last_part_are_counted_in_order() {
     sender.send(Finished { area: 0, pointer: Some(last), ticks: 40 }).unwrap();
     drop(sender);
     let counts = watch(&rings, &receiver, Recording::default(), &blocks, None);
-    let tally = |executions, starts, stops, taken| BlockTally {
+    let tally = |executions, starts, stops, branches| BlockTally {
         executions,
         starts,
         stops,
-        taken,
+        taken: branches,
         other_edges: 0,
     };
     let Counts { counted, losses: Losses { cut_threads, .. } } = counts;

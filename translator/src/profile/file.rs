@@ -42,11 +42,11 @@ impl Counted {
         let mut names = Names::new(self.files.clone(), selection);
         let (blocks, is_selected): (Vec<Block>, Vec<bool>) =
             self.blocks.iter().map(|one| block(one, &mut names)).unzip();
-        let native = |one: &super::NativeCode| Native {
-            code_address: one.at.0,
-            reason: one.why.clone(),
-            times: one.used.times,
-            processor_ns: one.used.processor_ns,
+        let native = |code: &super::NativeCode| Native {
+            code_address: code.at.0,
+            reason: code.why.clone(),
+            times: code.used.times,
+            processor_ns: code.used.processor_ns,
         };
         let edges = self.edges.iter();
         let edges = edges.filter(|(_, times)| *times > 0).map(|(edge, times)| IndirectEdge {
@@ -98,63 +98,64 @@ impl Counted {
     }
 
     /// A superblock; `None` if one of its blocks was never executed.
-    fn superblock(&self, one: &counted::Superblock) -> Option<Superblock> {
+    fn superblock(&self, superblock: &counted::Superblock) -> Option<Superblock> {
         let is_executed =
             |number: &u32| self.blocks.binary_search_by_key(number, |block| block.number).is_ok();
-        one.blocks.iter().all(is_executed).then(|| Superblock {
-            blocks: one.blocks.clone(),
-            entries: one.executions,
-            completions: one.completed,
-            executed_blocks: one.blocks_executed,
-            cache_ns: nanoseconds(one.ticks, self.tsc_hz),
-            undone: one.is_undone,
+        superblock.blocks.iter().all(is_executed).then(|| Superblock {
+            blocks: superblock.blocks.clone(),
+            entries: superblock.executions,
+            completions: superblock.completed,
+            executed_blocks: superblock.blocks_executed,
+            cache_ns: nanoseconds(superblock.ticks, self.tsc_hz),
+            undone: superblock.is_undone,
         })
     }
 }
 
 /// Results of models; `None` if there were none.
-fn models(of: &Counts) -> Option<Models> {
-    let sum =
-        |count: fn(&Modelled, usize) -> u64, at| of.blocks.iter().map(|one| count(one, at)).sum();
+fn models(counts: &Counts) -> Option<Models> {
+    let sum = |count: fn(&Modelled, usize) -> u64, at| {
+        counts.blocks.iter().map(|one| count(one, at)).sum()
+    };
     let predictor = |(at, (name, size_bytes)): (usize, &(&str, u64))| Predictor {
         name: (*name).into(),
         size_bytes: *size_bytes,
-        branches: of.branches,
+        branches: counts.branches,
         mispredictions: sum(|one, at| one.mispredictions[at], at),
     };
-    let predictors = PREDICTORS.iter().enumerate().filter(|_| of.options.predictors);
-    let icache = of.options.icache.map(|geometry| Cache {
+    let predictors = PREDICTORS.iter().enumerate().filter(|_| counts.options.predictors);
+    let icache = counts.options.icache.map(|geometry| Cache {
         size_bytes: geometry.size_bytes(),
         ways: geometry.ways(),
         line_bytes: geometry.line_bytes(),
-        fetches: of.fetches,
+        fetches: counts.fetches,
         cache_misses: sum(|one, _| one.cache_misses, 0),
     });
     let models = Models { predictors: predictors.map(predictor).collect(), icache };
-    (!of.options.is_empty()).then_some(models)
+    (!counts.options.is_empty()).then_some(models)
 }
 
 /// A block in the format of files, and whether it is selected.
-fn block(one: &BlockCount, names: &mut Names<&Selection>) -> (Block, bool) {
-    let code = &one.code;
-    let place = one.mapping.as_ref().map(|mapping| names.find(mapping, code.start));
+fn block(block_count: &BlockCount, names: &mut Names<&Selection>) -> (Block, bool) {
+    let code = &block_count.code;
+    let place = block_count.mapping.as_ref().map(|mapping| names.find(mapping, code.start));
     // Code whose memory was unmapped belongs to no known function.
     let place = place.unwrap_or_else(|| names.nowhere());
-    let path = one.mapping.as_ref().map(|mapping| mapping.original_path());
+    let path = block_count.mapping.as_ref().map(|mapping| mapping.original_path());
     let (function, offset) = place.function.unzip();
-    let tally = &one.tally;
+    let tally = &block_count.tally;
     let block = Block {
-        number: one.number,
+        number: block_count.number,
         object: path.map(|path| path.display().to_string()).unwrap_or_default(),
         function,
         offset,
         code_address: code.start.0,
         file_address: place.address,
-        size_bytes: one.bytes.len() as u64,
+        size_bytes: block_count.bytes.len() as u64,
         instructions: code.instructions,
         entries: tally.executions,
-        unexecuted: one.unexecuted,
-        code: one.bytes.to_vec(),
+        unexecuted: block_count.unexecuted,
+        code: block_count.bytes.to_vec(),
         end: match code.end {
             End::Jump { .. } => BlockEnd::Jump,
             End::Conditional { .. } => BlockEnd::Conditional,
@@ -170,12 +171,12 @@ fn block(one: &BlockCount, names: &mut Names<&Selection>) -> (Block, bool) {
         stops: tally.stops,
         taken: tally.taken,
         other_edges: tally.other_edges,
-        mispredictions: if one.modelled.mispredictions.iter().all(|count| *count == 0) {
+        mispredictions: if block_count.modelled.mispredictions.iter().all(|count| *count == 0) {
             Vec::new()
         } else {
-            one.modelled.mispredictions.to_vec()
+            block_count.modelled.mispredictions.to_vec()
         },
-        cache_misses: one.modelled.cache_misses,
+        cache_misses: block_count.modelled.cache_misses,
         ..Block::default()
     };
     (block, place.is_selected)

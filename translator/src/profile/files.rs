@@ -56,8 +56,8 @@ pub struct OpenFiles(Arc<Mutex<HashMap<Key, Weak<File>>>>);
 impl OpenFiles {
     /// The file with a key. It is opened if it is not open.
     fn get(&self, key: &Key, open: impl FnOnce() -> Result<File, Reason>) -> Opened {
-        let mut all = lock(&self.0);
-        if let Some(file) = all.get(key).and_then(Weak::upgrade) {
+        let mut files = lock(&self.0);
+        if let Some(file) = files.get(key).and_then(Weak::upgrade) {
             return Ok(Some(file));
         }
         let file = open()?;
@@ -65,8 +65,8 @@ impl OpenFiles {
             return Ok(None);
         }
         let file = Arc::new(file);
-        all.retain(|_, file| file.strong_count() > 0);
-        all.insert(key.clone(), Arc::downgrade(&file));
+        files.retain(|_, file| file.strong_count() > 0);
+        files.insert(key.clone(), Arc::downgrade(&file));
         Ok(Some(file))
     }
 }
@@ -180,14 +180,15 @@ mod tests {
     #[test]
     fn the_mapped_files_of_this_process_are_opened_once() {
         let (pid, open) = (Pid::this(), OpenFiles::default());
-        let [one, other] = [(); 2].map(|()| CodeFiles::new(pid, open.clone()));
+        let [files, other] = [(); 2].map(|()| CodeFiles::new(pid, open.clone()));
         let (memory, mapped) = (RunningMemory::open(pid).unwrap(), mappings(pid).unwrap());
-        one.add(&memory, &mapped);
+        files.add(&memory, &mapped);
         other.add(&memory, &mapped);
-        let code = mapped.iter().find(|mapping| mapping.executable && one.is_program(mapping));
+        let code = mapped.iter().find(|mapping| mapping.executable && files.is_program(mapping));
         let key = key(code.unwrap()).unwrap();
         assert_eq!(key.1, std::env::current_exe().unwrap());
-        let [first, second] = [one, other].map(|files| files.get(&key).unwrap().unwrap().unwrap());
+        let [first, second] =
+            [files, other].map(|files| files.get(&key).unwrap().unwrap().unwrap());
         assert!(Arc::ptr_eq(&first, &second));
         drop((first, second));
         assert!(lock(&open.0).values().all(|file| file.strong_count() == 0));

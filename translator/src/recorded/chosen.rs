@@ -26,8 +26,8 @@ impl Chosen {
             Extent::By(selector) => selector,
             Extent::Nothing | Extent::Chosen => choice.selector,
         };
-        let is_meant = |one: &Access| {
-            extent != Extent::Nothing && choice.direction.is_none_or(|it| it == one.direction)
+        let is_meant = |access: &Access| {
+            extent != Extent::Nothing && choice.direction.is_none_or(|it| it == access.direction)
         };
         let meant: Vec<usize> =
             (0..accesses.len()).filter(|place| is_meant(&accesses[*place])).collect();
@@ -64,8 +64,8 @@ impl Chosen {
             Coverage::Missed => Known::Nothing,
         };
         let is_chosen = |one: usize| chosen.binary_search(&one).is_ok();
-        let all = represented_by.iter().enumerate().filter(move |(one, _)| !is_chosen(*one));
-        all.map(move |(one, class)| (self.meant[one], class.map_or(Known::Nothing, known)))
+        let rest = represented_by.iter().enumerate().filter(move |(one, _)| !is_chosen(*one));
+        rest.map(move |(one, class)| (self.meant[one], class.map_or(Known::Nothing, known)))
     }
 }
 

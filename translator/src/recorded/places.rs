@@ -127,9 +127,9 @@ pub struct Places<'n> {
 impl<'n> Places<'n> {
     /// Prepares for accesses with these addresses: counts how many of them need each node.
     pub fn new<'a>(nodes: &'n Nodes, addresses: impl Iterator<Item = &'a Value>) -> Self {
-        let all: HashSet<Node> = addresses.filter_map(|value| value.node).collect();
+        let addresses: HashSet<Node> = addresses.filter_map(|value| value.node).collect();
         let mut uses = Vec::new();
-        for address in all {
+        for address in addresses {
             let (mut seen, mut left) = (HashSet::new(), vec![address]);
             while let Some(node) = left.pop() {
                 if seen.insert(node) {
@@ -262,16 +262,17 @@ impl<'n> Places<'n> {
                 continue;
             }
             let size = u64::from(*size);
-            let mut of = Source::Slot(flags);
+            let mut source = Source::Slot(flags);
             for step in [
                 Operation::ShiftedRight { by: *number },
                 Operation::Masked { mask: 1 },
                 Operation::Product { by: size },
             ] {
-                of = self.step(Step { of, plus: 0, operation: step, other: None }).source;
+                source =
+                    self.step(Step { of: source, plus: 0, operation: step, other: None }).source;
             }
             let (sum, plus) = (Operation::Sum { other: 0 }, place.plus);
-            place = self.step(Step { of: place.source, plus, operation: sum, other: Some(of) });
+            place = self.step(Step { of: place.source, plus, operation: sum, other: Some(source) });
             self.compacted.insert((operation, *number), place);
         }
         Some(Located(place))
@@ -367,16 +368,16 @@ impl<'n> Places<'n> {
     fn derive(&mut self, node: Node) {
         let step = match self.nodes.kind(node) {
             Kind::Unknown(..) => return,
-            Kind::Sum(one, other) => {
-                let (one, other) = (self.known[&one], self.known[&other]);
-                let plus = one.plus.wrapping_add(other.plus);
+            Kind::Sum(left, right) => {
+                let (left, right) = (self.known[&left], self.known[&right]);
+                let plus = left.plus.wrapping_add(right.plus);
                 let operation = Operation::Sum { other: 0 };
-                Step { of: one.source, plus, operation, other: Some(other.source) }
+                Step { of: left.source, plus, operation, other: Some(right.source) }
             }
-            Kind::Computed(of, plus, operation) => {
-                let of = self.known[&of];
-                let plus = of.plus.wrapping_add(plus);
-                Step { of: of.source, plus, operation, other: None }
+            Kind::Computed(operand, plus, operation) => {
+                let operand = self.known[&operand];
+                let plus = operand.plus.wrapping_add(plus);
+                Step { of: operand.source, plus, operation, other: None }
             }
         };
         let known = self.step(step);

@@ -93,8 +93,8 @@ impl Nodes {
     pub fn sources(&self, node: Node) -> impl Iterator<Item = Node> + use<> {
         let both = match self.kind(node) {
             Kind::Unknown(..) => [None; 2],
-            Kind::Sum(one, other) => [Some(one), Some(other)],
-            Kind::Computed(of, ..) => [Some(of), None],
+            Kind::Sum(left, right) => [Some(left), Some(right)],
+            Kind::Computed(operand, ..) => [Some(operand), None],
         };
         both.into_iter().flatten()
     }
@@ -104,11 +104,11 @@ impl Nodes {
         let next = self.kinds.len() as Node;
         let node = *self.known.entry(kind).or_insert(next);
         if node == next {
-            let of = |node: Node| self.steps[node as usize];
+            let step_count = |node: Node| self.steps[node as usize];
             self.steps.push(match kind {
                 Kind::Unknown(..) => 0,
-                Kind::Sum(one, other) => of(one).max(of(other)) + 1,
-                Kind::Computed(one, ..) => of(one) + 1,
+                Kind::Sum(left, right) => step_count(left).max(step_count(right)) + 1,
+                Kind::Computed(operand, ..) => step_count(operand) + 1,
             });
             self.kinds.push(kind);
         }
@@ -123,21 +123,22 @@ impl Nodes {
     /// `rsi` and 1.
     fn factors(&self, node: Node) -> (Node, u64) {
         match self.kind(node) {
-            Kind::Computed(of, 0, Computation::Product { by }) => (of, by),
+            Kind::Computed(operand, 0, Computation::Product { by }) => (operand, by),
             _ => (node, 1),
         }
     }
 
     /// The sum of two values. Multiples of one node are added up: `rsi + 4 * rsi` becomes `5 *
     /// rsi`, and the difference of equal registers becomes 0.
-    fn sum(&mut self, one: Value, other: Value) -> Value {
-        let plus = one.plus.wrapping_add(other.plus);
-        let (Some(first), Some(second)) = (one.node, other.node) else {
-            return Value { node: one.node.or(other.node), plus };
+    fn sum(&mut self, value: Value, other: Value) -> Value {
+        let plus = value.plus.wrapping_add(other.plus);
+        let (Some(first), Some(second)) = (value.node, other.node) else {
+            return Value { node: value.node.or(other.node), plus };
         };
-        let ((of, by), (other_of, other_by)) = (self.factors(first), self.factors(second));
-        let sum = if of == other_of {
-            self.product(Value { node: Some(of), plus: 0 }, by.wrapping_add(other_by))
+        let ((operand, by), (other_operand, other_by)) =
+            (self.factors(first), self.factors(second));
+        let sum = if operand == other_operand {
+            self.product(Value { node: Some(operand), plus: 0 }, by.wrapping_add(other_by))
         } else {
             self.value(Kind::Sum(first.min(second), first.max(second)))
         };
@@ -149,11 +150,11 @@ impl Nodes {
     fn product(&mut self, value: Value, factor: u64) -> Value {
         let plus = (value.plus as u64).wrapping_mul(factor) as i64;
         let Some(node) = value.node else { return Value::constant(plus) };
-        let (of, by) = self.factors(node);
+        let (operand, by) = self.factors(node);
         let product = match by.wrapping_mul(factor) {
             0 => Value::constant(0),
-            1 => Value { node: Some(of), plus: 0 },
-            by => self.value(Kind::Computed(of, 0, Computation::Product { by })),
+            1 => Value { node: Some(operand), plus: 0 },
+            by => self.value(Kind::Computed(operand, 0, Computation::Product { by })),
         };
         product.plus(plus)
     }
@@ -163,12 +164,12 @@ impl Nodes {
         let Value { mut node, mut plus } = value;
         // An extension does not change the lowest bits of its operand, nor of a sum with it.
         while let Some(inner) = node
-            && let Kind::Computed(of, added, extension) = self.kind(inner)
+            && let Kind::Computed(operand, added, extension) = self.kind(inner)
             && let Computation::ZeroExtended { bits: left }
             | Computation::SignExtended { bits: left } = extension
             && u32::from(left) >= bits
         {
-            (node, plus) = (Some(of), plus.wrapping_add(added));
+            (node, plus) = (Some(operand), plus.wrapping_add(added));
         }
         match node {
             None => Value::constant(computation.apply(plus as u64, |_| 0) as i64),

@@ -55,21 +55,23 @@ impl<'p> Analysis<'p> {
             }
             targets.insert(site.block.number, text);
         }
-        let mut all = BTreeMap::new();
+        let mut instructions = BTreeMap::new();
         for block in blocks {
             let lines = disassembly::lines(block);
             let last = lines.len().saturating_sub(1);
             for (at, line) in lines.into_iter().enumerate() {
-                let one = all.entry((block.object.as_str(), line.address)).or_insert(Annotated {
-                    address: line.address,
-                    bytes: line.bytes,
-                    times: 0,
-                    text: line.text,
-                    after: String::new(),
-                });
-                one.times = one.times.saturating_add(block.entries);
+                let instruction = instructions
+                    .entry((block.object.as_str(), line.address))
+                    .or_insert(Annotated {
+                        address: line.address,
+                        bytes: line.bytes,
+                        times: 0,
+                        text: line.text,
+                        after: String::new(),
+                    });
+                instruction.times = instruction.times.saturating_add(block.entries);
                 if at == last {
-                    one.after = match block.end {
+                    instruction.after = match block.end {
                         BlockEnd::Conditional if self.profile.unbalanced_blocks.is_some() => {
                             format!("taken {:.1} %", percent(block.taken, block.left()))
                         }
@@ -78,35 +80,40 @@ impl<'p> Analysis<'p> {
                 }
             }
         }
-        all
+        instructions
     }
 
     /// The code of a function with counts; `None` if none of it was executed.
     pub fn annotation(&self, function: &str) -> Option<String> {
         let blocks = self.blocks_of(function);
         let sources = SourceLines::find(blocks.iter().copied());
-        let all = self.annotate(&blocks);
-        let most = all.values().map(|one| one.times).max()?;
+        let instructions = self.annotate(&blocks);
+        let most = instructions.values().map(|one| one.times).max()?;
         let (mut text, mut object, mut end) = (String::new(), "", None);
         let mut source = None;
-        for ((of, address), one) in &all {
-            if std::mem::replace(&mut object, of) != *of {
-                text += &format!("{} in {}:\n", escape::name(function), escape::name(of));
+        for ((object_name, address), instruction) in &instructions {
+            if std::mem::replace(&mut object, object_name) != *object_name {
+                text += &format!("{} in {}:\n", escape::name(function), escape::name(object_name));
                 text += &format!("{:>16} {:>6}  {:<18}\n", "times", "%", "address");
             } else if end != Some(*address) {
                 text += "             ...  not executed\n";
             }
-            let line = sources.get(of, *address);
+            let line = sources.get(object_name, *address);
             if line.is_some() && line != source {
                 text += &format!("{:24}; {}\n", "", escape::name(line.unwrap_or_default()));
             }
             source = line;
-            let share = percent(one.times, most);
-            let after =
-                if one.after.is_empty() { String::new() } else { format!("  # {}", one.after) };
-            text +=
-                &format!("{:>16} {share:>6.2}  {address:#018x}  {}{after}\n", one.times, one.text);
-            end = Some(address.wrapping_add(one.bytes));
+            let share = percent(instruction.times, most);
+            let after = if instruction.after.is_empty() {
+                String::new()
+            } else {
+                format!("  # {}", instruction.after)
+            };
+            text += &format!(
+                "{:>16} {share:>6.2}  {address:#018x}  {}{after}\n",
+                instruction.times, instruction.text
+            );
+            end = Some(address.wrapping_add(instruction.bytes));
         }
         Some(text)
     }

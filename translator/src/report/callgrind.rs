@@ -36,9 +36,9 @@ pub fn write(analysis: &Analysis<'_>, mut output: impl Write) -> io::Result<()> 
     let total = sum(functions.values().flat_map(|one| one.costs.values().copied()));
     let version = env!("CARGO_PKG_VERSION");
     writeln!(output, "# callgrind format\nversion: 1\ncreator: hmtt {version}")?;
-    if let Some(one) = &analysis.profile.selection {
+    if let Some(selection) = &analysis.profile.selection {
         let (count, entries, blocks) =
-            (one.omitted_instructions, one.omitted_entries, one.omitted_blocks);
+            (selection.omitted_instructions, selection.omitted_entries, selection.omitted_blocks);
         let what = format!("{count} instructions in {entries} executions of {blocks} blocks");
         writeln!(output, "desc: Omitted by the selection: {what}")?;
     }
@@ -77,9 +77,9 @@ fn source<'s>(sources: &'s SourceLines<'_>, object: &str, at: u64) -> Option<(&'
 }
 
 fn functions<'p>(analysis: &Analysis<'p>) -> BTreeMap<Key<'p>, Function<'p>> {
-    let mut all: BTreeMap<Key<'p>, Function<'p>> = BTreeMap::new();
+    let mut functions: BTreeMap<Key<'p>, Function<'p>> = BTreeMap::new();
     for block in &analysis.profile.blocks {
-        let function = all.entry(key(block)).or_default();
+        let function = functions.entry(key(block)).or_default();
         for (at, cost) in costs(block) {
             let sum = function.costs.entry(at).or_default();
             *sum = sum.saturating_add(cost);
@@ -88,12 +88,12 @@ fn functions<'p>(analysis: &Analysis<'p>) -> BTreeMap<Key<'p>, Function<'p>> {
     for edge in analysis.edges().into_iter().filter(|edge| edge.kind.is_call()) {
         let last = disassembly::instructions(edge.from).last().copied();
         let (Some(to), Some((at, _))) = (edge.to, last) else { continue };
-        if let Some(function) = all.get_mut(&key(edge.from)) {
+        if let Some(function) = functions.get_mut(&key(edge.from)) {
             let times = function.calls.entry((at, key(to), shown_address(to))).or_default();
             *times = times.saturating_add(edge.times);
         }
     }
-    all
+    functions
 }
 
 /// Executions of each instruction of a block. Executions that a signal prevented are subtracted
@@ -104,8 +104,8 @@ fn costs(block: &Block) -> Vec<(u64, u64)> {
     let mut costs: Vec<(u64, u64)> =
         disassembly::instructions(block).into_iter().map(|(at, _)| (at, block.entries)).collect();
     for (_, cost) in costs.iter_mut().rev() {
-        let taken = missing.min(*cost);
-        (*cost, missing) = (*cost - taken, missing - taken);
+        let deduction = missing.min(*cost);
+        (*cost, missing) = (*cost - deduction, missing - deduction);
     }
     costs
 }

@@ -26,10 +26,10 @@ pub fn lines(block: &Block) -> Vec<Line> {
     let mut formatter = GasFormatter::new();
     formatter.options_mut().set_uppercase_hex(false);
     formatter.options_mut().set_branch_leading_zeros(false);
-    let line = |one: Instruction| {
+    let line = |instruction: Instruction| {
         let mut text = String::new();
-        formatter.format(&one, &mut text);
-        Line { address: one.ip(), bytes: one.len() as u64, text }
+        formatter.format(&instruction, &mut text);
+        Line { address: instruction.ip(), bytes: instruction.len() as u64, text }
     };
     decode(block).map(line).collect()
 }

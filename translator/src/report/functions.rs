@@ -35,10 +35,10 @@ impl<'p> Analysis<'p> {
     /// All functions, in descending order of executed instructions.
     pub fn functions(&self) -> Vec<Function<'p>> {
         let has_edges = self.profile.unbalanced_blocks.is_some();
-        let mut all: HashMap<(&str, &str), Function<'p>> = HashMap::new();
+        let mut functions: HashMap<(&str, &str), Function<'p>> = HashMap::new();
         for block in &self.profile.blocks {
             let (object, name) = key(block);
-            let function = all.entry((object, name)).or_insert(Function {
+            let function = functions.entry((object, name)).or_insert(Function {
                 name,
                 object,
                 instructions: 0,
@@ -63,15 +63,15 @@ impl<'p> Analysis<'p> {
         for edge in self.edges() {
             let Some(to) = edge.to.filter(|to| to.offset == Some(0)) else { continue };
             let is_call = edge.kind.is_call() || key(edge.from) != key(to);
-            if let Some(Function { calls: Some(calls), .. }) = all.get_mut(&key(to))
+            if let Some(Function { calls: Some(calls), .. }) = functions.get_mut(&key(to))
                 && is_call
             {
                 *calls = calls.saturating_add(edge.times);
             }
         }
-        let mut all: Vec<_> = all.into_values().collect();
-        all.sort_by_key(|one| (std::cmp::Reverse(one.instructions), one.object, one.name));
-        all
+        let mut functions: Vec<_> = functions.into_values().collect();
+        functions.sort_by_key(|one| (std::cmp::Reverse(one.instructions), one.object, one.name));
+        functions
     }
 }
 
@@ -94,8 +94,15 @@ mod tests {
     fn functions_are_sorted_by_executed_instructions() {
         let profile = profile();
         let functions = Analysis::new(&profile).functions();
-        let sums = functions.iter().map(|one| {
-            (one.name, one.instructions, one.entries, one.calls, one.returns, one.blocks)
+        let sums = functions.iter().map(|function| {
+            (
+                function.name,
+                function.instructions,
+                function.entries,
+                function.calls,
+                function.returns,
+                function.blocks,
+            )
         });
         let expected = [("f", 22 + 10 + 10 + 1, 11, Some(0), 1, 4), ("g", 20, 10, Some(10), 10, 1)];
         assert_eq!(sums.collect::<Vec<_>>(), expected);

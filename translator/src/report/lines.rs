@@ -48,8 +48,8 @@ fn read(object: &str, blocks: &[&Block]) -> BTreeMap<u64, String> {
         same.flat_map(|block| super::disassembly::instructions(block)).map(|(at, _)| at).collect();
     addresses.sort_unstable();
     addresses.dedup();
-    let found = image.find_lines(&addresses).unwrap_or_default();
-    addresses.into_iter().zip(found).filter_map(|(at, line)| Some((at, line?))).collect()
+    let lines = image.find_lines(&addresses).unwrap_or_default();
+    addresses.into_iter().zip(lines).filter_map(|(at, line)| Some((at, line?))).collect()
 }
 
 /// Whether a file still has the code of a block at the address in the profile.

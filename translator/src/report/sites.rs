@@ -27,14 +27,14 @@ impl IndirectSite<'_> {
 impl<'p> Analysis<'p> {
     /// All indirect transfers, in descending order of how often they were executed.
     pub fn indirect_sites(&self) -> Vec<IndirectSite<'p>> {
-        let mut all: HashMap<u32, Vec<(&'p Block, u64)>> = HashMap::new();
+        let mut targets_by_block: HashMap<u32, Vec<(&'p Block, u64)>> = HashMap::new();
         let leaves = |block: &&Block| block.end.is_indirect() && block.to_omitted > 0;
         for block in self.profile.blocks.iter().filter(leaves) {
-            all.insert(block.number, Vec::new());
+            targets_by_block.insert(block.number, Vec::new());
         }
         for edge in &self.profile.edges {
             if let Some(to) = self.profile.block(edge.to) {
-                all.entry(edge.from).or_default().push((to, edge.times));
+                targets_by_block.entry(edge.from).or_default().push((to, edge.times));
             }
         }
         let site = |(from, mut targets): (u32, Vec<(&'p Block, u64)>)| {
@@ -42,24 +42,24 @@ impl<'p> Analysis<'p> {
             let block = self.profile.block(from)?;
             Some(IndirectSite { block, targets, omitted: block.to_omitted })
         };
-        let mut all: Vec<_> = all.into_iter().filter_map(site).collect();
-        all.sort_by_cached_key(|site| (std::cmp::Reverse(site.times()), site.block.number));
-        all
+        let mut sites: Vec<_> = targets_by_block.into_iter().filter_map(site).collect();
+        sites.sort_by_cached_key(|site| (std::cmp::Reverse(site.times()), site.block.number));
+        sites
     }
 
     /// Blocks that end with a conditional jump, in descending order of their executions.
     pub fn conditional_blocks(&self) -> Vec<&'p Block> {
         let is_conditional = |block: &&Block| block.end == BlockEnd::Conditional;
-        let mut all: Vec<&Block> = self.profile.blocks.iter().filter(is_conditional).collect();
-        all.sort_by_key(|block| (std::cmp::Reverse(block.entries), block.number));
-        all
+        let mut blocks: Vec<&Block> = self.profile.blocks.iter().filter(is_conditional).collect();
+        blocks.sort_by_key(|block| (std::cmp::Reverse(block.entries), block.number));
+        blocks
     }
 
     /// All blocks, in descending order of executed instructions.
     pub fn hottest_blocks(&self) -> Vec<&'p Block> {
-        let mut all: Vec<&Block> = self.profile.blocks.iter().collect();
-        all.sort_by_key(|one| (std::cmp::Reverse(one.executed()), one.code_address));
-        all
+        let mut blocks: Vec<&Block> = self.profile.blocks.iter().collect();
+        blocks.sort_by_key(|one| (std::cmp::Reverse(one.executed()), one.code_address));
+        blocks
     }
 }
 

@@ -52,13 +52,13 @@ pub struct Access {
 pub fn path_accesses(blocks: &[Block], equality: Equality) -> Vec<Access> {
     let mut factory = InstructionInfoFactory::new();
     let mut state = State::new(equality);
-    let mut found = Vec::new();
+    let mut accesses = Vec::new();
     let operations = blocks.iter().flat_map(|block| &block.operations);
     for (number, operation) in operations.enumerate() {
         let instruction = &operation.instruction;
         let info = factory.info(instruction);
-        memory_accesses::for_each(instruction, info, |one| {
-            found.push(access(number, &one, &state))
+        memory_accesses::for_each(instruction, info, |memory_access| {
+            accesses.push(access(number, &memory_access, &state))
         });
         let names_fs = info.used_registers().iter().any(|used| {
             used.register() == Register::FS
@@ -69,7 +69,7 @@ pub fn path_accesses(blocks: &[Block], equality: Equality) -> Vec<Access> {
         // The addresses of an instruction use the values from before it.
         state.execute(operation, writes_fs);
     }
-    found
+    accesses
 }
 
 /// Returns the accesses of a block in program order, as [`path_accesses`] does.
@@ -78,14 +78,14 @@ pub fn accesses(block: &Block, equality: Equality) -> Vec<Access> {
 }
 
 /// An access of an operation. `state`: the registers before the operation.
-fn access(operation: usize, found: &MemoryAccess, state: &State) -> Access {
-    let MemoryAccess { operand, size, direction, condition, is_uncertain, .. } = *found;
+fn access(operation: usize, memory_access: &MemoryAccess, state: &State) -> Access {
+    let MemoryAccess { operand, size, direction, condition, is_uncertain, .. } = *memory_access;
     let lanes = match condition {
         Condition::Lanes(lanes) => Some(lanes),
         _ => None,
     };
     let conditional = is_uncertain || condition == Condition::Repeated;
-    let is_elsewhere = found.is_elsewhere || condition == Condition::Repeated;
+    let is_elsewhere = memory_access.is_elsewhere || condition == Condition::Repeated;
     let is_located = !is_elsewhere && (!operand.is_fs || state.fs().version == 0);
     let is_set = is_elsewhere || lanes.is_some() || operand.alignment > 0;
     let address = match is_set {

@@ -54,8 +54,8 @@ impl Expression {
 }
 
 /// Number of bytes between two addresses, computed modulo 2^64.
-fn gap(one: i64, other: i64) -> u64 {
-    one.wrapping_sub(other).unsigned_abs()
+fn gap(address: i64, other: i64) -> u64 {
+    address.wrapping_sub(other).unsigned_abs()
 }
 
 /// The average distance of an expression to others, as an exact ratio: averages are compared

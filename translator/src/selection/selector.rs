@@ -108,15 +108,15 @@ fn representatives(accesses: &[Access], omega: Omega, chunk: Chunk) -> Selection
     let order = order(&representatives, &near, omega.capacity(classes.len()));
     let mut first_to_last = order.clone();
     first_to_last.sort_unstable();
-    for &one in &first_to_last {
-        for &other in &near[one] {
+    for &number in &first_to_last {
+        for &other in &near[number] {
             if representatives[other].coverage == Coverage::Missed {
-                representatives[other].coverage = Coverage::Near(one);
+                representatives[other].coverage = Coverage::Near(number);
             }
         }
     }
-    for &one in &order {
-        representatives[one].coverage = Coverage::Traced;
+    for &number in &order {
+        representatives[number].coverage = Coverage::Traced;
     }
     let is_chosen = |access: &usize| match represented_by[*access] {
         Some(class) => {
@@ -159,10 +159,10 @@ fn classes(accesses: &[Access]) -> (Vec<Class>, Vec<Option<usize>>) {
 
 /// Returns for each class the other classes at distance zero.
 fn neighbours(classes: &[Class], chunk: Chunk) -> Vec<Vec<usize>> {
-    let near = |one: usize| {
+    let near = |number: usize| {
         let is_near = |other: &usize| {
-            let distance = classes[one].expression.distance(&classes[*other].expression, chunk);
-            *other != one && distance == Some(0)
+            let distance = classes[number].expression.distance(&classes[*other].expression, chunk);
+            *other != number && distance == Some(0)
         };
         (0..classes.len()).filter(is_near).collect()
     };
@@ -199,11 +199,11 @@ fn order(representatives: &[Representative], near: &[Vec<usize>], capacity: usiz
         // No representative is frozen at the start of a round, so each round chooses at least the
         // first one that waits.
         let mut frozen = vec![false; representatives.len()];
-        waiting.retain(|&one| {
-            let is_chosen = chosen.len() < capacity && !frozen[one];
+        waiting.retain(|&number| {
+            let is_chosen = chosen.len() < capacity && !frozen[number];
             if is_chosen {
-                chosen.push(one);
-                near[one].iter().for_each(|other| frozen[*other] = true);
+                chosen.push(number);
+                near[number].iter().for_each(|other| frozen[*other] = true);
             }
             !is_chosen
         });

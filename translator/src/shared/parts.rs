@@ -70,16 +70,16 @@ pub const fn end(count: usize) -> u64 {
 pub fn of_area(number: usize) -> Vec<Part> {
     let fields = fields(number);
     let bytes = area::FIELD_BYTES;
-    let mut all = vec![Part { from: fields, offset: fields, at: address(number), bytes }];
+    let mut parts = vec![Part { from: fields, offset: fields, at: address(number), bytes }];
     let before = number.checked_sub(1).map(|before| chunk_place(before, CHUNKS - 1));
     let mut last_page = before.map_or(CHUNKS_AT, |at| at + CHUNK_SPACE) - PAGE_BYTES;
     for part in 0..CHUNKS {
         let at = chunk_place(number, part);
         let (offset, bytes) = (chunk(number, part) - PAGE_BYTES, PAGE_BYTES + CHUNK_SPACE);
-        all.push(Part { from: last_page, offset, at: at - PAGE_BYTES, bytes });
+        parts.push(Part { from: last_page, offset, at: at - PAGE_BYTES, bytes });
         last_page = at + CHUNK_SPACE - PAGE_BYTES;
     }
-    all
+    parts
 }
 
 /// Address of a chunk, relative to the header.
@@ -98,9 +98,9 @@ mod tests {
         let mut mapped = vec![start];
         for number in 0..THREADS {
             for part in of_area(number) {
-                let source = mapped.iter().find(|one| {
-                    (one.at..one.at + one.bytes).contains(&part.from)
-                        && one.offset + (part.from - one.at) == part.offset
+                let source = mapped.iter().find(|earlier| {
+                    (earlier.at..earlier.at + earlier.bytes).contains(&part.from)
+                        && earlier.offset + (part.from - earlier.at) == part.offset
                 });
                 assert!(source.is_some(), "{number}: {part:x?}");
                 let end = part.at + part.bytes;

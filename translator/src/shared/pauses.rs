@@ -58,33 +58,33 @@ mod tests {
     #[test]
     fn pauses_are_not_part_of_a_chunks_time() {
         let areas = test_areas();
-        let one = areas.area(1);
-        one.prepare();
-        one.begin_time(1000);
-        assert_eq!((one.paused_at(1500), one.ticks_until(1500)), (1500, 500));
+        let thread_area = areas.area(1);
+        thread_area.prepare();
+        thread_area.begin_time(1000);
+        assert_eq!((thread_area.paused_at(1500), thread_area.ticks_until(1500)), (1500, 500));
         // A system call that has not returned.
-        one.set(area::CALLED_AT, 1200);
-        let paused_at = one.paused_at(1500);
-        assert_eq!((paused_at, one.ticks_until(paused_at)), (1200, 200));
-        one.end_pause(paused_at, 1600);
-        assert_eq!((one.paused_at(1700), one.ticks_until(1700)), (1700, 300));
+        thread_area.set(area::CALLED_AT, 1200);
+        let paused_at = thread_area.paused_at(1500);
+        assert_eq!((paused_at, thread_area.ticks_until(paused_at)), (1200, 200));
+        thread_area.end_pause(paused_at, 1600);
+        assert_eq!((thread_area.paused_at(1700), thread_area.ticks_until(1700)), (1700, 300));
         // A request.
-        one.set(area::PAUSED_AT, 1800);
-        one.word(area::ASK).store(area::ASKING, Ordering::SeqCst);
-        assert_eq!(one.paused_at(2000), 1800);
+        thread_area.set(area::PAUSED_AT, 1800);
+        thread_area.word(area::ASK).store(area::ASKING, Ordering::SeqCst);
+        assert_eq!(thread_area.paused_at(2000), 1800);
     }
 
     #[test]
     fn forged_times_are_bounded() {
         let areas = test_areas();
-        let one = areas.area(1);
+        let thread_area = areas.area(1);
         for forged in [u64::MAX, 1 << 63, 5] {
             for field in [area::CALLED_AT, area::PAUSED_AT, area::SINCE, area::CHUNK_TICKS] {
-                one.set(field, forged);
+                thread_area.set(field, forged);
             }
-            assert!(one.paused_at(100) <= 100 && one.ticks_until(100) <= 100);
-            assert!(one.ticks_of(0) <= 5);
-            one.end_pause(forged, 100);
+            assert!(thread_area.paused_at(100) <= 100 && thread_area.ticks_until(100) <= 100);
+            assert!(thread_area.ticks_of(0) <= 5);
+            thread_area.end_pause(forged, 100);
         }
     }
 }

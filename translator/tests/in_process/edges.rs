@@ -15,8 +15,8 @@ use super::superblocks;
 type Edges = BTreeMap<(u64, u64), u64>;
 
 fn described(cache: &Cache<Direct>, known: u32) -> Vec<Numbered> {
-    let all = (known + 1..).map_while(|number| cache.number(number));
-    let described = all.map(|one| match one {
+    let entries = (known + 1..).map_while(|number| cache.number(number));
+    let described = entries.map(|entry| match entry {
         cache::Numbered::Block(block) => Numbered::Block(BlockCode::new(block.start, &block.bytes)),
         cache::Numbered::Path { blocks, length } => {
             Numbered::Path { blocks: blocks.clone(), length }
@@ -35,10 +35,10 @@ fn block(blocks: &[Numbered], number: u32) -> &BlockCode {
 
 /// All edges of a result, direct ones computed from executions.
 fn edges(counted: &Counted, blocks: &[Numbered]) -> Edges {
-    let mut all = Edges::new();
+    let mut edges = Edges::new();
     let mut add = |from: &BlockCode, to: RunAddr, times: u64| {
         if times > 0 {
-            *all.entry((from.start.0, to.0)).or_default() += times;
+            *edges.entry((from.start.0, to.0)).or_default() += times;
         }
     };
     for (numbered, tally) in blocks.iter().zip(&counted.blocks[1..]) {
@@ -58,7 +58,7 @@ fn edges(counted: &Counted, blocks: &[Numbered]) -> Edges {
         let [from, to] = [edge.from, edge.to].map(|number| block(blocks, number));
         add(from, to.start, *times);
     }
-    all
+    edges
 }
 
 /// Checks the edges of a program. `executed`: addresses of all executed instructions. `numbers`:

@@ -41,9 +41,9 @@ pub struct Outcome {
 impl Outcome {
     /// Says what differs from another outcome.
     pub fn difference(&self, other: &Outcome) -> Option<String> {
-        let memory = |name: &str, one: &[u8], other: &[u8]| {
-            let at = one.iter().zip(other).position(|(one, other)| one != other)?;
-            Some(format!("{name} at {at:#x}: {:#x}, not {:#x}", other[at], one[at]))
+        let memory = |name: &str, content: &[u8], other: &[u8]| {
+            let at = content.iter().zip(other).position(|(one, other)| one != other)?;
+            Some(format!("{name} at {at:#x}: {:#x}, not {:#x}", other[at], content[at]))
         };
         if self.registers != other.registers {
             return Some(format!("{:x?}\nnot\n{:x?}", other.registers, self.registers));
@@ -73,13 +73,13 @@ pub struct CachedRun {
 
 impl Machine {
     pub fn new() -> Machine {
-        let all = Range::aligned(1 << 20, 1 << 16);
-        let part = |at: u64, bytes: u64| Range { start: all.start + at, bytes };
+        let memory = Range::aligned(1 << 20, 1 << 16);
+        let part = |at: u64, bytes: u64| Range { start: memory.start + at, bytes };
         Machine {
             code: part(0, 1 << 18),
             data: part(1 << 18, DATA_BYTES),
             stack: part(1 << 19, STACK_BYTES),
-            processor: Processor::new(all.start),
+            processor: Processor::new(memory.start),
             code_may_change: false,
             code_is_expected: false,
             extent: |_| Extent::Chosen,

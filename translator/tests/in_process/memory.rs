@@ -18,8 +18,8 @@ fn map(at: u64, bytes: u64, flags: i32) -> Option<u64> {
     let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping replaces no other one.
-    let found = unsafe { libc::mmap(at as *mut _, bytes as usize, protection, flags, -1, 0) };
-    (found != libc::MAP_FAILED).then_some(found as u64)
+    let mapping = unsafe { libc::mmap(at as *mut _, bytes as usize, protection, flags, -1, 0) };
+    (mapping != libc::MAP_FAILED).then_some(mapping as u64)
 }
 
 /// Memory of the test that its mapping outlives.
@@ -38,10 +38,10 @@ impl Range {
 
     /// Maps memory at a multiple of a power of two.
     pub fn aligned(bytes: u64, to: u64) -> Range {
-        let all =
+        let reservation =
             Range { start: map(0, bytes + to, 0).expect("there is memory"), bytes: bytes + to };
-        let start = all.start.next_multiple_of(to);
-        let before = Range { start: all.start, bytes: start - all.start };
+        let start = reservation.start.next_multiple_of(to);
+        let before = Range { start: reservation.start, bytes: start - reservation.start };
         let after = Range { start: start + bytes, bytes: to - before.bytes };
         [before, after].into_iter().filter(|part| part.bytes > 0).for_each(Range::unmap);
         Range { start, bytes }
@@ -125,12 +125,12 @@ impl CodeBytes for Code {
     fn expected(&self, at: RunAddr) -> Vec<Expected> {
         let mut random = Random(at.0 | 1);
         let count = if self.is_expected { random.below(30) } else { 0 };
-        let mut one = || Expected {
+        let mut expectation = || Expected {
             at: at.wrapping_add(random.below(300)).saturating_sub(100),
             direct: random.below(2) == 0,
             indirect: random.below(2) == 0,
         };
-        (0..count).map(|_| one()).collect()
+        (0..count).map(|_| expectation()).collect()
     }
 }
 
@@ -175,10 +175,10 @@ impl CacheMemory for Direct {
     fn replace(&mut self, arena: ArenaNumber, offset: u32, bytes: &[u8]) {
         self.links += 1;
         let word = self.arenas[arena.0 as usize].long(offset & !7);
-        let mut all = word.load(Ordering::Relaxed).to_le_bytes();
+        let mut word_bytes = word.load(Ordering::Relaxed).to_le_bytes();
         let place = offset as usize & 7;
-        all[place..place + bytes.len()].copy_from_slice(bytes);
-        word.store(u64::from_le_bytes(all), Ordering::Release);
+        word_bytes[place..place + bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(word_bytes), Ordering::Release);
     }
 
     fn set_table(&mut self, entry: u16, address: RunAddr) {

@@ -59,7 +59,7 @@ fn of_step(machine: &Machine, step: &Step) -> Vec<Made> {
         Some(if register.is_gpr32() { u64::from(whole as u32) } else { whole })
     };
     let mut factory = InstructionInfoFactory::new();
-    let mut made = Vec::new();
+    let mut accesses = Vec::new();
     for used in factory.info(&instruction).used_memory() {
         let address = used.virtual_address(0, value).unwrap();
         let (read, write) = (Direction::Read, Direction::Write);
@@ -74,15 +74,15 @@ fn of_step(machine: &Machine, step: &Step) -> Vec<Made> {
             0 => instruction.memory_size().size(),
             size => size,
         };
-        made.extend(directions.iter().map(|one| (step.rip, *one, address, size)));
+        accesses.extend(directions.iter().map(|one| (step.rip, *one, address, size)));
     }
-    made
+    accesses
 }
 
 /// Sorts the accesses of each execution of an instruction.
-fn sorted(mut made: Vec<Made>) -> Vec<Made> {
-    made.chunk_by_mut(|one, other| one.0 == other.0).for_each(<[Made]>::sort);
-    made
+fn sorted(mut accesses: Vec<Made>) -> Vec<Made> {
+    accesses.chunk_by_mut(|one, other| one.0 == other.0).for_each(<[Made]>::sort);
+    accesses
 }
 
 /// What follows from what was written to a ring.
@@ -103,19 +103,19 @@ fn instructions_of(cache: &Cache<Direct>, number: u32, recorded: &BlockAccesses)
         true => vec![number],
         false => recorded.parts.iter().map(|part| part.block).collect(),
     };
-    let mut all = Vec::new();
+    let mut addresses = Vec::new();
     for info in numbers.into_iter().map(|number| cache.block(number).unwrap()) {
         let block = Block::from_bytes(info.start, &info.bytes).unwrap();
-        all.extend(block.operations.iter().map(|one| one.instruction.ip()));
+        addresses.extend(block.operations.iter().map(|one| one.instruction.ip()));
     }
-    all
+    addresses
 }
 
 /// What follows from what was written to the ring, which is cleared.
 fn recorded(cache: &Cache<Direct>, shared: &Shared) -> Found {
     let start = (shared.chunk_start() - shared.area.start) as u32;
     let unit = |at: u32| shared.area.long(start + at).swap(0, Ordering::Relaxed);
-    let (mut at, mut found) = (0, Found::default());
+    let (mut at, mut contents) = (0, Found::default());
     // The path that was executed last, as a whole, and what it has kept.
     let mut last = (0, Vec::new());
     let mut described = HashSet::new();
@@ -123,9 +123,9 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> Found {
         let number = unit(at) as u32;
         at += 8;
         if number == 0 {
-            return found;
+            return contents;
         }
-        found.numbers.push(number);
+        contents.numbers.push(number);
         if number & ring::NOTE != 0 {
             continue;
         }
@@ -146,7 +146,7 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> Found {
             assert!([repeated.first, whole].contains(&last.0), "{number} is not repeated");
             assert_eq!(last.1.len(), usize::from(repeated.taken));
             recorded.accesses.take(&mut values, &last.1);
-            found.repeated += 1;
+            contents.repeated += 1;
         }
         recorded.accesses.derive(&mut values, recorded.accesses.derived.len() as u16);
         let kept = &recorded.accesses.kept;
@@ -157,13 +157,13 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> Found {
         let executed = usize::from(instructions);
         let accesses = 0..recorded.accesses.accesses.len();
         let mut first_addresses = vec![None; accesses.len()];
-        recorded.accesses.made_by(accesses, executed, &values, 0, |index, one| {
-            let first = one.address.expect("programs have no sets of addresses");
+        recorded.accesses.made_by(accesses, executed, &values, 0, |index, access| {
+            let first = access.address.expect("programs have no sets of addresses");
             first_addresses[index] = Some(first);
-            for element in 0..one.elements {
-                let distance = element * u64::from(one.size);
-                let address = if one.is_down { first - distance } else { first + distance };
-                found.made.push((one.pc, one.direction, address, one.size as usize));
+            for element in 0..access.elements {
+                let distance = element * u64::from(access.size);
+                let address = if access.is_down { first - distance } else { first + distance };
+                contents.made.push((access.pc, access.direction, address, access.size as usize));
             }
         });
         let at_instruction = instructions_of(cache, number, &recorded.accesses);
@@ -172,7 +172,7 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> Found {
                 && usize::from(other.operation) < executed
             {
                 let address = first_addresses[usize::from(index)].expect("it was executed before");
-                found.represented.push((at_instruction[usize::from(other.operation)], address));
+                contents.represented.push((at_instruction[usize::from(other.operation)], address));
             }
         }
     }
@@ -196,17 +196,17 @@ fn check_extents(cache: &Cache<Direct>, numbers: &[u32]) -> usize {
     let mut less = 0;
     for (number, info) in of_blocks {
         let block = Block::from_bytes(info.start, &info.bytes).unwrap();
-        let all = Recorded::new(std::slice::from_ref(&block), &Choice::EVERY);
+        let whole = Recorded::new(std::slice::from_ref(&block), &Choice::EVERY);
         let expected = match differing(info.start.0) {
             Extent::Nothing => Vec::new(),
-            Extent::Chosen => all.slots.clone(),
+            Extent::Chosen => whole.slots.clone(),
             Extent::By(selector) => {
                 Recorded::new(&[block], &Choice { selector, ..Choice::EVERY }).slots
             }
         };
         let (recorded, _) = cache.recorded(number).unwrap();
         assert_eq!(recorded.slots, expected, "{number}");
-        less += usize::from(expected.len() < all.slots.len());
+        less += usize::from(expected.len() < whole.slots.len());
     }
     less
 }
@@ -255,25 +255,30 @@ fn recorded_accesses_are_those_of_plain_execution() {
             let run = machine.run_cached(&mut cache, &shared, controller, at, registers, data);
             assert_eq!(same.difference(&run.outcome), None, "seed {seed}, round {round}");
             shared.area.word(area::ASK).store(area::IDLE, Ordering::Relaxed);
-            let Found { made: found, represented: others, numbers: written, repeated: again } =
-                recorded(&cache, &shared);
+            let Found {
+                made: ring_accesses,
+                represented: others,
+                numbers: written,
+                repeated: again,
+            } = recorded(&cache, &shared);
             repeated += again;
             if differs {
                 less += check_extents(&cache, &written);
             }
             if choice == Choice::EVERY && !differs {
-                let found = sorted(found);
-                check(&machine, (seed, round), &found, &expected);
-                accesses += found.len();
+                let ring_accesses = sorted(ring_accesses);
+                check(&machine, (seed, round), &ring_accesses, &expected);
+                accesses += ring_accesses.len();
             } else {
                 // Executions of an instruction may follow each other, if nothing in between is
                 // chosen.
-                assert_eq!(foreign(&found, &expected), None, "seed {seed}, round {round}");
-                chosen += found.len();
+                assert_eq!(foreign(&ring_accesses, &expected), None, "seed {seed}, round {round}");
+                chosen += ring_accesses.len();
                 let at = |one: &Made| (one.0, one.2);
-                let known: Vec<_> = found.iter().map(at).chain(others.iter().copied()).collect();
-                let all: Vec<_> = expected.iter().map(at).collect();
-                assert_eq!(foreign(&known, &all), None, "seed {seed}, round {round}");
+                let known: Vec<_> =
+                    ring_accesses.iter().map(at).chain(others.iter().copied()).collect();
+                let expected_places: Vec<_> = expected.iter().map(at).collect();
+                assert_eq!(foreign(&known, &expected_places), None, "seed {seed}, round {round}");
                 represented[usize::from(choice == in_superblocks)] += others.len();
             }
             numbers = written;
@@ -301,17 +306,17 @@ fn foreign<T: Copy + Ord>(some: &[T], others: &[T]) -> Option<T> {
 }
 
 /// Checks that accesses are the expected ones.
-fn check(machine: &Machine, (seed, round): (u64, usize), found: &[Made], expected: &[Made]) {
-    let differs = found.iter().zip(expected).position(|(one, other)| one != other);
-    if differs.is_none() && found.len() == expected.len() {
+fn check(machine: &Machine, (seed, round): (u64, usize), accesses: &[Made], expected: &[Made]) {
+    let differs = accesses.iter().zip(expected).position(|(one, other)| one != other);
+    if differs.is_none() && accesses.len() == expected.len() {
         return;
     }
-    let at = differs.unwrap_or(found.len().min(expected.len()));
+    let at = differs.unwrap_or(accesses.len().min(expected.len()));
     panic!(
         "seed {seed}, round {round}, access {at} of {} and {}: {:x?} is recorded in place of {:x?} of {}",
-        found.len(),
+        accesses.len(),
         expected.len(),
-        found.get(at),
+        accesses.get(at),
         expected.get(at),
         expected.get(at).map(|one| decode(machine, one.0).to_string()).unwrap_or_default(),
     );

@@ -174,11 +174,11 @@ fn check_emulated(seed: u64, step: &Step, next: &Step) {
     let fields = StepFields(step, RefCell::new(step.area));
     let done = thread.execute(code, &fields);
     assert!(done.is_some(), "seed {seed}, at {:#x}: {code:x?} is not emulated", step.rip);
-    let found =
+    let result =
         Step { rip: thread.rip, general: thread.general, area: fields.1.into_inner(), ..*next };
     assert!(
-        found == *next,
-        "seed {seed}: {code:x?} at\n{step:x?}\nleads to\n{next:x?}\nand not to\n{found:x?}"
+        result == *next,
+        "seed {seed}: {code:x?} at\n{step:x?}\nleads to\n{next:x?}\nand not to\n{result:x?}"
     );
 }
 
@@ -197,9 +197,9 @@ fn check(seed: u64, cache: &Cache<Direct>, plain: &[Step], cached: &[Step]) -> u
         };
         unknown = 0;
         known += 1;
-        let is_same = |one: &Step| {
-            let is_same = one.rip == state.rip && one.general == state.general;
-            is_same && (!has_flags || one.flags == state.flags)
+        let is_same = |candidate: &Step| {
+            let is_same = candidate.rip == state.rip && candidate.general == state.general;
+            is_same && (!has_flags || candidate.flags == state.flags)
         };
         // An instruction may have no step of its own in the cache: the address of a
         // call in a register, for example, or a jump and a NOP in a superblock.
@@ -291,8 +291,8 @@ fn check_unwritten(
         let Rip::Address(at) = point.rip else { continue };
         let written = (step.general[15] - shared.chunk_start()) as usize / 4;
         let unwritten = point.unwritten.map_or(0, |number| lengths(&[number]));
-        let all = before[written] + unwritten - lengths(&[block]) + usize::from(done);
-        assert_eq!(executed[all], at.0, "seed {seed}, at {:#x}", step.rip);
+        let count = before[written] + unwritten - lengths(&[block]) + usize::from(done);
+        assert_eq!(executed[count], at.0, "seed {seed}, at {:#x}", step.rip);
     }
 }
 

@@ -13,12 +13,12 @@ const LONGEST: u64 = 20;
 
 /// The blocks that numbers stand for, in order. Those of paths are expanded, and notes left out.
 pub fn blocks(cache: &Cache<Direct>, numbers: &[u32]) -> Vec<u32> {
-    let one = |number: &u32| match cache.number(*number) {
+    let expansion = |number: &u32| match cache.number(*number) {
         Some(Numbered::Path { blocks, length }) => blocks[..length].to_vec(),
         Some(Numbered::Block(_)) => vec![*number],
         None => Vec::new(),
     };
-    numbers.iter().flat_map(one).collect()
+    numbers.iter().flat_map(expansion).collect()
 }
 
 /// How many superblocks were built, and how many blocks were made silent.
@@ -50,15 +50,15 @@ pub fn change(cache: &mut Cache<Direct>, random: &mut Random, numbers: &[u32]) -
         let part = &executed[random.below(executed.len() as u64) as usize];
         let start = random.below(part.len() as u64 - 1) as usize;
         let (from, length) = match loops(part, start).filter(|_| random.below(2) == 0) {
-            Some(found) => found,
+            Some(repetition) => repetition,
             None => (start, (2 + random.below(LONGEST - 1) as usize).min(part.len() - start)),
         };
         if let Ok(number) = cache.add_superblock(&part[from..from + length]) {
             assert!(cache.is_superblock_in_use(number));
             built += 1;
         }
-        let one = part[random.below(part.len() as u64) as usize];
-        if random.below(4) == 0 && cache.add_silent(one).is_ok() {
+        let block = part[random.below(part.len() as u64) as usize];
+        if random.below(4) == 0 && cache.add_silent(block).is_ok() {
             silent += 1;
         }
     }

@@ -66,13 +66,13 @@ impl Registers {
             .wrapping_add(index.wrapping_mul(operand.scale.into()))
             .wrapping_add(operand.displacement as u64);
         let at = at >> operand.alignment << operand.alignment;
-        let one = |from: u64| Touched {
+        let touched_bytes = |from: u64| Touched {
             from,
             bytes: access.size.into(),
             direction: access.direction,
             is_uncertain: access.is_uncertain,
         };
-        let Condition::Lanes(lanes) = access.condition else { return vec![one(at)] };
+        let Condition::Lanes(lanes) = access.condition else { return vec![touched_bytes(at)] };
         let size = u64::from(access.size);
         let is_accessed = |element: &usize| {
             let mut own = (*element..lanes.lanes.into()).step_by(lanes.elements.into());
@@ -86,15 +86,19 @@ impl Registers {
                     .iter()
                     .filter(|one| one.number < component && flags >> one.number & 1 != 0);
                 let before: u64 = before.map(|one| u64::from(one.size)).sum();
-                active.iter().map(|_| one(at + 576 + before)).collect()
+                active.iter().map(|_| touched_bytes(at + 576 + before)).collect()
             }
-            Order::Apart => active.iter().map(|lane| one(at + *lane as u64 * size)).collect(),
-            Order::Packed => (0..active.len()).map(|lane| one(at + lane as u64 * size)).collect(),
+            Order::Apart => {
+                active.iter().map(|lane| touched_bytes(at + *lane as u64 * size)).collect()
+            }
+            Order::Packed => {
+                (0..active.len()).map(|lane| touched_bytes(at + lane as u64 * size)).collect()
+            }
             Order::Indexed { bytes } => {
                 let address = |lane: &usize| {
                     let index = self.element(operand.index, *lane, bytes.into());
                     let index = if bytes == 4 { index as i32 as i64 as u64 } else { index };
-                    one(at.wrapping_add(index.wrapping_mul(operand.scale.into())))
+                    touched_bytes(at.wrapping_add(index.wrapping_mul(operand.scale.into())))
                 };
                 active.iter().map(address).collect()
             }

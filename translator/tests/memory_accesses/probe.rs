@@ -146,12 +146,12 @@ fn is_checked_as_whole(form: &Form) -> bool {
 
 /// Bytes that must not be accessed so, and whether they may not be.
 fn forbidden(touched: &[Touched]) -> Vec<(u64, bool)> {
-    let of = |one: &Touched| {
-        let (is_write, is_uncertain) = (one.direction == Direction::Write, one.is_uncertain);
-        let bytes = one.from..one.from + one.bytes;
+    let forbidden_bytes = |touch: &Touched| {
+        let (is_write, is_uncertain) = (touch.direction == Direction::Write, touch.is_uncertain);
+        let bytes = touch.from..touch.from + touch.bytes;
         bytes.filter(move |at| !is_allowed(*at, is_write)).map(move |at| (at, is_uncertain))
     };
-    touched.iter().flat_map(of).collect()
+    touched.iter().flat_map(forbidden_bytes).collect()
 }
 
 /// What differs between an execution and what is expected of it. `whole`: all that may be accessed.
@@ -172,8 +172,8 @@ fn difference(touched: &[Touched], whole: &[Touched], ending: Ending) -> Option<
 /// The first byte that was written although it should not be.
 fn written_elsewhere(touched: &[Touched], changed: &[u64]) -> Option<String> {
     let is_written = |at: &u64| {
-        let of = |one: &Touched| (one.from..one.from + one.bytes).contains(at);
-        touched.iter().any(|one| one.direction == Direction::Write && of(one))
+        let is_within = |one: &Touched| (one.from..one.from + one.bytes).contains(at);
+        touched.iter().any(|one| one.direction == Direction::Write && is_within(one))
     };
     let first = changed.iter().find(|at| !is_written(at))?;
     Some(format!("{:x} was written", first - PAGES))

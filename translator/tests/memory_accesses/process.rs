@@ -73,9 +73,9 @@ fn map(file: i32, at: u64, bytes: u64, protection: i32, offset: u64) -> *mut u8 
     let flags = libc::MAP_SHARED | fixed;
     let at = at as *mut c_void;
     // SAFETY: a new mapping replaces no other one.
-    let found = unsafe { libc::mmap(at, bytes as usize, protection, flags, file, offset as i64) };
-    assert_ne!(found, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
-    found.cast()
+    let mapping = unsafe { libc::mmap(at, bytes as usize, protection, flags, file, offset as i64) };
+    assert_ne!(mapping, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+    mapping.cast()
 }
 
 impl Process {

@@ -70,18 +70,19 @@ fn recorded_bytes_are_those_of_the_description() {
                 recorded.slots.iter().map(|slot| value(slot, &registers)).collect();
             let mut values = slots.clone();
             recorded.accesses.derive(&mut values, recorded.accesses.derived.len() as u16);
-            let mut made = BTreeSet::new();
-            recorded.accesses.made(1, &values, 0, |one| {
-                let from = one.address.expect("it is known");
-                let is_write = one.direction == Direction::Write;
-                made.extend((from..from + u64::from(one.size)).map(|at| (is_write, at)));
+            let mut touched_bytes = BTreeSet::new();
+            recorded.accesses.made(1, &values, 0, |access| {
+                let from = access.address.expect("it is known");
+                let is_write = access.direction == Direction::Write;
+                touched_bytes
+                    .extend((from..from + u64::from(access.size)).map(|at| (is_write, at)));
             });
             let mut expected = BTreeSet::new();
-            for one in accesses.iter().flat_map(|access| registers.touched(access)) {
-                let is_write = one.direction == Direction::Write;
-                expected.extend((one.from..one.from + one.bytes).map(|at| (is_write, at)));
+            for touch in accesses.iter().flat_map(|access| registers.touched(access)) {
+                let is_write = touch.direction == Direction::Write;
+                expected.extend((touch.from..touch.from + touch.bytes).map(|at| (is_write, at)));
             }
-            assert_eq!(made, expected, "{}", form.name());
+            assert_eq!(touched_bytes, expected, "{}", form.name());
         }
         checked += 1;
     }

@@ -35,7 +35,7 @@ fn description(accesses: &[MemoryAccess]) -> String {
                     Order::Indexed { bytes: 4 } => " at indexes of 4",
                     Order::Indexed { .. } => " at indexes of 8",
                 };
-                let of = match lanes.lanes == lanes.elements {
+                let lane_count = match lanes.lanes == lanes.elements {
                     true => String::new(),
                     false => format!(" of {} lanes", lanes.lanes),
                 };
@@ -45,7 +45,7 @@ fn description(accesses: &[MemoryAccess]) -> String {
                         format!(" by bit {first_bit} of eax")
                     }
                     Some(Mask::Flags { .. }) => " by bits 1 and 2 of eax".into(),
-                    _ => format!(" x{}{of}{place}{masked}", lanes.elements),
+                    _ => format!(" x{}{lane_count}{place}{masked}", lanes.elements),
                 }
             }
         };
@@ -72,14 +72,14 @@ fn table() -> String {
             text += " (broadcast)";
         }
         match rows.last_mut().filter(|(last, _)| *last == name && is_variant) {
-            Some((_, all)) if all.contains(&text) => {}
-            Some((_, all)) => all.push(text),
+            Some((_, descriptions)) if descriptions.contains(&text) => {}
+            Some((_, descriptions)) => descriptions.push(text),
             None => rows.push((name, vec![text])),
         }
     }
     let mut table = String::new();
-    for (name, all) in rows {
-        let _ = writeln!(table, "{name}: {}", all.join("; "));
+    for (name, descriptions) in rows {
+        let _ = writeln!(table, "{name}: {}", descriptions.join("; "));
     }
     table
 }

@@ -62,10 +62,10 @@ impl Processes<'_> {
         let followed = Followed { tracer, workers, output, is_ending: false };
         self.tracees.insert(pid, Tracee::Followed(Box::new(followed)));
         let Some(followed) = self.followed(pid) else { return Ok(()) };
-        let taken = followed.tracer.take_over(stopped);
+        let outcome = followed.tracer.take_over(stopped);
         // From here on the threads are known with which children may share memory.
         self.release_forked(pid)?;
-        self.handled(pid, taken)
+        self.handled(pid, outcome)
     }
 
     /// Handles an event of a thread that belongs to no traced process: of a new process, or of a
@@ -104,10 +104,12 @@ impl Processes<'_> {
             return Some(self.first);
         }
         let shares = |thread: &Pid| *thread != pid && share_memory(*thread, pid) == Some(true);
-        self.tracees.iter().find_map(|(of, tracee)| match tracee {
+        self.tracees.iter().find_map(|(process, tracee)| match tracee {
             // The first thread may have ended before the other threads.
-            Tracee::Followed(one) => one.tracer.threads.keys().any(shares).then_some(*of),
-            Tracee::Native { beside } => shares(of).then_some(*beside),
+            Tracee::Followed(followed) => {
+                followed.tracer.threads.keys().any(shares).then_some(*process)
+            }
+            Tracee::Native { beside } => shares(process).then_some(*beside),
             Tracee::Executing | Tracee::Released(_) => None,
         })
     }

@@ -181,14 +181,14 @@ impl Processes<'_> {
         None
     }
 
-    /// Detaches from processes that run natively and share the memory of process `of`. Without
-    /// `of`, detaches from all native processes, and from processes that have just executed a
+    /// Detaches from processes that run natively and share the memory of process `sharer`. Without
+    /// `sharer`, detaches from all native processes, and from processes that have just executed a
     /// program.
-    fn release_natives(&mut self, of: Option<Pid>) -> Result<(), ControlError> {
+    fn release_natives(&mut self, sharer: Option<Pid>) -> Result<(), ControlError> {
         self.settle_expected()?;
         let is_released = |tracee: &Tracee| match tracee {
-            Tracee::Native { beside } => of.is_none_or(|pid| pid == *beside),
-            Tracee::Executing => of.is_none(),
+            Tracee::Native { beside } => sharer.is_none_or(|pid| pid == *beside),
+            Tracee::Executing => sharer.is_none(),
             Tracee::Followed(_) | Tracee::Released(_) => false,
         };
         let natives = self.tracees.iter().filter(|(_, tracee)| is_released(tracee));

@@ -64,11 +64,12 @@ pub fn check(process: &mut Process) -> Result<RunAddr, ControlError> {
 /// `PR_SET_SYSCALL_USER_DISPATCH`). Kernels before 6.4 do not report that; the result is then
 /// `false`.
 fn dispatches(thread: Pid) -> bool {
-    let mut found = UserDispatch::default();
+    let mut dispatch = UserDispatch::default();
     let size = size_of::<UserDispatch>();
     // SAFETY: the kernel writes a structure of the given size.
-    let result = unsafe { libc::ptrace(GET_USER_DISPATCH, thread.as_raw(), size, &raw mut found) };
-    result == 0 && found.mode != DISPATCH_OFF
+    let result =
+        unsafe { libc::ptrace(GET_USER_DISPATCH, thread.as_raw(), size, &raw mut dispatch) };
+    result == 0 && dispatch.mode != DISPATCH_OFF
 }
 
 /// Whether a thread has a shadow stack, according to the kernel's list of its features (Linux,

@@ -96,11 +96,11 @@ impl Tracer {
         let mut registers = self.process.thread_at_event(thread).registers()?;
         let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
         let Some(ended) = state.call.take() else {
-            let one = &registers;
-            let arguments = [one.rdi, one.rsi, one.rdx, one.r10, one.r8, one.r9];
-            let need = need(one.orig_rax, arguments);
+            let entry = &registers;
+            let arguments = [entry.rdi, entry.rsi, entry.rdx, entry.r10, entry.r8, entry.r9];
+            let need = need(entry.orig_rax, arguments);
             if let Need::Leave(why) = need {
-                self.seen.calls.add(thread.as_raw(), one.orig_rax as u32);
+                self.seen.calls.add(thread.as_raw(), entry.orig_rax as u32);
                 self.left = Some(why);
                 self.process.threads.insert(thread, StopState::InSyscall);
                 return Ok(());
@@ -109,11 +109,11 @@ impl Tracer {
                 self.shared.translation().add_signature(signature);
             }
             self.shared.translation().change(&need);
-            let need = self.begin_lock(thread, need, one)?;
+            let need = self.begin_lock(thread, need, entry)?;
             let Some(state) = self.threads.get_mut(&thread) else { return Ok(()) };
             state.call = Some(need);
-            state.is_returning = one.orig_rax.cast_signed() == libc::SYS_rt_sigreturn;
-            self.seen.calls.add(thread.as_raw(), one.orig_rax as u32);
+            state.is_returning = entry.orig_rax.cast_signed() == libc::SYS_rt_sigreturn;
+            self.seen.calls.add(thread.as_raw(), entry.orig_rax as u32);
             state.called_at = clock::tsc();
             return self.continue_thread(thread, None);
         };

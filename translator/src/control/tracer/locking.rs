@@ -60,12 +60,12 @@ impl Tracer {
     /// Mappings of the process without the controller's memory.
     fn own_mappings(&self) -> Result<Vec<Mapping>, ControlError> {
         let ranges = self.mapped.ranges();
-        let is_shared = |one: &Mapping| {
-            ranges.iter().any(|(start, bytes)| (*start..*start + *bytes).contains(&one.start))
+        let is_shared = |mapping: &Mapping| {
+            ranges.iter().any(|(start, bytes)| (*start..*start + *bytes).contains(&mapping.start))
         };
-        let mut all = mappings(self.process.pid)?;
-        all.retain(|one| !is_shared(one) && one.path.as_os_str() != "[vsyscall]");
-        Ok(all)
+        let mut mappings = mappings(self.process.pid)?;
+        mappings.retain(|one| !is_shared(one) && one.path.as_os_str() != "[vsyscall]");
+        Ok(mappings)
     }
 
     /// Called before a thread with these registers makes a system call. If the call locks all

@@ -84,10 +84,10 @@ impl ICache {
     fn use_line(&mut self, line: u64) -> bool {
         let at = (line & self.set_mask) as usize * self.ways;
         let set = &mut self.lines[at..at + self.ways];
-        let found = set.iter().position(|one| *one == line);
-        set[..=found.unwrap_or(self.ways - 1)].rotate_right(1);
+        let position = set.iter().position(|one| *one == line);
+        set[..=position.unwrap_or(self.ways - 1)].rotate_right(1);
         set[0] = line;
-        found.is_some()
+        position.is_some()
     }
 }
 
@@ -118,8 +118,8 @@ mod tests {
                 let start = (seed >> 40) % (2 * size);
                 let bytes = 1 + (seed >> 30) % 100;
                 let (mut fetches, mut misses) = (0, 0);
-                for one in start / line..=(start + bytes - 1) / line {
-                    lines.push(one);
+                for line_number in start / line..=(start + bytes - 1) / line {
+                    lines.push(line_number);
                     fetches += 1;
                     misses += u64::from(!is_hit(&lines, sets, ways as usize));
                 }

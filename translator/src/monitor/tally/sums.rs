@@ -29,8 +29,8 @@ impl Tally {
             match (code.end, left) {
                 (End::Conditional { .. }, Some(next)) => {
                     if next.start == code.next {
-                        let taken = total.executions.saturating_sub(rare.stops);
-                        blocks[*last as usize].taken += taken;
+                        let branches = total.executions.saturating_sub(rare.stops);
+                        blocks[*last as usize].taken += branches;
                     }
                 }
                 (End::Conditional { .. }, None) => {
@@ -96,7 +96,7 @@ impl Tally {
     /// The superblocks that were executed, with their counts.
     fn superblocks(&mut self, numbered: &dyn Blocks) -> Vec<Superblock> {
         let totals = self.table.totals().to_vec();
-        let mut all = Vec::new();
+        let mut superblocks = Vec::new();
         let mut executions = 0;
         let mut blocks_executed = 0;
         let mut ticks = 0;
@@ -110,7 +110,7 @@ impl Tally {
             ticks += self.times.of(number);
             // A superblock may never have been executed.
             if *length == blocks.len() && executions > 0 {
-                all.push(Superblock {
+                superblocks.push(Superblock {
                     blocks: blocks.to_vec(),
                     executions: std::mem::take(&mut executions),
                     completed: count,
@@ -120,7 +120,7 @@ impl Tally {
                 });
             }
         }
-        all
+        superblocks
     }
 
     /// All results of counting.

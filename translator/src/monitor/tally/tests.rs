@@ -37,11 +37,11 @@ fn notes_are_between_blocks_however_numbers_are_read() {
     // The last call never returns. The second time belongs to no call.
     let numbers = [START, 1, call, time, 2, 1, time, 2, 3, 3, START, 3, 2, 1, call];
     let whole = counted(&numbers, 20, Recording::default());
-    let tally = |executions, starts, stops, taken| BlockTally {
+    let tally = |executions, starts, stops, branches| BlockTally {
         executions,
         starts,
         stops,
-        taken,
+        taken: branches,
         other_edges: 0,
     };
     assert_eq!(whole.blocks[1..], [tally(3, 1, 1, 0), tally(3, 0, 0, 0), tally(3, 1, 1, 1)]);

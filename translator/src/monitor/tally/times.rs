@@ -37,11 +37,12 @@ impl Default for Times {
 impl Times {
     /// Adds the highest number that the table knows.
     pub fn add_number(&mut self, table: &Table) {
-        let of = |number: u32| table.block(number).map_or(0, |block| block.instructions);
+        let block_instructions =
+            |number: u32| table.block(number).map_or(0, |block| block.instructions);
         let instructions = match table.numbered(table.known()) {
             Some(Numbered::Block(block)) => block.instructions,
             Some(Numbered::Path { blocks, length }) => {
-                blocks[..*length].iter().map(|number| of(*number)).sum()
+                blocks[..*length].iter().map(|number| block_instructions(*number)).sum()
             }
             None => 0,
         };
@@ -108,8 +109,8 @@ mod tests {
             Numbered::Block(BlockCode { start, next, last: start, instructions, end })
         };
         let path = |length| Numbered::Path { blocks: [1, 2].into(), length };
-        let all = [block(1), block(2), block(3), path(1), path(2)];
-        all[known as usize..].to_vec()
+        let entries = [block(1), block(2), block(3), path(1), path(2)];
+        entries[known as usize..].to_vec()
     }
 
     fn tally() -> Tally {

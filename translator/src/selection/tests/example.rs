@@ -65,10 +65,10 @@ fn the_scores_are_as_expected() {
     let block = block(|asm| code(asm, -0x14));
     let accesses = accesses(&block, Equality::Versions);
     let selection = selector(50, 16).select(&accesses);
-    let lines = selection.representatives.iter().map(|one| {
-        let average = one.score.average.value();
-        let text = &printed(&accesses[one.access..=one.access])[0];
-        format!("{text} x{} {average:.2} {:?}", one.score.count, one.coverage)
+    let lines = selection.representatives.iter().map(|representative| {
+        let average = representative.score.average.value();
+        let text = &printed(&accesses[representative.access..=representative.access])[0];
+        format!("{text} x{} {average:.2} {:?}", representative.score.count, representative.coverage)
     });
     let expected = [
         "0 R8 <rbp.0, -, -0x8> x4 2.33 Traced",

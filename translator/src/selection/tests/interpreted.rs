@@ -42,20 +42,20 @@ impl Machine {
 
     /// Generates an instruction and executes it. `start`: start of the block.
     fn step(&mut self, asm: &mut CodeAssembler, start: CodeLabel) -> Result<(), IcedError> {
-        let one = self.random.below(6) as usize;
+        let target = self.random.below(6) as usize;
         let other = self.random.below(6) as usize;
         let index = self.random.below(5) as usize;
         let constant = self.random.one_of(&[-0x20, -8, 0, 4, 8, 0x10]);
         let added = |value: u64| value.wrapping_add(constant as i64 as u64);
-        let [to, from, scaled] = [one, other, index].map(|number| REGISTERS[number]);
+        let [to, from, scaled] = [target, other, index].map(|number| REGISTERS[number]);
         let values = self.registers;
         match self.random.below(14) {
             0 => {
-                self.registers[one] = values[other];
+                self.registers[target] = values[other];
                 asm.mov(to, from)
             }
             1 | 2 => {
-                self.registers[one] = self.load(added(values[other]));
+                self.registers[target] = self.load(added(values[other]));
                 asm.mov(to, qword_ptr(from + constant))
             }
             3 | 4 => {
@@ -64,23 +64,23 @@ impl Machine {
                 asm.mov(qword_ptr(from + scaled * 4 + constant), to)
             }
             5 => {
-                self.registers[one] = added(values[other]);
+                self.registers[target] = added(values[other]);
                 asm.lea(to, ptr(from + constant))
             }
             6 => {
-                self.registers[one] = START;
+                self.registers[target] = START;
                 asm.lea(to, ptr(start))
             }
             7 => {
-                self.registers[one] = added(values[one]);
+                self.registers[target] = added(values[target]);
                 asm.add(to, constant)
             }
             8 => {
-                self.registers[one] = values[one].wrapping_sub(constant as i64 as u64);
+                self.registers[target] = values[target].wrapping_sub(constant as i64 as u64);
                 asm.sub(to, constant)
             }
             9 => {
-                self.registers[one] = values[one].wrapping_add(1);
+                self.registers[target] = values[target].wrapping_add(1);
                 asm.inc(to)
             }
             10 => {
@@ -89,7 +89,7 @@ impl Machine {
             }
             11 => {
                 let loaded = self.pop();
-                self.registers[one] = loaded;
+                self.registers[target] = loaded;
                 asm.pop(to)
             }
             12 => {
@@ -141,14 +141,14 @@ fn compared(equality: Equality, change: fn(&Expression) -> Expression) -> Pairs 
         assert_eq!(accesses.len(), addresses.len(), "seed {seed}");
         let expressions =
             accesses.iter().map(|access| change(access.address.expression().unwrap()));
-        let all: Vec<(Expression, u64)> = expressions.zip(addresses).collect();
-        for (number, (one, at)) in all.iter().enumerate() {
-            for (other, other_at) in &all[..number] {
-                let is_near = one.distance(other, Chunk::new(64).unwrap()) == Some(0);
+        let places: Vec<(Expression, u64)> = expressions.zip(addresses).collect();
+        for (number, (expression, at)) in places.iter().enumerate() {
+            for (other, other_at) in &places[..number] {
+                let is_near = expression.distance(other, Chunk::new(64).unwrap()) == Some(0);
                 let gap = (at.wrapping_sub(*other_at) as i64).unsigned_abs();
-                pairs.equal += usize::from(one == other);
+                pairs.equal += usize::from(expression == other);
                 pairs.near += usize::from(is_near);
-                pairs.wrong += usize::from(one == other && gap != 0 || is_near && gap >= 64);
+                pairs.wrong += usize::from(expression == other && gap != 0 || is_near && gap >= 64);
             }
         }
     }

@@ -12,16 +12,16 @@ use super::{Access, Expression, Random, access, selector};
 type Class = (Expression, usize);
 
 /// The distance of two expressions; `None` between templates.
-fn distance(one: &Expression, other: &Expression, chunk: u64) -> Option<u32> {
-    let apart = |one: i128, other: i128| {
-        let round = (one - other).rem_euclid(1 << 64);
+fn distance(expression: &Expression, other: &Expression, chunk: u64) -> Option<u32> {
+    let apart = |address: i128, other: i128| {
+        let round = (address - other).rem_euclid(1 << 64);
         round.min((1 << 64) - round) >= i128::from(chunk)
     };
-    match (one.template, other.template) {
+    match (expression.template, other.template) {
         (
             Template::Rri { base: b1, index: i1, displacement: d1 },
             Template::Rri { base: b2, index: i2, displacement: d2 },
-        ) => Some(match ((one.segment, b1) == (other.segment, b2), i1 == i2) {
+        ) => Some(match ((expression.segment, b1) == (other.segment, b2), i1 == i2) {
             (true, true) if apart(d1.into(), d2.into()) => 5,
             (true, true) => 0,
             (true, false) => 1,
@@ -32,7 +32,7 @@ fn distance(one: &Expression, other: &Expression, chunk: u64) -> Option<u32> {
             Template::Irr { base: b1, index: i1, displacement: d1 },
             Template::Irr { base: b2, index: i2, displacement: d2 },
         ) => Some(match (i1 == i2, d1 == d2) {
-            _ if one.segment != other.segment || apart(b1.into(), b2.into()) => 5,
+            _ if expression.segment != other.segment || apart(b1.into(), b2.into()) => 5,
             (true, true) => 0,
             (true, false) => 1,
             (false, true) => 3,
@@ -56,11 +56,11 @@ fn classes(accesses: &[Access]) -> Vec<Class> {
 
 /// The average distance in units of 1/2520, so that averages over up to 10 others are whole
 /// numbers.
-fn average(classes: &[Class], one: usize, chunk: u64) -> u32 {
+fn average(classes: &[Class], number: usize, chunk: u64) -> u32 {
     let mut distances = Vec::new();
     for (other, (expression, _)) in classes.iter().enumerate() {
-        if other != one {
-            distances.extend(distance(&classes[one].0, expression, chunk));
+        if other != number {
+            distances.extend(distance(&classes[number].0, expression, chunk));
         }
     }
     if distances.is_empty() {
@@ -75,13 +75,13 @@ fn choice(classes: &[Class], percent: usize, chunk: u64) -> Vec<usize> {
     let (mut chosen, mut frozen) = (Vec::new(), Vec::new());
     while chosen.len() < percent * classes.len() / 100 {
         let mut best: Option<usize> = None;
-        for one in 0..classes.len() {
-            if chosen.contains(&one) || frozen.contains(&one) {
+        for number in 0..classes.len() {
+            if chosen.contains(&number) || frozen.contains(&number) {
                 continue;
             }
-            let score = |one: usize| (classes[one].1, average(classes, one, chunk));
-            if best.is_none_or(|best| score(one) > score(best)) {
-                best = Some(one);
+            let score = |number: usize| (classes[number].1, average(classes, number, chunk));
+            if best.is_none_or(|best| score(number) > score(best)) {
+                best = Some(number);
             }
         }
         let Some(best) = best else {
@@ -149,7 +149,7 @@ fn check_accuracy(
     classes: &[Class],
     chosen: &[usize],
     chunk: u64,
-    found: &Accuracy,
+    accuracy: &Accuracy,
     seed: u64,
 ) {
     let (mut equal, mut near) = (0, 0);
@@ -161,7 +161,7 @@ fn check_accuracy(
             near += 1;
         }
     }
-    let (all, traced) = (accesses.len() as u128, chosen.len() as u128);
-    let expected = Accuracy { accesses: all, traced, equal, near };
-    assert_eq!(*found, expected, "seed {seed}");
+    let (total, traced) = (accesses.len() as u128, chosen.len() as u128);
+    let expected = Accuracy { accesses: total, traced, equal, near };
+    assert_eq!(*accuracy, expected, "seed {seed}");
 }

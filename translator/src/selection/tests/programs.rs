@@ -34,7 +34,7 @@ fn for_each_block(start: u64, code: &[u8], mut call: impl FnMut(Block)) {
 
 /// The number of accesses by `iced_x86`'s list, with two for an update.
 fn listed(block: &Block, factory: &mut InstructionInfoFactory) -> usize {
-    let of = |access| match access {
+    let weight = |access| match access {
         OpAccess::ReadWrite | OpAccess::ReadCondWrite => 2,
         OpAccess::None | OpAccess::NoMemAccess => 0,
         _ => 1,
@@ -42,7 +42,7 @@ fn listed(block: &Block, factory: &mut InstructionInfoFactory) -> usize {
     let mut count = 0;
     for operation in &block.operations {
         let memory = factory.info(&operation.instruction).used_memory();
-        count += memory.iter().map(|used| of(used.access())).sum::<usize>();
+        count += memory.iter().map(|used| weight(used.access())).sum::<usize>();
     }
     count
 }
@@ -53,8 +53,8 @@ fn check_shares(accesses: &[Access], at: RunAddr) -> Accuracy {
     let (mut before, mut half) = (Accuracy::default(), Accuracy::default());
     for percent in [1, 10, 25, 50, 75, 99, 100] {
         let selection = selector(percent, 64).select(accesses);
-        let all = selection.representatives.len();
-        assert_eq!(selection.order.len(), percent as usize * all / 100, "{at:?}");
+        let total = selection.representatives.len();
+        assert_eq!(selection.order.len(), percent as usize * total / 100, "{at:?}");
         assert_eq!(selection.chosen.len(), selection.order.len() + sets, "{at:?}");
         let accuracy = selection.accuracy();
         assert!(accuracy.equal >= before.equal, "{at:?}");

@@ -11,8 +11,11 @@ fn the_share_is_exact_and_rounded_down() {
     assert_eq!(Omega::from_percent(0), Err(OutOfRange(0)));
     assert_eq!(Omega::from_percent(101), Err(OutOfRange(101)));
     assert_eq!(Omega::from_percent(256 + 50), Err(OutOfRange(306)));
-    let of = |percent, all| Omega::from_percent(percent).unwrap().capacity(all);
-    assert_eq!([of(50, 1), of(50, 8), of(29, 100), of(1, 99), of(1, 100)], [0, 4, 29, 0, 1]);
+    let capacity = |percent, count| Omega::from_percent(percent).unwrap().capacity(count);
+    assert_eq!(
+        [capacity(50, 1), capacity(50, 8), capacity(29, 100), capacity(1, 99), capacity(1, 100)],
+        [0, 4, 29, 0, 1]
+    );
     assert_eq!(Omega::ALL.capacity(37), 37);
 }
 
@@ -20,8 +23,8 @@ fn the_share_is_exact_and_rounded_down() {
 fn at(offsets: &[i64]) -> Vec<Access> {
     let base = Versioned { register: Register::RAX, version: 0 };
     let with = |displacement| Template::Rri { base, index: None, displacement };
-    let of = |offset| access(Expression { segment: None, template: with(offset) });
-    offsets.iter().copied().map(of).collect()
+    let access_at = |offset| access(Expression { segment: None, template: with(offset) });
+    offsets.iter().copied().map(access_at).collect()
 }
 
 /// The access of each chosen representative, in the order of choice.

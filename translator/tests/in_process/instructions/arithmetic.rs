@@ -25,8 +25,8 @@ impl Generator {
             (Code::Imul_r32_rm32, 4),
         ];
         let (code, bytes) = self.random.one_of(&codes);
-        let (one, other) = (self.any(), self.any());
-        self.add(Instruction::with2(code, register(one, bytes), register(other, bytes)))
+        let (target, other) = (self.any(), self.any());
+        self.add(Instruction::with2(code, register(target, bytes), register(other, bytes)))
     }
 
     pub(super) fn unary(&mut self) -> Done {
@@ -90,17 +90,17 @@ impl Generator {
     }
 
     pub(super) fn conditional(&mut self) -> Done {
-        let (one, other) = (self.any(), self.any());
-        let (wide, source) = (register(one, 8), register(other, 8));
+        let (target, other) = (self.any(), self.any());
+        let (wide, source) = (register(target, 8), register(other, 8));
         match self.random.below(5) {
             0 => self.add(Instruction::with2(Code::Cmovb_r64_rm64, wide, source)),
             1 => self.add(Instruction::with2(
                 Code::Cmovle_r32_rm32,
-                register(one, 4),
+                register(target, 4),
                 register(other, 4),
             )),
-            2 => self.add(Instruction::with1(Code::Seto_rm8, register(one, 1))),
-            3 => self.add(Instruction::with1(Code::Setp_rm8, register(one, 1))),
+            2 => self.add(Instruction::with1(Code::Seto_rm8, register(target, 1))),
+            3 => self.add(Instruction::with1(Code::Setp_rm8, register(target, 1))),
             _ => {
                 let memory = self.memory()?;
                 self.add(Instruction::with2(Code::Cmovne_r64_rm64, wide, memory))
@@ -112,8 +112,8 @@ impl Generator {
         let codes =
             [Code::Bsf_r64_rm64, Code::Bsr_r64_rm64, Code::Popcnt_r64_rm64, Code::Bt_rm64_r64];
         let code = self.random.one_of(&codes);
-        let (one, other) = (self.any(), self.any());
-        self.add(Instruction::with2(code, register(one, 8), register(other, 8)))
+        let (target, other) = (self.any(), self.any());
+        self.add(Instruction::with2(code, register(target, 8), register(other, 8)))
     }
 
     pub(super) fn high_bytes(&mut self) -> Done {
@@ -122,12 +122,12 @@ impl Generator {
         if !self.free(&[0, 1, 2, 3]) {
             return self.binary();
         }
-        let (one, other) = (self.random.one_of(&high), self.random.one_of(&low));
+        let (high_byte, low_byte) = (self.random.one_of(&high), self.random.one_of(&low));
         let code = self.random.one_of(&[Code::Mov_rm8_r8, Code::Add_rm8_r8, Code::Cmp_rm8_r8]);
         if self.random.below(2) == 0 {
-            self.add(Instruction::with2(code, one, other))
+            self.add(Instruction::with2(code, high_byte, low_byte))
         } else {
-            self.add(Instruction::with2(code, other, one))
+            self.add(Instruction::with2(code, low_byte, high_byte))
         }
     }
 

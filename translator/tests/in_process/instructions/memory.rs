@@ -38,7 +38,7 @@ impl Generator {
     }
 
     pub(super) fn stack(&mut self) -> Done {
-        let (one, other) = (register(self.any(), 8), register(self.any(), 8));
+        let (source, other) = (register(self.any(), 8), register(self.any(), 8));
         match self.random.below(6) {
             0 => {
                 let memory = self.base_memory();
@@ -50,7 +50,7 @@ impl Generator {
                 self.add(Instruction::with2(Code::Enterq_imm16_imm8, 32, 0))?;
                 return self.add(Ok(Instruction::with(Code::Leaveq)));
             }
-            _ => self.add(Instruction::with1(Code::Push_r64, one))?,
+            _ => self.add(Instruction::with1(Code::Push_r64, source))?,
         }
         if self.random.below(4) == 0 {
             let memory = self.base_memory();
@@ -61,27 +61,27 @@ impl Generator {
 
     pub(super) fn vector(&mut self) -> Done {
         let mut any = || self.random.below(16) as u32;
-        let (one, other, third) = (any(), any(), any());
+        let (first, second, third) = (any(), any(), any());
         let xmm = |number: u32| Register::XMM0 + number;
         let ymm = |number: u32| Register::YMM0 + number;
         let memory = self.base_memory();
         match self.random.below(7) {
-            0 => self.add(Instruction::with2(Code::Movdqu_xmm_xmmm128, xmm(one), memory)),
-            1 => self.add(Instruction::with2(Code::Movdqu_xmmm128_xmm, memory, xmm(one))),
-            2 => self.add(Instruction::with2(Code::Paddd_xmm_xmmm128, xmm(one), xmm(other))),
-            3 => self.add(Instruction::with2(Code::Pxor_xmm_xmmm128, xmm(one), xmm(other))),
+            0 => self.add(Instruction::with2(Code::Movdqu_xmm_xmmm128, xmm(first), memory)),
+            1 => self.add(Instruction::with2(Code::Movdqu_xmmm128_xmm, memory, xmm(first))),
+            2 => self.add(Instruction::with2(Code::Paddd_xmm_xmmm128, xmm(first), xmm(second))),
+            3 => self.add(Instruction::with2(Code::Pxor_xmm_xmmm128, xmm(first), xmm(second))),
             4 => {
                 let code = Code::VEX_Vpaddd_ymm_ymm_ymmm256;
-                self.add(Instruction::with3(code, ymm(one), ymm(other), ymm(third)))?;
-                self.add(Instruction::with2(Code::VEX_Vmovdqu_ymmm256_ymm, memory, ymm(one)))
+                self.add(Instruction::with3(code, ymm(first), ymm(second), ymm(third)))?;
+                self.add(Instruction::with2(Code::VEX_Vmovdqu_ymmm256_ymm, memory, ymm(first)))
             }
             5 => {
                 let general = register(self.any(), 8);
-                self.add(Instruction::with2(Code::Movq_xmm_rm64, xmm(one), general))
+                self.add(Instruction::with2(Code::Movq_xmm_rm64, xmm(first), general))
             }
             _ => {
                 let general = register(self.any(), 8);
-                self.add(Instruction::with2(Code::Movq_rm64_xmm, general, xmm(one)))
+                self.add(Instruction::with2(Code::Movq_rm64_xmm, general, xmm(first)))
             }
         }
     }
@@ -110,15 +110,15 @@ impl Generator {
     }
 
     pub(super) fn exchange(&mut self) -> Done {
-        let (one, other) = (self.any(), self.any());
-        let (one, other) = (register(one, 8), register(other, 8));
+        let (target, other) = (self.any(), self.any());
+        let (target, other) = (register(target, 8), register(other, 8));
         match self.random.below(3) {
-            0 => self.add(Instruction::with2(Code::Xchg_rm64_r64, one, other)),
+            0 => self.add(Instruction::with2(Code::Xchg_rm64_r64, target, other)),
             1 if self.free(&[0]) => {
                 let memory = self.base_memory();
                 self.add(Instruction::with2(Code::Cmpxchg_rm64_r64, memory, other))
             }
-            _ => self.add(Instruction::with2(Code::Xadd_rm64_r64, one, other)),
+            _ => self.add(Instruction::with2(Code::Xadd_rm64_r64, target, other)),
         }
     }
 }
