@@ -189,7 +189,7 @@ impl Profile {
             superblock.blocks.len() > 1
                 && superblock.blocks.iter().all(|number| self.block(*number).is_some())
         };
-        match self.superblocks.iter().position(|one| !is_known(one)) {
+        match self.superblocks.iter().position(|superblock| !is_known(superblock)) {
             Some(at) => Err(ProfileError::Superblock(at)),
             None => Ok(()),
         }

@@ -228,9 +228,16 @@ mod tests {
             &[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0],
         ];
         let instructions = instructions(0x1000, &code.concat());
-        let places: Vec<_> = instructions.iter().map(|one| (one.offset, one.bytes)).collect();
+        let places: Vec<_> = instructions
+            .iter()
+            .map(|instruction| (instruction.offset, instruction.bytes))
+            .collect();
         assert_eq!(places, [(0, 2), (2, 1), (3, 6), (9, 9)]);
-        assert!(instructions.iter().all(|one| one.flow == Flow::Next && one.target == 0));
+        assert!(
+            instructions
+                .iter()
+                .all(|instruction| instruction.flow == Flow::Next && instruction.target == 0)
+        );
         assert_eq!(sets(&instructions[0]), [vec![RAX, RBX], vec![RAX, State::Flags]]);
         assert_eq!(sets(&instructions[1]), [vec![RAX, RSP], vec![RSP]]);
         let [reads, writes] = sets(&instructions[2]);

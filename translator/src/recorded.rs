@@ -305,7 +305,8 @@ impl Recorded {
         let mut from = 0;
         while let Some(first) = accesses.get(from) {
             let instruction = &operations[first.operation].instruction;
-            let same = accesses[from..].iter().take_while(|one| one.operation == first.operation);
+            let same =
+                accesses[from..].iter().take_while(|access| access.operation == first.operation);
             let to = from + same.count();
             let is_narrow = accesses[from..to].iter().any(|access| access.operand.is_narrow);
             if is_repeated(instruction) && !is_narrow {
@@ -376,7 +377,7 @@ impl Recorded {
             instruction.is_string_instruction() || is_push || has_index || has_mask(instruction)
         };
         let may_be = block.operations.len() * SLOT_BYTES > MOST_SLOT_BYTES * block.bytes.len()
-            || block.operations.iter().any(|one| has_two(&one.instruction));
+            || block.operations.iter().any(|operation| has_two(&operation.instruction));
         may_be && Recorded::new(std::slice::from_ref(block), choice).is_dense(block)
     }
 

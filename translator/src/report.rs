@@ -92,7 +92,7 @@ impl<'p> Analysis<'p> {
     /// All superblocks, in descending order of the numbers that they have saved.
     pub fn superblocks(&self) -> Vec<&'p Superblock> {
         let mut superblocks: Vec<&Superblock> = self.profile.superblocks.iter().collect();
-        superblocks.sort_by_key(|one| std::cmp::Reverse(one.saved_numbers()));
+        superblocks.sort_by_key(|superblock| std::cmp::Reverse(superblock.saved_numbers()));
         superblocks
     }
 

@@ -68,7 +68,7 @@ fn profile(random: &mut Random) -> Profile {
     let blocks: Vec<Block> =
         (0..random.next() as u32 % 12).map(|number| block(random, number)).collect();
     let indirect: Vec<u32> =
-        blocks.iter().filter(|one| one.end.is_indirect()).map(|one| one.number).collect();
+        blocks.iter().filter(|block| block.end.is_indirect()).map(|block| block.number).collect();
     let count = if blocks.is_empty() { 0 } else { random.next() % 3 };
     let superblocks = (0..count)
         .map(|_| Superblock {
@@ -121,11 +121,11 @@ fn any_profile_is_reported() {
             assert_eq!(analysis.annotation(name).is_some(), is_there && has_code(&analysis, name));
             assert_eq!(analysis.dot(name).is_some(), is_there);
         }
-        let entries = analysis.functions().iter().map(|one| one.blocks).sum::<u64>();
+        let entries = analysis.functions().iter().map(|function| function.blocks).sum::<u64>();
         assert_eq!(entries, profile.blocks.len() as u64);
         assert_eq!(analysis.hottest_blocks().len(), profile.blocks.len());
         let saved: Vec<u64> =
-            analysis.superblocks().iter().map(|one| one.saved_numbers()).collect();
+            analysis.superblocks().iter().map(|superblock| superblock.saved_numbers()).collect();
         assert!(saved.is_sorted_by(|one, next| one >= next));
         assert_eq!(saved.len(), profile.superblocks.len());
         for site in analysis.indirect_sites() {

@@ -197,7 +197,8 @@ impl BlockAccesses {
     /// `0..4` has 3 accesses and 1 is near.
     pub fn accuracy(&self, instructions: Range<usize>) -> Accuracy {
         let is_within = |operation: u16| instructions.contains(&usize::from(operation));
-        let recorded = self.accesses.iter().filter(|one| is_within(one.operation)).count() as u128;
+        let recorded =
+            self.accesses.iter().filter(|access| is_within(access.operation)).count() as u128;
         let mut accuracy =
             Accuracy { accesses: recorded, traced: recorded, equal: recorded, near: 0 };
         for other in &self.others {

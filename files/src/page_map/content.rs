@@ -257,7 +257,7 @@ impl Snapshot {
         let Snapshot { begin_ns, end_ns, processes, unread_processes, mark } = self;
         let mark = mark.map_or(0, |number| u64::from(number) + 1);
         let numbers = [begin_ns, end_ns, processes, unread_processes, mark];
-        numbers.into_iter().for_each(|one| push(one, to));
+        numbers.into_iter().for_each(|number| push(number, to));
     }
 
     pub(super) fn decode(fields: &mut Fields<'_>) -> Option<Self> {

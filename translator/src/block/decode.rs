@@ -51,7 +51,8 @@ impl Block {
     /// # Errors
     /// No instruction is left in the block.
     fn end_before(&mut self, sequence: RunAddr) -> Result<(), Untranslatable> {
-        let last = self.operations.iter().rfind(|one| one.instruction.ip() < sequence.0);
+        let last =
+            self.operations.iter().rfind(|operation| operation.instruction.ip() < sequence.0);
         let is_native = last.filter(|operation| {
             let names = matches!(operation.class, Class::Store | Class::Update);
             let next = operation.instruction.next_ip();

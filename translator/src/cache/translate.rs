@@ -101,7 +101,7 @@ impl<M: CacheMemory> Cache<M> {
             }
             next += 1;
         }
-        let successors = blocks.iter().flat_map(|one| successors(&one.block.end));
+        let successors = blocks.iter().flat_map(|decoded| successors(&decoded.block.end));
         let returns = successors.filter_map(|(to, is_return)| is_return.then_some(to)).collect();
         (blocks, returns)
     }
@@ -129,7 +129,10 @@ impl<M: CacheMemory> Cache<M> {
                 blocks.extend(block.map(|block| Decoded { block, has_main }));
             }
         }
-        let landings = expected.iter().filter(|one| one.indirect).map(|one| one.at);
+        let landings = expected
+            .iter()
+            .filter(|expectation| expectation.indirect)
+            .map(|expectation| expectation.at);
         (blocks, landings.collect())
     }
 

@@ -141,7 +141,7 @@ impl ProcessCode {
             return current.clone();
         }
         let mapped = mappings(self.memory.pid()).unwrap_or_default();
-        let code = || mapped.iter().filter(|one| one.executable);
+        let code = || mapped.iter().filter(|mapping| mapping.executable);
         if maps.states.last().is_none_or(|last| !last.iter().eq(code())) {
             self.files.add(&self.memory, &mapped);
             maps.states.push(Arc::new(code().cloned().collect()));
@@ -158,7 +158,7 @@ impl ProcessCode {
 
     /// Whether a range contains addresses that can be executed.
     pub fn is_code(&self, range: &Range<RunAddr>) -> bool {
-        self.current().iter().any(|one| one.start < range.end && range.start < one.end)
+        self.current().iter().any(|mapping| mapping.start < range.end && range.start < mapping.end)
     }
 
     /// Passes the code from an address to the end of its page, and whether it may change, to a
@@ -177,7 +177,8 @@ impl ProcessCode {
     /// Reads a page; `None` if its code may not be translated.
     fn read_page(&self, page: RunAddr) -> Option<Page> {
         let mappings = self.current();
-        let mapping = mappings.iter().find(|one| (one.start..one.end).contains(&page))?;
+        let mapping =
+            mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&page))?;
         let may_change = mapping.writable || mapping.shared;
         // Blocks of such code read their own bytes, to compare them.
         if may_change && !mapping.readable {
@@ -221,7 +222,7 @@ impl CodeBytes for ProcessCode {
         let Some(names) = &self.functions else { return Extent::Chosen };
         let current = self.current();
         let mut names = names.borrow_mut();
-        let mapping = current.iter().find(|one| (one.start..one.end).contains(&at));
+        let mapping = current.iter().find(|mapping| (mapping.start..mapping.end).contains(&at));
         let place = match mapping {
             Some(mapping) => names.find(mapping, at),
             None => names.nowhere(),
@@ -242,7 +243,9 @@ impl CodeBytes for ProcessCode {
 
     fn expected(&self, at: RunAddr) -> Vec<Expected> {
         let current = self.current();
-        let Some(mapping) = current.iter().find(|one| (one.start..one.end).contains(&at)) else {
+        let Some(mapping) =
+            current.iter().find(|mapping| (mapping.start..mapping.end).contains(&at))
+        else {
             return Vec::new();
         };
         self.expected.borrow_mut().follow(at, mapping, &current, &self.files)

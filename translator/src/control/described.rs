@@ -54,7 +54,8 @@ impl AccessBlocks for DescribedBlocks<'_> {
                 _ => 1,
             };
             let block = translation.block(next).map(|(info, files)| {
-                let contains = |one: &&Mapping| (one.start..one.end).contains(&info.start);
+                let contains =
+                    |mapping: &&Mapping| (mapping.start..mapping.end).contains(&info.start);
                 (info.clone(), files.iter().find(contains).cloned())
             });
             copied.push((translation.recorded(next + length - 1), block, length as usize));
@@ -70,7 +71,8 @@ impl AccessBlocks for DescribedBlocks<'_> {
                 return BlockAccesses { parts: vec![none; length], ..BlockAccesses::default() };
             };
             let Some((BlockInfo { start, bytes, .. }, mapping)) = block else { return accesses };
-            let function = mapping.map_or(0, |one| self.functions.number(&one, start, &mut new));
+            let function =
+                mapping.map_or(0, |mapping| self.functions.number(&mapping, start, &mut new));
             BlockAccesses { function, code: bytes.into_vec(), ..accesses }
         });
         let blocks = blocks.collect();

@@ -72,7 +72,7 @@ impl ExpectedBlocks {
         let (Some(lists), Some(place)) = (&self.lists, place(mapping)) else { return Vec::new() };
         let id = |mapping: &Mapping| files.file_of(mapping).and_then(|file| build_id(&file));
         if self.files.is_empty() {
-            let program = mappings.iter().find(|one| files.is_program(one)).and_then(id);
+            let program = mappings.iter().find(|mapping| files.is_program(mapping)).and_then(id);
             self.program = program.unwrap_or_default();
         }
         let file = self.files.entry(place).or_insert_with(|| {

@@ -83,7 +83,7 @@ impl MappedAreas {
             return Err(ControlError::NoGap("the ring of another thread"));
         };
         let range = self.base + first.at..self.base + last.at + last.bytes;
-        let is_taken = |one: &Mapping| one.start < range.end && range.start < one.end;
+        let is_taken = |mapping: &Mapping| mapping.start < range.end && range.start < mapping.end;
         if mappings(process.pid)?.iter().any(is_taken) {
             return Err(ControlError::NoGap("the ring of another thread"));
         }

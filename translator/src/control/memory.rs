@@ -108,9 +108,9 @@ impl CodeMemory {
     /// How the next arena is to be mapped near an address; `None` if there are no free addresses,
     /// or the file is full. `mapped`: all mappings of the process.
     pub fn next(&self, mapped: &[Mapping], near: RunAddr) -> Option<MappedCopy> {
-        let others = self.arenas.iter().filter(|one| one.is_near(near)).count();
+        let others = self.arenas.iter().filter(|arena| arena.is_near(near)).count();
         let bytes = ARENA_BYTES[others.min(ARENA_BYTES.len() - 1)];
-        let offset = self.arenas.last().map_or(ARENAS_AT, |one| one.offset + one.bytes);
+        let offset = self.arenas.last().map_or(ARENAS_AT, |arena| arena.offset + arena.bytes);
         let is_in_file = offset + bytes <= BYTES;
         let at = arena_place(mapped, near, bytes).filter(|_| is_in_file)?;
         let reservation = if self.has_perf_map { Reservation::Code } else { Reservation::Hidden };
@@ -128,7 +128,7 @@ impl CodeMemory {
 impl CacheMemory for CodeMemory {
     fn new_arena(&mut self, near: RunAddr) -> Result<Arena, String> {
         // Arenas are used in the order in which they were mapped.
-        match self.arenas.get(self.used).filter(|one| one.is_near(near)) {
+        match self.arenas.get(self.used).filter(|arena| arena.is_near(near)) {
             Some(MappedArena { base, bytes, .. }) => {
                 self.used += 1;
                 Ok(Arena { base: *base, bytes: *bytes as u32 })

@@ -19,7 +19,7 @@ const ISLAND: &str = "[hmtt jump]";
 fn block_name(translation: &Translation, names: &mut Names<&Selection>, number: u32) -> String {
     let Some((block, files)) = translation.block(number) else { return "[unknown]".into() };
     let contains = |start: RunAddr, end: RunAddr| (start..end).contains(&block.start);
-    let Some(mapping) = files.iter().find(|one| contains(one.start, one.end)) else {
+    let Some(mapping) = files.iter().find(|mapping| contains(mapping.start, mapping.end)) else {
         return format!("{:#x}", block.start);
     };
     let place = names.find(mapping, block.start);

@@ -53,7 +53,8 @@ impl Functions {
         let names = &mut self.names;
         self.of_blocks.extend(new.into_iter().map(|place| {
             let (files, at) = place?;
-            let mapping = files.iter().find(|one| (one.start..one.end).contains(&at))?;
+            let mapping =
+                files.iter().find(|mapping| (mapping.start..mapping.end).contains(&at))?;
             Some(names.find(mapping, at).function?.0)
         }));
     }

@@ -122,8 +122,9 @@ fn profile(
         let parts = interrupted.range((number, 0)..=(number, u16::MAX));
         let unexecuted = parts
             .map(|((_, done), times)| (instructions - u64::from(*done).min(instructions)) * times);
-        let contains =
-            |one: &&hmtt_probe::ptrace::Mapping| (one.start..one.end).contains(&block.start);
+        let contains = |mapping: &&hmtt_probe::ptrace::Mapping| {
+            (mapping.start..mapping.end).contains(&block.start)
+        };
         Some(BlockCount {
             number,
             code,

@@ -277,7 +277,9 @@ impl Hot {
                 candidates.push(Candidate { executions, start: code.start, head, superblock });
             }
         }
-        candidates.sort_unstable_by_key(|one| (Reverse(one.executions), one.start, one.head));
+        candidates.sort_unstable_by_key(|candidate| {
+            (Reverse(candidate.executions), candidate.start, candidate.head)
+        });
         candidates
     }
 

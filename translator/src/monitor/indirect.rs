@@ -100,12 +100,12 @@ impl Edges {
 
     /// All edges with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Edge, u64)> {
-        self.slots.iter().filter(|one| one.times > 0).map(|one| (one.edge(), one.times))
+        self.slots.iter().filter(|slot| slot.times > 0).map(|slot| (slot.edge(), slot.times))
     }
 
     /// The edges that were counted since the last call, and their counts since then.
     pub fn take_recent(&mut self) -> impl Iterator<Item = (Edge, u64)> {
-        self.slots.iter_mut().filter(|one| one.times > one.seen).map(|slot| {
+        self.slots.iter_mut().filter(|slot| slot.times > slot.seen).map(|slot| {
             let recent = slot.times - std::mem::replace(&mut slot.seen, slot.times);
             (slot.edge(), recent)
         })

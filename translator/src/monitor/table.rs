@@ -342,7 +342,7 @@ mod tests {
         assert_eq!((table.expected(1), table.expected(2)), (Some(2), Some(2)));
         let mut aside = Aside::default();
         let numbers = [1u32, 2, 1, 1, 2, 9, 9, 2];
-        let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_le_bytes()).collect();
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         assert_eq!(table.count(&bytes, 0, &mut aside), 2);
         assert_eq!(aside.places(), [0, 6, 7]);
         // A second block at the address: what leads there is decided elsewhere.

@@ -343,7 +343,7 @@ impl Tally {
         let lengths =
             (0..).map(|number| self.table.block(number).map_or(0, |one| one.instructions));
         Executed {
-            blocks: blocks.iter().map(|one| one.executions).sum(),
+            blocks: blocks.iter().map(|block| block.executions).sum(),
             instructions: blocks
                 .iter()
                 .zip(lengths)

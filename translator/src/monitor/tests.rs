@@ -103,7 +103,7 @@ fn forged_numbers_and_addresses_are_losses() {
     drop(sender);
     let Counts { counted, losses: Losses { cut_threads, .. } } =
         watch(&rings, &receiver, Recording::default(), &blocks, None);
-    let executions: Vec<u64> = counted.blocks.iter().map(|one| one.executions).collect();
+    let executions: Vec<u64> = counted.blocks.iter().map(|block| block.executions).collect();
     assert_eq!(executions, [0, 0, 2, 0]);
     assert_eq!((counted.numbers, counted.invalid, cut_threads), (5, 3, 4));
     assert_eq!(counted.ticks, 0);

@@ -41,7 +41,7 @@ impl Counted {
     ) -> Written {
         let mut names = Names::new(self.files.clone(), selection);
         let (blocks, is_selected): (Vec<Block>, Vec<bool>) =
-            self.blocks.iter().map(|one| block(one, &mut names)).unzip();
+            self.blocks.iter().map(|block_count| block(block_count, &mut names)).unzip();
         let native = |code: &super::NativeCode| Native {
             code_address: code.at.0,
             reason: code.why.clone(),
@@ -81,7 +81,11 @@ impl Counted {
             unbalanced_blocks: self.unbalanced,
             blocks,
             edges: edges.collect(),
-            superblocks: self.superblocks.iter().filter_map(|one| self.superblock(one)).collect(),
+            superblocks: self
+                .superblocks
+                .iter()
+                .filter_map(|superblock| self.superblock(superblock))
+                .collect(),
             system_calls: calls.collect(),
             native: self.native.iter().map(native).collect(),
             models: models(&self.models),
@@ -115,7 +119,7 @@ impl Counted {
 /// Results of models; `None` if there were none.
 fn models(counts: &Counts) -> Option<Models> {
     let sum = |count: fn(&Modelled, usize) -> u64, at| {
-        counts.blocks.iter().map(|one| count(one, at)).sum()
+        counts.blocks.iter().map(|block| count(block, at)).sum()
     };
     let predictor = |(at, (name, size_bytes)): (usize, &(&str, u64))| Predictor {
         name: (*name).into(),

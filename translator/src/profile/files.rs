@@ -98,7 +98,7 @@ impl CodeFiles {
     /// Opens the files of executable mappings. `mapped`: all mappings of the process.
     pub fn add(&self, memory: &impl ReadMemory, mapped: &[Mapping]) {
         let mut files = lock(&self.files);
-        for mapping in mapped.iter().filter(|one| one.executable) {
+        for mapping in mapped.iter().filter(|mapping| mapping.executable) {
             if let Some(key) = key(mapping)
                 && !files.contains_key(&key)
             {

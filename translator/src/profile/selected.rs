@@ -41,7 +41,9 @@ pub fn select(mut profile: Profile, is_selected: &[bool], rules: &Selection) -> 
     let mut crossings = crossings(&profile, &kept);
     let before = profile.superblocks.len();
     profile.edges.retain(|edge| kept.contains(&edge.from) && kept.contains(&edge.to));
-    profile.superblocks.retain(|one| one.blocks.iter().all(|number| kept.contains(number)));
+    profile
+        .superblocks
+        .retain(|superblock| superblock.blocks.iter().all(|number| kept.contains(number)));
     profile.blocks.retain(|block| kept.contains(&block.number));
     for block in &mut profile.blocks {
         let direct = crossings.direct.remove(&block.code_address).unwrap_or(0);
@@ -102,7 +104,8 @@ mod tests {
                 let into = edges.iter().filter(|edge| edge.to == Some(block));
                 let into = sum(into.map(|edge| edge.times)) + block.starts + block.from_omitted;
                 assert_eq!(into, block.entries, "{}", block.number);
-                let out = sum(edges.iter().filter(|edge| edge.from == block).map(|one| one.times));
+                let out =
+                    sum(edges.iter().filter(|edge| edge.from == block).map(|edge| edge.times));
                 assert_eq!(out + block.stops + block.to_omitted, block.entries, "{}", block.number);
             }
             let selection = part.selection.unwrap();

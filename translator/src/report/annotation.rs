@@ -88,7 +88,7 @@ impl<'p> Analysis<'p> {
         let blocks = self.blocks_of(function);
         let sources = SourceLines::find(blocks.iter().copied());
         let instructions = self.annotate(&blocks);
-        let most = instructions.values().map(|one| one.times).max()?;
+        let most = instructions.values().map(|instruction| instruction.times).max()?;
         let (mut text, mut object, mut end) = (String::new(), "", None);
         let mut source = None;
         for ((object_name, address), instruction) in &instructions {

@@ -33,7 +33,7 @@ struct Function<'p> {
 pub fn write(analysis: &Analysis<'_>, mut output: impl Write) -> io::Result<()> {
     let functions = functions(analysis);
     let sources = SourceLines::find(&analysis.profile.blocks);
-    let total = sum(functions.values().flat_map(|one| one.costs.values().copied()));
+    let total = sum(functions.values().flat_map(|function| function.costs.values().copied()));
     let version = env!("CARGO_PKG_VERSION");
     writeln!(output, "# callgrind format\nversion: 1\ncreator: hmtt {version}")?;
     if let Some(selection) = &analysis.profile.selection {

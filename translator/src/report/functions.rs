@@ -70,7 +70,9 @@ impl<'p> Analysis<'p> {
             }
         }
         let mut functions: Vec<_> = functions.into_values().collect();
-        functions.sort_by_key(|one| (std::cmp::Reverse(one.instructions), one.object, one.name));
+        functions.sort_by_key(|function| {
+            (std::cmp::Reverse(function.instructions), function.object, function.name)
+        });
         functions
     }
 }
@@ -85,8 +87,11 @@ mod tests {
         let mut profile = profile();
         profile.edges.clear();
         profile.blocks[4].from_omitted = 10;
-        let calls =
-            Analysis::new(&profile).functions().iter().map(|one| one.calls).collect::<Vec<_>>();
+        let calls = Analysis::new(&profile)
+            .functions()
+            .iter()
+            .map(|function| function.calls)
+            .collect::<Vec<_>>();
         assert_eq!(calls, [Some(0), Some(10)]);
     }
 

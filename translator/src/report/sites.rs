@@ -58,7 +58,7 @@ impl<'p> Analysis<'p> {
     /// All blocks, in descending order of executed instructions.
     pub fn hottest_blocks(&self) -> Vec<&'p Block> {
         let mut blocks: Vec<&Block> = self.profile.blocks.iter().collect();
-        blocks.sort_by_key(|one| (std::cmp::Reverse(one.executed()), one.code_address));
+        blocks.sort_by_key(|block| (std::cmp::Reverse(block.executed()), block.code_address));
         blocks
     }
 }

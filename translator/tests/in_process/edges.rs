@@ -84,7 +84,7 @@ pub fn check(seed: u64, cache: &Cache<Direct>, executed: &[u64], numbers: &[u32]
     tally.end(&mut stream);
     let counted = tally.result(&|known: u32| described(cache, known));
     assert_eq!(counted.unbalanced, Some(0), "seed {seed}");
-    let starts: u64 = counted.blocks.iter().map(|one| one.starts).sum();
+    let starts: u64 = counted.blocks.iter().map(|block| block.starts).sum();
     assert_eq!((starts, counted.invalid), (1, 0), "seed {seed}");
     assert_eq!(edges(&counted, &blocks), expected, "seed {seed}");
 }

@@ -106,7 +106,7 @@ fn instructions_of(cache: &Cache<Direct>, number: u32, recorded: &BlockAccesses)
     let mut addresses = Vec::new();
     for info in numbers.into_iter().map(|number| cache.block(number).unwrap()) {
         let block = Block::from_bytes(info.start, &info.bytes).unwrap();
-        addresses.extend(block.operations.iter().map(|one| one.instruction.ip()));
+        addresses.extend(block.operations.iter().map(|operation| operation.instruction.ip()));
     }
     addresses
 }

@@ -279,7 +279,7 @@ fn check_unwritten(
     let executed = executed(machine, plain);
     let lengths = |numbers: &[u32]| -> usize {
         let blocks = superblocks::blocks(cache, numbers);
-        blocks.iter().map(|one| usize::from(cache.block(*one).unwrap().instructions)).sum()
+        blocks.iter().map(|block| usize::from(cache.block(*block).unwrap().instructions)).sum()
     };
     let mut before = vec![0];
     for number in numbers {

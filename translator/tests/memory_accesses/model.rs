@@ -84,8 +84,8 @@ impl Registers {
                 let flags = self.general[0];
                 let before = state_components()
                     .iter()
-                    .filter(|one| one.number < component && flags >> one.number & 1 != 0);
-                let before: u64 = before.map(|one| u64::from(one.size)).sum();
+                    .filter(|state| state.number < component && flags >> state.number & 1 != 0);
+                let before: u64 = before.map(|state| u64::from(state.size)).sum();
                 active.iter().map(|_| touched_bytes(at + 576 + before)).collect()
             }
             Order::Apart => {

@@ -172,8 +172,8 @@ fn difference(touched: &[Touched], whole: &[Touched], ending: Ending) -> Option<
 /// The first byte that was written although it should not be.
 fn written_elsewhere(touched: &[Touched], changed: &[u64]) -> Option<String> {
     let is_written = |at: &u64| {
-        let is_within = |one: &Touched| (one.from..one.from + one.bytes).contains(at);
-        touched.iter().any(|one| one.direction == Direction::Write && is_within(one))
+        let is_within = |touch: &Touched| (touch.from..touch.from + touch.bytes).contains(at);
+        touched.iter().any(|touch| touch.direction == Direction::Write && is_within(touch))
     };
     let first = changed.iter().find(|at| !is_written(at))?;
     Some(format!("{:x} was written", first - PAGES))
@@ -247,7 +247,7 @@ fn check(process: &Process, form: &Form, random: &mut Random) -> Findings {
                 }
                 false => some.clone(),
             };
-            let is_possible = |one: &Touched| is_checked_as_whole || !one.is_uncertain;
+            let is_possible = |touch: &Touched| is_checked_as_whole || !touch.is_uncertain;
             let certain: Vec<Touched> = whole.iter().copied().filter(is_possible).collect();
             let different = difference(&certain, &whole, ending);
             let elsewhere = || match ending {

@@ -210,7 +210,7 @@ fn others_account_where_they_are_known() {
     ];
     let mut block = BlockAccesses { accesses, others, ..block_of(6, 0) };
     block.count_represented();
-    assert_eq!(block.accesses.iter().map(|one| one.represents).collect::<Vec<_>>(), [3, 1]);
+    assert_eq!(block.accesses.iter().map(|access| access.represents).collect::<Vec<_>>(), [3, 1]);
     let accuracy = |accesses, traced, equal, near| Accuracy { accesses, traced, equal, near };
     assert_eq!(block.accuracy(0..6), accuracy(7, 2, 4, 2));
     // What is near the second recorded access is not known before that.

@@ -64,7 +64,7 @@ impl Tracer {
             ranges.iter().any(|(start, bytes)| (*start..*start + *bytes).contains(&mapping.start))
         };
         let mut mappings = mappings(self.process.pid)?;
-        mappings.retain(|one| !is_shared(one) && one.path.as_os_str() != "[vsyscall]");
+        mappings.retain(|mapping| !is_shared(mapping) && mapping.path.as_os_str() != "[vsyscall]");
         Ok(mappings)
     }
 

@@ -19,7 +19,7 @@ fn blocks(known: u32) -> Vec<Numbered> {
 
 /// The result for some numbers, read in parts of a length.
 fn counted(numbers: &[u32], length: usize, recording: Recording) -> Counted {
-    let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_le_bytes()).collect();
+    let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     let mut tally = Tally::new(recording);
     let mut stream = Stream { thread: 9, ..Stream::default() };
     for part in bytes.chunks(4 * length) {
@@ -57,8 +57,9 @@ fn notes_are_between_blocks_however_numbers_are_read() {
         assert_eq!(parts.calls.iter().collect::<Vec<_>>(), [(9, 3, count)]);
         let recording = Recording { edges: false, ..Recording::default() };
         let alone = counted(&numbers, length, recording);
-        let executions =
-            |one: &Counted| -> Vec<u64> { one.blocks.iter().map(|one| one.executions).collect() };
+        let executions = |counts: &Counted| -> Vec<u64> {
+            counts.blocks.iter().map(|block| block.executions).collect()
+        };
         assert_eq!(executions(&alone), executions(&whole));
         assert_eq!((alone.unbalanced, alone.edges.len()), (None, 0));
         assert_eq!(alone.calls.iter().collect::<Vec<_>>(), [(9, 3, count)]);

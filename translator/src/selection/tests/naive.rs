@@ -136,7 +136,8 @@ fn selections_are_those_of_the_naive_method() {
         assert_eq!(selection.order, expected, "seed {seed}");
         check_accuracy(&accesses, &classes, &expected, chunk, &selection.accuracy(), seed);
         let traced = selection.representatives.iter().enumerate();
-        let traced = traced.filter(|(_, one)| one.coverage == Coverage::Traced);
+        let traced =
+            traced.filter(|(_, representative)| representative.coverage == Coverage::Traced);
         let mut sorted = expected.clone();
         sorted.sort_unstable();
         assert_eq!(traced.map(|(number, _)| number).collect::<Vec<_>>(), sorted, "seed {seed}");
@@ -154,7 +155,7 @@ fn check_accuracy(
 ) {
     let (mut equal, mut near) = (0, 0);
     for expression in accesses.iter().filter_map(|access| access.address.expression()) {
-        let chosen = || chosen.iter().map(|one| &classes[*one].0);
+        let chosen = || chosen.iter().map(|number| &classes[*number].0);
         if chosen().any(|one| one == expression) {
             equal += 1;
         } else if chosen().any(|one| distance(one, expression, chunk) == Some(0)) {

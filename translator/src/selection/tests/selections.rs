@@ -48,7 +48,11 @@ fn neighbours_of_chosen_ones_wait_until_no_other_is_left() {
     let accesses = at(&[0, 0, 0, 8, 8, 16]);
     let coverage = |percent| {
         let selection = selector(percent, 16).select(&accesses);
-        selection.representatives.iter().map(|one| one.coverage).collect::<Vec<_>>()
+        selection
+            .representatives
+            .iter()
+            .map(|representative| representative.coverage)
+            .collect::<Vec<_>>()
     };
     use Coverage::{Missed, Near, Traced};
     assert_eq!(order(&selector(100, 16).select(&accesses)), [0, 5, 3]);
@@ -110,7 +114,7 @@ fn values_make_pushes_neighbours() {
         selection
             .representatives
             .iter()
-            .filter(|one| matches!(one.coverage, Coverage::Near(_)))
+            .filter(|representative| matches!(representative.coverage, Coverage::Near(_)))
             .count()
     };
     assert_eq!((near(Equality::Versions), near(Equality::Values)), (0, 2));
