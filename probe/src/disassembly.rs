@@ -79,9 +79,9 @@ impl FileIndex {
             let function = *function;
             parts.iter().map(move |part| (part.clone(), function)).collect::<Vec<_>>()
         };
-        let mut all: Vec<_> = self.parts.iter().flat_map(owned).collect();
-        all.sort_by_key(|(part, _)| part.start);
-        all
+        let mut parts: Vec<_> = self.parts.iter().flat_map(owned).collect();
+        parts.sort_by_key(|(part, _)| part.start);
+        parts
     }
 }
 
@@ -136,7 +136,7 @@ impl<'a> Disassembly<'a> {
             taken: BTreeMap::new(),
             last: None,
         };
-        let mut all: Vec<Result<Rewrite, Refusal>> = Vec::with_capacity(functions.len());
+        let mut rewrites: Vec<Result<Rewrite, Refusal>> = Vec::with_capacity(functions.len());
         let rewrite = |(function, granularity): &(&Function, Granularity)| {
             let parts = self.index.parts.get(&function.start).map_or(&[][..], Vec::as_slice);
             rewrite::plan(image, code_index, function, parts, exits, *granularity)
@@ -148,8 +148,8 @@ impl<'a> Disassembly<'a> {
         // certain that the function is rewritten.
         let mut uncertain: Vec<(usize, Vec<Range<u64>>)> = Vec::new();
         for rewrite in in_parallel(functions, some).into_iter().flatten() {
-            let number = all.len();
-            all.push(rewrite.map(|(rewrite, free)| {
+            let number = rewrites.len();
+            rewrites.push(rewrite.map(|(rewrite, free)| {
                 let lacks_island = |region: &Region| region.entry && region.jump == Jump::Missing;
                 match rewrite.regions.iter().any(lacks_island) {
                     true => uncertain.push((number, free)),
@@ -172,25 +172,25 @@ impl<'a> Disassembly<'a> {
         allocator.free.sort_by_key(|range| range.start);
         let mut more = Vec::new();
         for (number, free) in uncertain {
-            complete(&mut all[number], &mut allocator);
-            if all[number].is_ok() {
+            complete(&mut rewrites[number], &mut allocator);
+            if rewrites[number].is_ok() {
                 more.extend(free);
             }
         }
         allocator.free.extend(more);
         allocator.free.sort_by_key(|range| range.start);
-        all.iter_mut().for_each(|rewrite| complete(rewrite, &mut allocator));
-        all
+        rewrites.iter_mut().for_each(|rewrite| complete(rewrite, &mut allocator));
+        rewrites
     }
 }
 
 /// Allocates the islands that a rewrite lacks. A function is refused if there is no island for its
 /// entry. A second call changes nothing.
 fn complete(rewrite: &mut Result<Rewrite, Refusal>, allocator: &mut IslandAllocator<'_>) {
-    let Ok(found) = rewrite else { return };
-    let had_all = found.regions.iter().all(|region| region.jump != Jump::Missing);
-    match allocator.complete(found) {
-        Ok(()) => refuse_uncovered(found, had_all),
+    let Ok(plan) = rewrite else { return };
+    let had_all = plan.regions.iter().all(|region| region.jump != Jump::Missing);
+    match allocator.complete(plan) {
+        Ok(()) => refuse_uncovered(plan, had_all),
         Err(refusal) => *rewrite = Err(refusal),
     }
 }

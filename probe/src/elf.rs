@@ -258,8 +258,8 @@ impl Image {
     /// # Errors
     /// [`ElfError`] if the file can no longer be read.
     pub fn find_sources(&mut self) -> Result<(), ElfError> {
-        let found = self.in_line_tables(|file| sources::find(file, &self.functions))?;
-        for (function, source) in self.functions.iter_mut().zip(found) {
+        let locations = self.in_line_tables(|file| sources::find(file, &self.functions))?;
+        for (function, source) in self.functions.iter_mut().zip(locations) {
             function.source = source;
         }
         Ok(())

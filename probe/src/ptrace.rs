@@ -271,12 +271,12 @@ fn status_number(thread: Pid, name: &str) -> Option<Pid> {
 }
 
 /// Whether two processes share their memory; `None` if the kernel does not report it.
-pub fn share_memory(one: Pid, other: Pid) -> Option<bool> {
+pub fn share_memory(process: Pid, other: Pid) -> Option<bool> {
     /// `KCMP_VM` (kcmp(2)).
     const MEMORY: libc::c_int = 1;
     // SAFETY: the kernel compares two processes, and changes nothing.
     let order =
-        unsafe { libc::syscall(libc::SYS_kcmp, one.as_raw(), other.as_raw(), MEMORY, 0, 0) };
+        unsafe { libc::syscall(libc::SYS_kcmp, process.as_raw(), other.as_raw(), MEMORY, 0, 0) };
     (order >= 0).then_some(order == 0)
 }
 

@@ -166,8 +166,8 @@ impl Stubs {
         if !self.tags.shared().is_empty() {
             shared.push_shared(self.start, self.tags.shared());
         }
-        let all = [&shared, &self.cold_rows, &self.rows].map(Rows::as_slice);
-        (all.concat(), FileAddr(self.end()))
+        let row_lists = [&shared, &self.cold_rows, &self.rows].map(Rows::as_slice);
+        (row_lists.concat(), FileAddr(self.end()))
     }
 
     /// All bytes of the stubs, from their start.
@@ -188,11 +188,11 @@ impl Stubs {
     /// Maximum size of a function's stubs, in bytes.
     pub fn max_bytes(rewrite: &Rewrite, sink: Sink) -> u64 {
         let regions = || rewrite.regions.iter().chain(&rewrite.detours);
-        let one = |instruction: &Instruction| {
+        let instruction_bytes = |instruction: &Instruction| {
             let is_branch = instruction.flow_control() != FlowControl::Next;
             instruction.len() as u64 + SLACK_BYTES + if is_branch { BRANCH_BYTES } else { 0 }
         };
-        let instructions = regions().flat_map(|region| &region.instructions).map(one);
+        let instructions = regions().flat_map(|region| &region.instructions).map(instruction_bytes);
         let tags = Stubs::tags(rewrite) as u64;
         let stubs = regions().count() as u64 + tags;
         instructions.sum::<u64>() + stubs * STUB_BYTES + tags * sink.most_bytes() as u64

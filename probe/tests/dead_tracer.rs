@@ -92,8 +92,8 @@ fn each_stop_of_several_threads_is_returned_once() {
     let programs = [start(), start()];
     let threads = programs.each_ref().map(pid);
     let tracer = || {
-        let found = [(); 2].map(|()| is_at_signal(wait(None, WaitPidFlag::__WALL)));
-        let is_each = threads.iter().all(|thread| found.contains(&Some(*thread)));
+        let stopped_threads = [(); 2].map(|()| is_at_signal(wait(None, WaitPidFlag::__WALL)));
+        let is_each = threads.iter().all(|thread| stopped_threads.contains(&Some(*thread)));
         let none = wait(None, WaitPidFlag::__WALL | WaitPidFlag::WNOHANG);
         let caught = Some(SignalNumber(Signal::SIGUSR1 as i32));
         let is_resumed = threads.iter().all(|thread| resume(*thread, caught).is_ok());

@@ -134,13 +134,13 @@ fn killed_after(workload: &Workload, work: Work, moment: Moment, before: impl Fn
                 if number == libc::SYS_rt_sigtimedwait {
                     waited = waited.or(Some(calls));
                 }
-                let is_it = match (moment, waited) {
+                let is_moment = match (moment, waited) {
                     (Moment::Beginning(last), waited) => calls == last || waited.is_some(),
                     (Moment::Following(last), waited) => {
                         waited.is_some_and(|waited| calls == waited + last)
                     }
                 };
-                if is_it {
+                if is_moment {
                     break;
                 }
                 begins = false;

@@ -234,8 +234,8 @@ impl AbandonedTags {
 
 /// Addresses of the overwritten restorers among some places.
 fn overwritten_restorers(places: &[Place]) -> impl Iterator<Item = RunAddr> {
-    let found = places.iter().filter(|place| restorer::may_begin(&place.original));
-    found.map(|place| place.address).take(restorers::MOST)
+    let candidates = places.iter().filter(|place| restorer::may_begin(&place.original));
+    candidates.map(|place| place.address).take(restorers::MOST)
 }
 
 /// Descriptors of memory shared with tags that a process has open.

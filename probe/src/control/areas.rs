@@ -72,8 +72,8 @@ fn reserve_in(
     let mapped = RunAddr(mapped.inspect_err(|_| shared.forget_area(number))?);
     if mapped != start || !mappings(pid)?.iter().any(|one| can_be(one, &area)) {
         shared.forget_area(number);
-        let found = format!("{mapped:x}, where it is not mapped");
-        return Err(TagError::Answer { pid, operation, found });
+        let answer = format!("{mapped:x}, where it is not mapped");
+        return Err(TagError::Answer { pid, operation, found: answer });
     }
     process.write(area.end - COOKIE_BYTES, &ending(shared.cookie()))?;
     Ok(area)

@@ -136,9 +136,9 @@ impl PatchedCode {
         let code = chunk_switch::code(&shape, area.start.0).ok()?;
         let at = (rip - area.start) as usize;
         if at >= code.len() {
-            let one = instruction(thread, rip, area.end)?;
-            let is_load = one.op0_register() == Register::R11;
-            registers.rip = if is_load { one.memory_displacement64() } else { registers.r11 };
+            let current = instruction(thread, rip, area.end)?;
+            let is_load = current.op0_register() == Register::R11;
+            registers.rip = if is_load { current.memory_displacement64() } else { registers.r11 };
             return Some(());
         }
         let calls = SystemCalls::find(&code)?.offsets;
@@ -198,9 +198,9 @@ fn instruction(thread: StoppedThread<'_>, address: RunAddr, end: RunAddr) -> Opt
 
 /// Target of the jump at an address.
 pub(super) fn jump_target(thread: StoppedThread<'_>, address: RunAddr) -> Option<RunAddr> {
-    let one = instruction(thread, address, address + 5)?;
-    (one.mnemonic() == Mnemonic::Jmp && one.near_branch_target() != 0)
-        .then(|| RunAddr(one.near_branch_target()))
+    let jump = instruction(thread, address, address + 5)?;
+    (jump.mnemonic() == Mnemonic::Jmp && jump.near_branch_target() != 0)
+        .then(|| RunAddr(jump.near_branch_target()))
 }
 
 /// Moves a thread over a jump that the stub has added. For a moved call, which is a push and a
@@ -224,8 +224,8 @@ fn skip_jump(
             return Some(());
         }
     }
-    let one = instruction(thread, rip, patched.stubs.end)?;
-    let target = one.near_branch_target();
-    registers.rip = Some(target).filter(|_| one.mnemonic() == Mnemonic::Jmp && target != 0)?;
+    let jump = instruction(thread, rip, patched.stubs.end)?;
+    let target = jump.near_branch_target();
+    registers.rip = Some(target).filter(|_| jump.mnemonic() == Mnemonic::Jmp && target != 0)?;
     Some(())
 }

@@ -175,9 +175,9 @@ impl Tags {
         // before it.
         let leaving = out.iter().rev();
         let leaving: Vec<_> = leaving.filter_map(|one| code.function(one.id)).collect();
-        for one in &leaving {
+        for function in &leaving {
             // A jump that the program has overwritten is reported when all tags are removed.
-            patch::restore(process, std::slice::from_ref(*one))?;
+            patch::restore(process, std::slice::from_ref(*function))?;
         }
         code.move_out_of_stubs(process, |rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
         thread_return::return_threads(process, &leaving)?;

@@ -53,7 +53,7 @@ pub(super) fn parts<'m>(
     unopened: bool,
 ) -> (Vec<Part<'m>>, bool) {
     let mut seen: HashMap<(FileId, &Path), Ranges> = HashMap::new();
-    let (mut all, mut left) = (Vec::new(), BUDGET);
+    let (mut parts, mut left) = (Vec::new(), BUDGET);
     for mapping in wanted.filter(|one| one.executable) {
         let Some(file) = mapping.file else { continue };
         let end = mapping.offset.saturating_add(mapping.end - mapping.start);
@@ -67,16 +67,16 @@ pub(super) fn parts<'m>(
             for offsets in data {
                 let bytes = offsets.end - offsets.start;
                 let start = mapping.start + (offsets.start - mapping.offset);
-                let taken = bytes.min(left);
-                all.push(Part { mapping, range: start..start + taken });
-                left -= taken;
-                if taken < bytes {
-                    return (all, false);
+                let length = bytes.min(left);
+                parts.push(Part { mapping, range: start..start + length });
+                left -= length;
+                if length < bytes {
+                    return (parts, false);
                 }
             }
         }
     }
-    (all, true)
+    (parts, true)
 }
 
 /// Ranges of a file within `offsets` that hold data, as far as its file system reports holes.
@@ -94,7 +94,7 @@ fn data(
 }
 
 fn data_of(file: &File, offsets: &Range<u64>, most: u64) -> Vec<Range<u64>> {
-    let mut all: Vec<Range<u64>> = Vec::new();
+    let mut ranges: Vec<Range<u64>> = Vec::new();
     let (mut at, mut bytes) = (offsets.start, 0);
     // The list goes one byte beyond the budget, so that the caller notices that data is left out.
     while at < offsets.end && bytes <= most {
@@ -110,13 +110,13 @@ fn data_of(file: &File, offsets: &Range<u64>, most: u64) -> Vec<Range<u64>> {
             break;
         }
         bytes += end - start;
-        match all.last_mut() {
+        match ranges.last_mut() {
             Some(last) if start.saturating_sub(last.end) < HOLE => last.end = end,
-            _ => all.push(start..end),
+            _ => ranges.push(start..end),
         }
         at = end;
     }
-    all
+    ranges
 }
 
 #[cfg(test)]

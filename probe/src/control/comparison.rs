@@ -39,7 +39,7 @@ pub(super) fn differences<'a>(
         let near = ours[first..].iter().take_while(|edit| edit.address < end);
         near.for_each(|edit| edit.undo_in(there, memory));
     };
-    let mut found = DifferingRanges(Vec::new());
+    let mut differences = DifferingRanges(Vec::new());
     let mut memory = Vec::new();
     for Text { start, bytes, .. } in &image.text {
         for (number, chunk) in bytes.chunks(CHUNK).enumerate() {
@@ -51,7 +51,7 @@ pub(super) fn differences<'a>(
             memory.resize(chunk.len(), 0);
             if read(there, &mut memory) {
                 without_ours(there, &mut memory);
-                found.add(first, chunk, &memory);
+                differences.add(first, chunk, &memory);
                 continue;
             }
             let pages =
@@ -61,14 +61,14 @@ pub(super) fn differences<'a>(
                 let there = bias.to_run(FileAddr(first));
                 if read(there, memory) {
                     without_ours(there, memory);
-                    found.add(first, page, memory);
+                    differences.add(first, page, memory);
                 } else {
-                    found.push(first..first + page.len() as u64);
+                    differences.push(first..first + page.len() as u64);
                 }
             }
         }
     }
-    found.0
+    differences.0
 }
 
 /// Ascending ranges, none of which touches its neighbour.
@@ -153,15 +153,15 @@ mod tests {
         assert_eq!(find(&image, &memory, std::slice::from_ref(&ours), 0..0), expected);
         // A jump that the program has overwritten counts as different.
         memory[0x12] = 7;
-        let found = find(&image, &memory, std::slice::from_ref(&ours), 0..0);
-        assert_eq!(found[0], 0x4010..0x4015);
+        let differences = find(&image, &memory, std::slice::from_ref(&ours), 0..0);
+        assert_eq!(differences[0], 0x4010..0x4015);
     }
 
     #[test]
     fn unmapped_code_differs() {
         let (image, memory) = image();
-        let found = find(&image, &memory, &[], 0x1000..0x2000);
-        assert!(found.iter().eq(&Some(0x5000..0x6000)), "{found:x?}");
+        let differences = find(&image, &memory, &[], 0x1000..0x2000);
+        assert!(differences.iter().eq(&Some(0x5000..0x6000)), "{differences:x?}");
     }
 
     #[test]
@@ -171,8 +171,8 @@ mod tests {
         let bytes = vec![0; pages * 4096];
         image.text[0].bytes = bytes.clone();
         let every_other: Vec<u8> = (0..bytes.len()).map(|at| (at % 2) as u8).collect();
-        let found = find(&image, &every_other, &[], 0..0);
-        assert!(found.len() <= MOST + 4096, "{}", found.len());
-        assert_eq!(found.last().unwrap().end, 0x4000 + bytes.len() as u64);
+        let differences = find(&image, &every_other, &[], 0..0);
+        assert!(differences.len() <= MOST + 4096, "{}", differences.len());
+        assert_eq!(differences.last().unwrap().end, 0x4000 + bytes.len() as u64);
     }
 }

@@ -146,10 +146,10 @@ impl ProgramCounts {
         let threads = |id: FunctionId| {
             // The kernel uses numbers of threads again.
             let mut sums = BTreeMap::<i32, u64>::new();
-            for one in &counts {
-                let calls = one.entries.get(id.index()).copied().unwrap_or(0);
+            for thread_counts in &counts {
+                let calls = thread_counts.entries.get(id.index()).copied().unwrap_or(0);
                 if calls != 0 {
-                    *sums.entry(one.thread).or_default() += calls;
+                    *sums.entry(thread_counts.thread).or_default() += calls;
                 }
             }
             sums
@@ -197,11 +197,11 @@ impl ProgramCounts {
             .functions()
             .into_iter()
             .map(|one| json!({ "name": one.name, "calls": one.calls, "threads": one.threads }));
-        let mut all = json!({ "functions": functions.collect::<Vec<Value>>() });
+        let mut json = json!({ "functions": functions.collect::<Vec<Value>>() });
         if let Some(blocks) = &self.blocks {
-            all["blocks"] = blocks.iter().map(BlockCount::to_json).collect();
+            json["blocks"] = blocks.iter().map(BlockCount::to_json).collect();
         }
-        all
+        json
     }
 
     /// The JSON form of a process in a tree.

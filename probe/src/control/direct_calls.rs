@@ -19,15 +19,15 @@ const MOST: usize = 1 << 20;
 /// Adds to each function's changes the direct calls that lead to it. Calls that are moved into
 /// stubs themselves are left out.
 pub(super) fn redirect(calls: &[Call], changed: &mut [ChangedFunction]) {
-    let taken = overwritten_ranges(changed);
+    let overwritten = overwritten_ranges(changed);
     let numbers: HashMap<u64, usize> =
         changed.iter().enumerate().map(|(number, one)| (one.function.start, number)).collect();
     for Call { next, target } in calls.iter().take(MOST) {
         let next = FileAddr(*next);
         let place = next - DISTANCE_BYTES;
         let Some(number) = numbers.get(target) else { continue };
-        let behind = taken.partition_point(|range| range.start < next);
-        if behind.checked_sub(1).is_some_and(|before| taken[before].end >= place) {
+        let behind = overwritten.partition_point(|range| range.start < next);
+        if behind.checked_sub(1).is_some_and(|before| overwritten[before].end >= place) {
             continue;
         }
         let changes = &mut changed[*number].changes;
@@ -42,14 +42,14 @@ fn overwritten_ranges(changed: &[ChangedFunction]) -> Vec<Range<FileAddr>> {
     let regions = changes().flat_map(|one| &one.regions).map(|(start, end)| *start..*end);
     let edits = changes().flat_map(|one| &one.edits);
     let edits = edits.map(|(start, bytes)| *start..*start + bytes.len() as u64);
-    let mut all: Vec<Range<FileAddr>> = regions.chain(edits).collect();
-    all.sort_unstable_by_key(|range| range.start);
-    let mut taken: Vec<Range<FileAddr>> = Vec::with_capacity(all.len());
-    for range in all {
-        match taken.last_mut() {
+    let mut ranges: Vec<Range<FileAddr>> = regions.chain(edits).collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<FileAddr>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
             Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => taken.push(range),
+            _ => joined.push(range),
         }
     }
-    taken
+    joined
 }

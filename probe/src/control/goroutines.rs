@@ -81,14 +81,14 @@ fn resume_places(
     budget: &mut SearchBudget,
 ) -> Result<Vec<RunAddr>, PtraceError> {
     let wanted = memmem::Finder::new(&wanted.0.to_le_bytes()).into_owned();
-    let mut all = Vec::new();
+    let mut places = Vec::new();
     for mapping in mapped.iter().filter(|one| is_own(one)) {
         let whole = (mapping, mapping.start..mapping.end);
         for_each_piece(memory, pages, whole, 0, budget, |at, _, bytes, budget| {
             let mut from = 0;
-            while let Some(found) = wanted.find(&bytes[from..]) {
-                let place = at + (from + found) as u64;
-                from += found + 1;
+            while let Some(position) = wanted.find(&bytes[from..]) {
+                let place = at + (from + position) as u64;
+                from += position + 1;
                 if !place.0.is_multiple_of(WORD) {
                     continue;
                 }
@@ -96,13 +96,13 @@ fn resume_places(
                 budget.take(WORD)?;
                 let mut resume_at = [0; WORD as usize];
                 if memory.read(place.wrapping_add(distance), &mut resume_at).is_ok() {
-                    all.push(RunAddr(u64::from_le_bytes(resume_at)));
+                    places.push(RunAddr(u64::from_le_bytes(resume_at)));
                 }
             }
             Ok(())
         })?;
     }
-    Ok(all)
+    Ok(places)
 }
 
 /// Whether a mapping may contain stacks: writable memory without a file.
@@ -189,8 +189,8 @@ mod tests {
         // untouched.
         let counted = Counted::default();
         let mut budget = SearchBudget::new(own.pid(), "memory", 64 << 20);
-        let all = TouchedPages::all();
-        let error = resume_places(&counted, &all, mapped, SAVED, &mut budget).unwrap_err();
+        let pages = TouchedPages::all();
+        let error = resume_places(&counted, &pages, mapped, SAVED, &mut budget).unwrap_err();
         assert!(matches!(error, PtraceError::TooMuchMemory { .. }), "{error}");
         assert_eq!(counted.bytes_read.get(), 64 << 20);
         // SAFETY: nothing refers to the mapping any more.

@@ -77,20 +77,20 @@ fn data_in(process: &Stopped<'_>, mapping: &Mapping, mapped: &[Mapping]) -> Vec<
 /// Addresses of a part that may hold instructions: the part without its `data`. `data`: offsets in
 /// the file that hold data, ascending and disjoint.
 fn code_of(part: &Part<'_>, data: &[Range<u64>]) -> Vec<Range<RunAddr>> {
-    let (mut all, mut start) = (Vec::new(), part.offset(part.range.start));
+    let (mut ranges, mut start) = (Vec::new(), part.offset(part.range.start));
     let last = part.offset(part.range.end);
     let first = data.partition_point(|range| range.end <= start);
     let address = |offset: u64| part.range.start + (offset - part.offset(part.range.start));
     for range in data[first..].iter().take_while(|range| range.start < last) {
         if start < range.start {
-            all.push(address(start)..address(range.start));
+            ranges.push(address(start)..address(range.start));
         }
         start = range.end.min(last);
     }
     if start < last {
-        all.push(address(start)..address(last));
+        ranges.push(address(start)..address(last));
     }
-    all
+    ranges
 }
 
 /// Address of the first instruction in a range that sets `gs`.

@@ -211,15 +211,15 @@ mod tests {
             (dynamic + 24, 0x7777),
         ];
         let right = memory(AT..AT + 0x2000, &words);
-        let found = |memory: &Memory, count| record_in(memory, &auxv(AT, count)).unwrap();
-        assert_eq!(found(&right, 2), Some(RunAddr(0x7777)));
-        assert_eq!(found(&right, 1), None);
+        let record = |memory: &Memory, count| record_in(memory, &auxv(AT, count)).unwrap();
+        assert_eq!(record(&right, 2), Some(RunAddr(0x7777)));
+        assert_eq!(record(&right, 1), None);
         // More headers than are mapped.
-        assert_eq!(found(&right, u64::MAX), Some(RunAddr(0x7777)));
+        assert_eq!(record(&right, u64::MAX), Some(RunAddr(0x7777)));
         // A dynamic section that is not mapped, at the end of the address space, without an end.
         for at in [0x9_0000, u64::MAX - 8 - AT, 0x2000 - 16] {
             let words = [&words[..3], &[(second + 16, at)]].concat();
-            assert_eq!(found(&memory(AT..AT + 0x2000, &words), 2), None);
+            assert_eq!(record(&memory(AT..AT + 0x2000, &words), 2), None);
         }
         assert_eq!(record_in(&right, &auxv(u64::MAX - 8, 9)).unwrap(), None);
     }

@@ -41,11 +41,11 @@ pub(super) struct LoadedFile {
 /// Load bias of a file; `None` if it is not loaded. `file`: a mapping of the file, among `mapped`.
 pub fn bias(image: &Image, file: &Mapping, mapped: &[Mapping]) -> Option<LoadBias> {
     let text = image.text.first()?;
-    let is_text = |one: &&Mapping| {
-        let skipped = text.offset.checked_sub(one.offset);
-        let is_in = skipped.is_some_and(|skipped| skipped < one.end - one.start);
+    let is_text = |candidate: &&Mapping| {
+        let skipped = text.offset.checked_sub(candidate.offset);
+        let is_in = skipped.is_some_and(|skipped| skipped < candidate.end - candidate.start);
         // A shared mapping is skipped: a write to the mapping would change the file.
-        one.executable && !one.shared && one.is_same_file(file) && is_in
+        candidate.executable && !candidate.shared && candidate.is_same_file(file) && is_in
     };
     let mapping = mapped.iter().find(is_text)?;
     let there = mapping.start.wrapping_add(text.offset - mapping.offset);

@@ -41,13 +41,13 @@ impl Tagged {
                 (_, 0) => Exits::All,
                 _ => Exits::Some,
             },
-            removed: self.tags.removed.iter().find(|one| one.id == patched.id).map(|one| {
-                format!("called {:.0} times a second of processor time", one.calls_per_second)
+            removed: self.tags.removed.iter().find(|one| one.id == patched.id).map(|removed| {
+                format!("called {:.0} times a second of processor time", removed.calls_per_second)
             }),
         });
-        let refused = self.refused().iter().map(|one| RefusedFunction {
-            name: one.function.name.clone(),
-            reason: one.reason.to_string(),
+        let refused = self.refused().iter().map(|refused| RefusedFunction {
+            name: refused.function.name.clone(),
+            reason: refused.reason.to_string(),
         });
         let refused_blocks = self.refused_blocks().map(|(function, block)| RefusedFunction {
             name: block.name(function),

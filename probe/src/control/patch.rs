@@ -100,11 +100,11 @@ pub(super) fn plan(
     let calls = calls.copied().collect();
     let (planned, refused) = (Vec::new(), Vec::new());
     let mut plan = Plan { rewrites: planned, refused, calls, sink, lookup: None };
-    let all = chosen
+    let outcomes = chosen
         .into_iter()
         .map(|(function, granularity)| (function.clone(), granularity))
         .zip(rewrites);
-    plan.add_rewrites(all);
+    plan.add_rewrites(outcomes);
     plan
 }
 
@@ -112,9 +112,9 @@ impl Plan {
     /// Adds the changes of each function, or the reason why it cannot be tagged.
     fn add_rewrites(
         &mut self,
-        all: impl Iterator<Item = ((Function, Granularity), Result<Rewrite, Refusal>)>,
+        outcomes: impl Iterator<Item = ((Function, Granularity), Result<Rewrite, Refusal>)>,
     ) {
-        for ((function, granularity), rewrite) in all {
+        for ((function, granularity), rewrite) in outcomes {
             match rewrite {
                 Ok(rewrite) => self.rewrites.push((function, granularity, rewrite)),
                 Err(refusal) => {
@@ -178,9 +178,9 @@ impl Plan {
             for (function, granularity, rewrite) in std::mem::take(&mut self.rewrites) {
                 match stubs.add(&rewrite, function.start, id) {
                     Ok(changes) => {
-                        let one = ChangedFunction { function, id, rewrite, changes };
-                        id = id.offset(one.numbers());
-                        changed.push(one);
+                        let changed_function = ChangedFunction { function, id, rewrite, changes };
+                        id = id.offset(changed_function.numbers());
+                        changed.push(changed_function);
                         granularities.push(granularity);
                     }
                     Err(error) => {
@@ -285,11 +285,11 @@ impl PatchedFunction {
         1 + self.blocks.len() as u32
     }
 
-    /// Number of events of the function and its blocks. `all`: counts by the number of the function
-    /// or block.
-    pub fn events(&self, all: &[u64]) -> u64 {
+    /// Number of events of the function and its blocks. `counts`: counts by the number of the
+    /// function or block.
+    pub fn events(&self, counts: &[u64]) -> u64 {
         let own =
-            all.get(self.id.index()..).unwrap_or_default().iter().take(self.numbers() as usize);
+            counts.get(self.id.index()..).unwrap_or_default().iter().take(self.numbers() as usize);
         own.sum()
     }
 

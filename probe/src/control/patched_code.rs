@@ -95,8 +95,8 @@ impl PatchedCode {
     /// Name of the function that a tag has changed at an address; empty if there is none.
     pub fn name_of_edit(&self, address: RunAddr) -> String {
         let has = |one: &&PatchedFunction| one.edits().iter().any(|edit| edit.address == address);
-        let found: Option<&Function> = self.all_functions().find(has).map(|one| &one.function);
-        found.map_or_else(String::new, |function| function.name.clone())
+        let function: Option<&Function> = self.all_functions().find(has).map(|one| &one.function);
+        function.map_or_else(String::new, |function| function.name.clone())
     }
 
     /// Removes all jumps from the process, or from a child that has a copy of it. Returns the

@@ -76,9 +76,9 @@ impl Restorers {
 
     /// The restorer that a thread at `rip` is executing, in its original or its added code.
     pub fn around(&self, rip: RunAddr) -> Option<&Restorer> {
-        let is_it =
+        let is_near =
             |one: &&Restorer| one.area.contains(&rip) || (one.address < rip && rip < one.end);
-        self.all.iter().find(is_it)
+        self.all.iter().find(is_near)
     }
 
     /// Whether a function contains a changed restorer. `bias`: load bias of the function's file.
@@ -111,12 +111,12 @@ fn find(
     process: &Stopped<'_>,
     searched_mappings: &mut SearchedMappings,
 ) -> Result<Vec<(RunAddr, Kind)>, TagError> {
-    let mut found: Vec<(RunAddr, Kind)> = Vec::new();
-    let all = mappings(process.pid)?;
+    let mut places: Vec<(RunAddr, Kind)> = Vec::new();
+    let mapped = mappings(process.pid)?;
     let is_code = |one: &&Mapping| one.executable && one.path.is_absolute() && !one.shared;
-    let now: SearchedMappings = all.iter().filter(is_code).map(key).collect();
-    let new = all.iter().filter(is_code).filter(|one| !searched_mappings.contains(&key(one)));
-    let (parts, _) = code::parts(process, &all, new, false);
+    let now: SearchedMappings = mapped.iter().filter(is_code).map(key).collect();
+    let new = mapped.iter().filter(is_code).filter(|one| !searched_mappings.contains(&key(one)));
+    let (parts, _) = code::parts(process, &mapped, new, false);
     let mut candidates = 0;
     let mut piece = Vec::new();
     'all: for part in &parts {
@@ -128,19 +128,19 @@ fn find(
             }
             for (at, kind) in restorer::find(&piece) {
                 candidates += 1;
-                if candidates > MOST_CANDIDATES || found.len() >= MOST {
+                if candidates > MOST_CANDIDATES || places.len() >= MOST {
                     break 'all;
                 }
-                if can_change(process, part.mapping, &all, start + at, kind) {
-                    found.push((start + at, kind));
+                if can_change(process, part.mapping, &mapped, start + at, kind) {
+                    places.push((start + at, kind));
                 }
             }
         }
     }
     *searched_mappings = now;
-    found.sort_unstable_by_key(|(address, _)| *address);
-    found.dedup_by_key(|(address, _)| *address);
-    Ok(found)
+    places.sort_unstable_by_key(|(address, _)| *address);
+    places.dedup_by_key(|(address, _)| *address);
+    Ok(places)
 }
 
 /// Mappings that were searched.
@@ -232,8 +232,8 @@ impl PatchedCode {
         }
         process.write(at, &list)?;
         self.restorers.first_list = at;
-        for one in &self.restorers.all {
-            process.write(one.area.start + FIRST_LIST, &at.0.to_le_bytes())?;
+        for patched_restorer in &self.restorers.all {
+            process.write(patched_restorer.area.start + FIRST_LIST, &at.0.to_le_bytes())?;
         }
         Ok(())
     }
@@ -244,9 +244,10 @@ impl PatchedCode {
         for thread in process.threads.keys() {
             let registers = process.registers(*thread)?;
             let is_in_call = registers.orig_rax.cast_signed() >= 0;
-            if let Some(one) = self.restorers.around(RunAddr(registers.rip)).filter(|_| !is_in_call)
+            if let Some(patched_restorer) =
+                self.restorers.around(RunAddr(registers.rip)).filter(|_| !is_in_call)
             {
-                let rip = one.address.0;
+                let rip = patched_restorer.address.0;
                 let registers = libc::user_regs_struct { rip, ..registers };
                 process.set_registers(*thread, registers)?;
             }

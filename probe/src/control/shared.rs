@@ -225,10 +225,10 @@ impl Shared {
     /// [`TagError::Shared`]: the records do not fit; none of them was written then.
     pub fn record(&self, overwritten: &[Overwritten]) -> Result<(), TagError> {
         let word = |bytes: &InlineBytes| u64::from_le_bytes(bytes.padded());
-        let all = overwritten.iter().map(|Overwritten { address, bytes, new }| {
+        let patches = overwritten.iter().map(|Overwritten { address, bytes, new }| {
             [address.0, bytes.len() as u64, word(bytes), word(new)]
         });
-        self.append(&all.collect::<Vec<_>>()).map(drop)
+        self.append(&patches.collect::<Vec<_>>()).map(drop)
     }
 
     /// Records an area that is about to be mapped for stubs. Returns the number of the record.

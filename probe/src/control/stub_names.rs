@@ -25,10 +25,10 @@ impl PatchedCode {
             }
         };
         let mut from = code.start;
-        for one in functions {
-            add(from..one.stubs.start, SHARED.to_owned());
-            add(one.stubs.clone(), format!("{}{SUFFIX}", one.function.name));
-            from = one.stubs.end;
+        for patched in functions {
+            add(from..patched.stubs.start, SHARED.to_owned());
+            add(patched.stubs.clone(), format!("{}{SUFFIX}", patched.function.name));
+            from = patched.stubs.end;
         }
         add(from..code.end, SHARED.to_owned());
         names

@@ -52,19 +52,19 @@ pub fn symbol_file(pid: Pid) -> Result<Option<Vec<u8>>, TagError> {
         open.map_err(|source| PtraceError::System { pid, operation: "open its memory", source })?;
     let mapped = mappings(pid)?;
     let records = Records::read(&memory, &mapped)?;
-    let mut found = FoundStubs::default();
+    let mut stubs = FoundStubs::default();
     for Place { address, original } in &records.places {
-        found.add_jump(&memory, *address, original.len());
+        stubs.add_jump(&memory, *address, original.len());
     }
     for area in records.areas {
-        found.add_table(&memory, area);
+        stubs.add_table(&memory, area);
     }
-    if found.code.is_empty() {
+    if stubs.code.is_empty() {
         return Ok(None);
     }
-    let names = found.names(&memory, &mapped);
+    let names = stubs.names(&memory, &mapped);
     let mut file = SymbolFile::default();
-    for (code, table) in found.code.values() {
+    for (code, table) in stubs.code.values() {
         let inside = names.range(code.clone());
         let starts: Vec<(RunAddr, &str)> = inside.map(|(at, name)| (*at, name.as_str())).collect();
         let shared = starts.first().is_none_or(|(at, _)| *at != code.start);

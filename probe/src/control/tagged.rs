@@ -239,9 +239,9 @@ impl Tagged {
 /// Maximum number of blocks that may be tagged: every byte of code may begin a block. Memory is
 /// allocated only for blocks that exist.
 fn max_blocks(image: &Image, selection: &Selection) -> usize {
-    let is_finer = |one: &&Function| {
+    let is_finer = |function: &&Function| {
         selection
-            .granularity(one, None)
+            .granularity(function, None)
             .is_some_and(|granularity| granularity != Granularity::Function)
     };
     let finer = image.functions.iter().filter(is_finer);

@@ -93,8 +93,8 @@ impl UnwindTables {
             let kept = [registers.rax, registers.rbx, registers.rcx, registers.rdx, registers.rsi];
             let more = [registers.rdi, registers.rbp, registers.r8, registers.r9, registers.r10];
             let rest = [registers.r11, registers.r12, registers.r13, registers.r14, registers.r15];
-            let mut all = words.chain(kept).chain(more).chain(rest);
-            if all.any(is_of_table) {
+            let mut values = words.chain(kept).chain(more).chain(rest);
+            if values.any(is_of_table) {
                 return Ok(true);
             }
         }

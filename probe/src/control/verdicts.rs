@@ -49,8 +49,8 @@ pub fn finer_verdicts<'a>(
     let chosen: Vec<(&Function, Granularity)> = chosen.collect();
     let rewrites =
         Disassembly::new(image, &FileIndex::new(image)).rewrites_with_granularity(&chosen, true);
-    let all = chosen.into_iter().zip(rewrites);
-    let finer = all.filter(|((_, granularity), _)| *granularity != Granularity::Function);
+    let outcomes = chosen.into_iter().zip(rewrites);
+    let finer = outcomes.filter(|((_, granularity), _)| *granularity != Granularity::Function);
     finer
         .map(|((function, granularity), mut rewrite)| {
             if let (Granularity::Loops, Ok(rewrite)) = (granularity, &mut rewrite) {

@@ -114,15 +114,15 @@ pub(super) fn find(
         places.extend(heads.iter().zip(ends).map(place));
     }
     let graph = graph(image, code_index, bodies, &places);
-    let found = graph.loops();
+    let graph_loops = graph.loops();
     let address = |number: usize| bodies[places[number].body].address(places[number].first);
-    let (loops, is_exit) = natural_loops(&found.nest, &graph.successors, address);
+    let (loops, is_exit) = natural_loops(&graph_loops.nest, &graph.successors, address);
     let hidden = hidden_targets(image, code_index, bodies);
     let block = |(number, place): (usize, &Place)| {
         let body = &bodies[place.body];
-        let is_loop = found.heads.contains(&number);
+        let is_loop = graph_loops.heads.contains(&number);
         let is_bound = is_loop || exits && is_exit[number];
-        let is_irregular = !is_bound && found.irregular.contains(&number);
+        let is_irregular = !is_bound && graph_loops.irregular.contains(&number);
         let wanted = match granularity {
             Granularity::Function => false,
             Granularity::Loops => is_bound || is_irregular,
@@ -135,7 +135,7 @@ pub(super) fn find(
             start,
             size: last(body, place).next_ip() - start,
             is_loop,
-            innermost_loop: found.nest.innermost[number],
+            innermost_loop: graph_loops.nest.innermost[number],
             flags: are_flags_alive(body, place.first),
             refusal: hidden.or(irregular),
         })
@@ -150,24 +150,24 @@ fn natural_loops(
     successors: &[Vec<usize>],
     address: impl Fn(usize) -> u64,
 ) -> (Vec<NaturalLoop>, Vec<bool>) {
-    let natural = |one: &NestedLoop| NaturalLoop {
-        head: address(one.head),
-        outer: one.outer,
+    let natural = |nested: &NestedLoop| NaturalLoop {
+        head: address(nested.head),
+        outer: nested.outer,
         exits: Vec::new(),
     };
     let mut loops: Vec<NaturalLoop> = nest.loops.iter().map(natural).collect();
     let mut is_exit = vec![false; successors.len()];
-    for (from, all) in successors.iter().enumerate() {
-        for to in all {
+    for (from, targets) in successors.iter().enumerate() {
+        for to in targets {
             for left in nest.left_by(from, *to) {
                 loops[left].exits.push(address(*to));
                 is_exit[*to] = true;
             }
         }
     }
-    for one in &mut loops {
-        one.exits.sort_unstable();
-        one.exits.dedup();
+    for natural_loop in &mut loops {
+        natural_loop.exits.sort_unstable();
+        natural_loop.exits.dedup();
     }
     (loops, is_exit)
 }
@@ -175,9 +175,9 @@ fn natural_loops(
 /// Indexes of the instructions that begin a block.
 fn leaders(finder: &RegionFinder) -> Vec<usize> {
     let body = finder.body;
-    let all = &body.instructions;
-    let mut begins = vec![false; all.len()];
-    for (index, instruction) in all.iter().enumerate() {
+    let instructions = &body.instructions;
+    let mut begins = vec![false; instructions.len()];
+    for (index, instruction) in instructions.iter().enumerate() {
         let ip = instruction.ip();
         let is_target = !body.branches_to(ip).is_empty() || finder.code_index.is_block_start(ip);
         begins[index] |= index == 0 || is_target;
@@ -185,9 +185,8 @@ fn leaders(finder: &RegionFinder) -> Vec<usize> {
             FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend => Some(index + 1),
             FlowControl::UnconditionalBranch
             | FlowControl::IndirectBranch
-            | FlowControl::Return => {
-                (index + 1..all.len()).find(|next| !finder.is_padding(&all[*next]))
-            }
+            | FlowControl::Return => (index + 1..instructions.len())
+                .find(|next| !finder.is_padding(&instructions[*next])),
             _ => None,
         };
         if let Some(begin) = next.and_then(|next| begins.get_mut(next)) {
@@ -219,18 +218,18 @@ impl Graph {
     /// without the edges behind calls. Of loops that only the second search finds, the heads are
     /// returned, but not the blocks.
     fn loops(&self) -> Loops {
-        let mut found = loops::find(&self.successors, &self.roots);
-        if found.irregular.is_empty() {
-            return found;
+        let mut graph_loops = loops::find(&self.successors, &self.roots);
+        if graph_loops.irregular.is_empty() {
+            return graph_loops;
         }
         let mut successors = self.successors.clone();
         for block in &self.calling {
             successors[*block].retain(|next| *next != block + 1);
         }
         let Loops { heads, irregular, .. } = loops::find(&successors, &self.roots);
-        found.heads.extend(heads);
-        found.irregular = irregular.difference(&found.heads).copied().collect();
-        found
+        graph_loops.heads.extend(heads);
+        graph_loops.irregular = irregular.difference(&graph_loops.heads).copied().collect();
+        graph_loops
     }
 }
 

@@ -37,9 +37,9 @@ struct Branches {
 }
 
 impl Branches {
-    fn new(mut all: Vec<(u64, usize)>) -> Self {
-        all.sort_unstable();
-        let (targets, numbers) = all.into_iter().unzip();
+    fn new(mut branches: Vec<(u64, usize)>) -> Self {
+        branches.sort_unstable();
+        let (targets, numbers) = branches.into_iter().unzip();
         Branches { targets, numbers }
     }
 
@@ -61,9 +61,9 @@ impl Body {
         }
         let bytes = bytes_of(image, range.start, range.end - range.start);
         let bytes = bytes.ok_or(Refusal::NoInstructions)?;
-        let mut all = Vec::with_capacity(bytes.len() / MEAN_BYTES + 1);
-        all.extend(instructions(bytes, range.start));
-        let instructions: Vec<Instruction> = all;
+        let mut decoded = Vec::with_capacity(bytes.len() / MEAN_BYTES + 1);
+        decoded.extend(instructions(bytes, range.start));
+        let instructions: Vec<Instruction> = decoded;
         let end = instructions.last().map_or(range.start, Instruction::next_ip);
         if end != range.end {
             return Err(Refusal::Undecodable(end));

@@ -211,8 +211,8 @@ impl CodeIndex {
             number += 1;
         }
         if !named.is_empty() {
-            let all: Vec<Instruction> = all_instructions(bytes, range.start).collect();
-            self.bases.extend(computed_bases::find(&all, &range, &named));
+            let instructions: Vec<Instruction> = all_instructions(bytes, range.start).collect();
+            self.bases.extend(computed_bases::find(&instructions, &range, &named));
         }
         // If some bytes are no instructions, or can be decoded in two ways, some calls may not be
         // real ones.

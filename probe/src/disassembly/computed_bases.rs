@@ -95,12 +95,12 @@ pub(super) fn find(
 ) -> Vec<ComputedBase> {
     let mut factory = InstructionInfoFactory::new();
     let mut steps_left = STEPS + STEPS_EACH * instructions.len();
-    let mut all = Vec::new();
-    for one in named {
-        let place = follow(instructions, range, one, &mut factory, &mut steps_left);
-        all.extend(place.map(|place| ComputedBase { address: one.address, place }));
+    let mut bases = Vec::new();
+    for named_address in named {
+        let place = follow(instructions, range, named_address, &mut factory, &mut steps_left);
+        bases.extend(place.map(|place| ComputedBase { address: named_address.address, place }));
     }
-    all
+    bases
 }
 
 /// Follows an address. Returns the address of an instruction that computes a further address from

@@ -84,9 +84,9 @@ impl GoConstraints {
 }
 
 /// Number of instructions of the stack check at the start of a function; 0 if there is no check.
-fn stack_check(image: &Image, all: &[Instruction]) -> usize {
+fn stack_check(image: &Image, instructions: &[Instruction]) -> usize {
     let mut length = 0;
-    for (index, instruction) in all.iter().take(LONGEST).enumerate() {
+    for (index, instruction) in instructions.iter().take(LONGEST).enumerate() {
         match instruction.mnemonic() {
             Mnemonic::Mov | Mnemonic::Lea | Mnemonic::Sub if is_for_check(instruction) => {}
             Mnemonic::Cmp if is_guard(instruction) => {}

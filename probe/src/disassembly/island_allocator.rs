@@ -97,12 +97,12 @@ impl IslandAllocator<'_> {
             let Some((_, Ok(body))) = &self.last else { continue };
             let finder = RegionFinder { image: self.image, code_index: self.code_index, body };
             let (first, last) = (at.saturating_sub(FAR), at + FAR);
-            let taken = self.taken.range(first..last).map(|(start, end)| *start..*end);
+            let obstacles = self.taken.range(first..last).map(|(start, end)| *start..*end);
             let near = |address| self.free.partition_point(|other| other.start < address);
             let free = self.free[near(first)..near(last)].iter().cloned();
-            let taken = taken.chain(free);
-            let taken: Vec<_> = taken.filter(|other| other.end > range.start).collect();
-            let Some(span) = finder.find_movable(at, &taken) else { continue };
+            let obstacles = obstacles.chain(free);
+            let obstacles: Vec<_> = obstacles.filter(|other| other.end > range.start).collect();
+            let Some(span) = finder.find_movable(at, &obstacles) else { continue };
             let start = body.address(span.first);
             self.taken.insert(start, span.limit);
             let after = start + JUMP_BYTES as u64..span.limit;

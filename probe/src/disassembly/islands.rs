@@ -45,15 +45,15 @@ pub(super) fn island_near(free: &mut [Range<u64>], from: u64) -> Option<u64> {
 
 impl RegionFinder<'_> {
     /// Finds instructions that can be moved so that five bytes within reach of an address become
-    /// free. They do not overlap the ranges in `taken`.
-    pub fn find_movable(&self, at: u64, taken: &[Range<u64>]) -> Option<Span> {
+    /// free. They do not overlap the ranges in `obstacles`.
+    pub fn find_movable(&self, at: u64, obstacles: &[Range<u64>]) -> Option<Span> {
         let body = self.body;
-        let all = body.instructions.len();
+        let count = body.instructions.len();
         let least = 2 * JUMP_BYTES as u64;
         let before = body.instructions.partition_point(|one| one.ip() + REACH <= at);
         let after = body.instructions.partition_point(|one| one.ip() < at + REACH);
         (before.max(1)..after).find_map(|first| {
-            let ends = first + 1..=(first + LONGEST).min(all);
+            let ends = first + 1..=(first + LONGEST).min(count);
             let spans = ends.map_while(|end| self.close(first, end).ok());
             let fits = |span: &Span| {
                 let start = body.address(span.first);
@@ -61,7 +61,7 @@ impl RegionFinder<'_> {
                 span.first > 0
                     && span.limit - start >= least
                     && start.abs_diff(at) < REACH
-                    && taken.iter().all(apart)
+                    && obstacles.iter().all(apart)
             };
             spans.into_iter().find(fits)
         })

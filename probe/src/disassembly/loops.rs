@@ -74,11 +74,11 @@ fn walk(successors: &mut [Vec<usize>], root: usize, is_for_all: bool) -> Walk {
     let mut walk = Walk { order: Vec::new(), back: Vec::new() };
     let mut path = vec![(root, 0)];
     (seen[root], open[root]) = (true, true);
-    let mut all = 0..if is_for_all { root } else { 0 };
+    let mut blocks = 0..if is_for_all { root } else { 0 };
     while let Some((block, next)) = path.last_mut() {
         let Some(to) = successors[*block].get(*next).copied() else {
             if *block == root
-                && let Some(lost) = all.find(|block| !seen[*block])
+                && let Some(lost) = blocks.find(|block| !seen[*block])
             {
                 successors[root].push(lost);
                 continue;
@@ -107,8 +107,8 @@ fn dominators(successors: &[Vec<usize>], order: &[usize]) -> Vec<usize> {
     let mut rank = vec![0; successors.len()];
     order.iter().enumerate().for_each(|(place, block)| rank[*block] = place);
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); successors.len()];
-    for (from, all) in successors.iter().enumerate() {
-        all.iter().for_each(|to| before[*to].push(from));
+    for (from, targets) in successors.iter().enumerate() {
+        targets.iter().for_each(|to| before[*to].push(from));
     }
     let mut nearest = vec![NONE; successors.len()];
     let Some(root) = order.last().copied() else { return nearest };
@@ -117,15 +117,15 @@ fn dominators(successors: &[Vec<usize>], order: &[usize]) -> Vec<usize> {
     while std::mem::take(&mut is_changed) {
         for block in order.iter().rev().skip(1).copied() {
             let known = before[block].iter().copied().filter(|one| nearest[*one] != NONE);
-            let common = known.reduce(|mut one, mut other| {
-                while one != other {
-                    if rank[one] < rank[other] {
-                        one = nearest[one];
+            let common = known.reduce(|mut first, mut other| {
+                while first != other {
+                    if rank[first] < rank[other] {
+                        first = nearest[first];
                     } else {
                         other = nearest[other];
                     }
                 }
-                one
+                first
             });
             let common = common.unwrap_or(NONE);
             is_changed |= nearest[block] != common;
@@ -136,11 +136,11 @@ fn dominators(successors: &[Vec<usize>], order: &[usize]) -> Vec<usize> {
 }
 
 fn dominates(nearest: &[usize], block: usize, other: usize) -> bool {
-    let mut one = other;
-    while one != block && nearest[one] != one {
-        one = nearest[one];
+    let mut dominator = other;
+    while dominator != block && nearest[dominator] != dominator {
+        dominator = nearest[dominator];
     }
-    one == block
+    dominator == block
 }
 
 #[cfg(test)]
@@ -162,13 +162,13 @@ mod tests {
     }
 
     fn heads(successors: &[Vec<usize>]) -> BTreeSet<usize> {
-        let all = reached(successors, None);
+        let blocks = reached(successors, None);
         let goes_back = |to: &usize| {
             let around = reached(successors, Some(*to));
-            let mut from = all.iter().filter(|from| successors[**from].contains(to));
+            let mut from = blocks.iter().filter(|from| successors[**from].contains(to));
             from.any(|from| !around.contains(from))
         };
-        all.iter().copied().filter(goes_back).collect()
+        blocks.iter().copied().filter(goes_back).collect()
     }
 
     fn has_cycle(successors: &[Vec<usize>], without: &BTreeSet<usize>) -> bool {
@@ -185,36 +185,36 @@ mod tests {
     #[test]
     fn a_loop_within_a_loop_has_a_head_of_its_own() {
         let graph = [vec![1], vec![2, 4], vec![2, 3], vec![1], vec![]];
-        let found = find(&graph, &[0]);
-        assert_eq!((found.heads, found.irregular), ([1, 2].into(), [].into()));
+        let loops = find(&graph, &[0]);
+        assert_eq!((loops.heads, loops.irregular), ([1, 2].into(), [].into()));
     }
 
     #[test]
     fn a_loop_with_two_ways_in_has_no_head() {
         let graph = [vec![1, 2], vec![2], vec![1, 3], vec![]];
-        let found = find(&graph, &[0]);
-        assert_eq!(found.heads, [].into());
-        assert_eq!(found.irregular.len(), 1);
+        let loops = find(&graph, &[0]);
+        assert_eq!(loops.heads, [].into());
+        assert_eq!(loops.irregular.len(), 1);
     }
 
     #[test]
     fn a_loop_in_dead_code_has_a_head() {
-        let found = find(&[vec![], vec![2], vec![1]], &[0]);
-        assert_eq!(found.heads, [1].into());
+        let loops = find(&[vec![], vec![2], vec![1]], &[0]);
+        assert_eq!(loops.heads, [1].into());
     }
 
     /// Blocks of the natural loop with a head, by its definition.
     fn members(successors: &[Vec<usize>], head: usize) -> BTreeSet<usize> {
-        let (all, around) = (reached(successors, None), reached(successors, Some(head)));
+        let (blocks, around) = (reached(successors, None), reached(successors, Some(head)));
         let is_back = |from: &usize| successors[*from].contains(&head) && !around.contains(from);
-        let mut members: BTreeSet<usize> = all.iter().copied().filter(is_back).collect();
+        let mut members: BTreeSet<usize> = blocks.iter().copied().filter(is_back).collect();
         members.insert(head);
         loop {
             let leads = |from: &usize| {
                 successors[*from].iter().any(|to| *to != head && members.contains(to))
             };
             let more: Vec<usize> =
-                all.iter().copied().filter(|one| !members.contains(one)).filter(leads).collect();
+                blocks.iter().copied().filter(|one| !members.contains(one)).filter(leads).collect();
             if more.is_empty() {
                 return members;
             }
@@ -245,27 +245,27 @@ mod tests {
         fn heads_are_what_every_way_leads_through(
             graph in (1usize..14).prop_flat_map(|blocks| vec(vec(0..blocks, 0..3), blocks))
         ) {
-            let found = find(&graph, &[0]);
+            let loops = find(&graph, &[0]);
             let reachable = reached(&graph, None);
-            let natural: BTreeSet<usize> = found.heads.intersection(&reachable).copied().collect();
+            let natural: BTreeSet<usize> = loops.heads.intersection(&reachable).copied().collect();
             prop_assert_eq!(natural, heads(&graph));
-            let nest = &found.nest;
+            let nest = &loops.nest;
             let heads: BTreeSet<usize> = nest.loops.iter().map(|one| one.head).collect();
-            prop_assert_eq!(&heads, &found.heads);
-            for (number, one) in nest.loops.iter().enumerate().filter(|(_, one)| reachable.contains(&one.head)) {
-                prop_assert!(one.outer.is_none_or(|outer| outer < number));
+            prop_assert_eq!(&heads, &loops.heads);
+            for (number, nested) in nest.loops.iter().enumerate().filter(|(_, nested)| reachable.contains(&nested.head)) {
+                prop_assert!(nested.outer.is_none_or(|outer| outer < number));
                 let is_in = |block: &usize| nest.outwards(nest.innermost[*block]).any(|other| other == number);
-                let found: BTreeSet<usize> = reachable.iter().copied().filter(is_in).collect();
-                let expected = members(&graph, one.head);
-                for (from, to) in graph.iter().enumerate().flat_map(|(from, all)| all.iter().map(move |to| (from, *to))) {
+                let blocks: BTreeSet<usize> = reachable.iter().copied().filter(is_in).collect();
+                let expected = members(&graph, nested.head);
+                for (from, to) in graph.iter().enumerate().flat_map(|(from, targets)| targets.iter().map(move |to| (from, *to))) {
                     let leaves = expected.contains(&from) && !expected.contains(&to);
                     prop_assert_eq!(nest.left_by(from, to).any(|left| left == number), leaves);
                 }
-                prop_assert_eq!(found, expected);
+                prop_assert_eq!(blocks, expected);
             }
             // Every cycle passes through a head or an irregular block.
-            let all = found.heads.union(&found.irregular).copied().collect();
-            prop_assert!(!has_cycle(&graph, &all));
+            let entries = loops.heads.union(&loops.irregular).copied().collect();
+            prop_assert!(!has_cycle(&graph, &entries));
         }
     }
 }

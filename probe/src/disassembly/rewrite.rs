@@ -202,11 +202,11 @@ struct Planner<'a> {
 impl<'a> Planner<'a> {
     fn new(image: &'a Image, code_index: &'a CodeIndex, body: &'a Body, exits: bool) -> Self {
         let exit_site = |index| Some((index, exit_site::find(image, body, index)?));
-        let all = if exits { body.instructions.len() } else { 0 };
+        let count = if exits { body.instructions.len() } else { 0 };
         Planner {
             finder: RegionFinder { image, code_index, body },
             granularity: Granularity::Function,
-            exit_sites: (0..all).filter_map(exit_site).collect(),
+            exit_sites: (0..count).filter_map(exit_site).collect(),
             spans: Spans::default(),
             short: Spans::default(),
             detours: Spans::default(),
@@ -227,10 +227,10 @@ impl<'a> Planner<'a> {
     /// Plans the region that begins with the function's first instruction.
     fn plan_entry(&mut self) -> Result<(), Refusal> {
         let body = self.finder.body;
-        let all = body.instructions.len();
+        let count = body.instructions.len();
         let small =
             body.range.end - body.range.start <= WHOLE || self.granularity == Granularity::Blocks;
-        let whole = small.then(|| self.finder.close(0, all).ok()).flatten();
+        let whole = small.then(|| self.finder.close(0, count).ok()).flatten();
         if let Some(span) = whole
             && self.bytes(&span) >= JUMP_BYTES as u64
         {
@@ -251,8 +251,8 @@ impl<'a> Planner<'a> {
                 (span.map_err(|_| refusal)?, true)
             }
         };
-        let all = if short { &mut self.short } else { &mut self.spans };
-        all.push(span);
+        let spans = if short { &mut self.short } else { &mut self.spans };
+        spans.push(span);
         Ok(())
     }
 

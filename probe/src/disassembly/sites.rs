@@ -120,8 +120,8 @@ fn in_function(image: &Image, function: &Function) -> Vec<Site> {
 fn in_body(image: &Image, body: &Body) -> Vec<Site> {
     let site = |(index, instruction): (usize, &Instruction)| {
         let function = |address| {
-            let found = image.functions.binary_search_by_key(&address, |one| one.start);
-            found.is_ok().then_some(address)
+            let position = image.functions.binary_search_by_key(&address, |one| one.start);
+            position.is_ok().then_some(address)
         };
         let (kind, target) = if is_call(instruction) {
             let target = function(instruction.near_branch_target());

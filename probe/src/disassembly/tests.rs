@@ -49,9 +49,9 @@ fn listing(path: &Path) -> Option<Listing> {
 
 /// Ranges that are overwritten: each region's jump and each island, end by start.
 fn written(rewrites: &[Rewrite]) -> BTreeMap<u64, u64> {
-    let mut all = BTreeMap::new();
+    let mut ranges = BTreeMap::new();
     let mut add = |start: u64, bytes: u64| {
-        assert_eq!(all.insert(start, start + bytes), None, "{start:x} is written twice");
+        assert_eq!(ranges.insert(start, start + bytes), None, "{start:x} is written twice");
     };
     for region in rewrites.iter().flat_map(|rewrite| &rewrite.regions) {
         match region.jump {
@@ -63,7 +63,7 @@ fn written(rewrites: &[Rewrite]) -> BTreeMap<u64, u64> {
             }
         }
     }
-    all
+    ranges
 }
 
 /// Panics unless only a region's own instructions lead into its middle.
@@ -120,11 +120,11 @@ fn check_blocks(path: &Path, listing: &Listing, image: &Image) {
             .rewrites_with_granularity(&functions, exits);
         let rewrites: Vec<Rewrite> = rewrites.into_iter().filter_map(Result::ok).collect();
         check(path, listing, image, &rewrites);
-        let all: usize = rewrites.iter().map(|rewrite| rewrite.blocks.len()).sum();
+        let blocks: usize = rewrites.iter().map(|rewrite| rewrite.blocks.len()).sum();
         let tagged: usize = rewrites.iter().map(|rewrite| rewrite.tagged_blocks().count()).sum();
         let refused = image.functions.len() - rewrites.len();
-        println!("{}: {tagged} of {all} blocks, {refused} functions refused", path.display());
-        assert!(tagged * 4 >= all * 3, "{}: {tagged} of {all} blocks", path.display());
+        println!("{}: {tagged} of {blocks} blocks, {refused} functions refused", path.display());
+        assert!(tagged * 4 >= blocks * 3, "{}: {tagged} of {blocks} blocks", path.display());
         assert!(refused * 200 <= image.functions.len(), "{}: {refused}", path.display());
     }
 }

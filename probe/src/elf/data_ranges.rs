@@ -53,20 +53,20 @@ pub(crate) fn of(file: &OpenFile) -> Vec<Range<u64>> {
 /// Offsets in a parsed file that hold no instructions, ascending and disjoint.
 pub(super) fn read(file: &File) -> Vec<Range<u64>> {
     let places = Places { file };
-    let mut all = places.headers();
-    all.extend(places.sections());
-    all.extend(places.dynamic());
-    all.extend(places.unwind_information());
-    all.extend(places.objects());
-    joined(all)
+    let mut ranges = places.headers();
+    ranges.extend(places.sections());
+    ranges.extend(places.dynamic());
+    ranges.extend(places.unwind_information());
+    ranges.extend(places.objects());
+    joined(ranges)
 }
 
 /// Sorts ranges, and joins ranges that overlap or touch.
-fn joined(mut all: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    all.retain(|range| range.start < range.end);
-    all.sort_unstable_by_key(|range| range.start);
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|range| range.start < range.end);
+    ranges.sort_unstable_by_key(|range| range.start);
     let mut disjoint: Vec<Range<u64>> = Vec::new();
-    for range in all {
+    for range in ranges {
         match disjoint.last_mut() {
             Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
             _ => disjoint.push(range),
@@ -88,17 +88,17 @@ impl Places<'_, '_> {
         let table = |start: u64, entry: u16, count: u16| {
             start..start.saturating_add(u64::from(entry) * u64::from(count))
         };
-        let mut all = vec![
+        let mut ranges = vec![
             0..u64::from(header.e_ehsize(ENDIAN)),
             table(header.e_phoff(ENDIAN), header.e_phentsize(ENDIAN), header.e_phnum(ENDIAN)),
         ];
         let segments = self.file.elf_program_headers().iter();
         let named = segments.filter(|segment| segment.p_type(ENDIAN) != PT_LOAD);
-        all.extend(named.map(|segment| {
+        ranges.extend(named.map(|segment| {
             let (offset, bytes) = segment.file_range(ENDIAN);
             offset..offset.saturating_add(bytes)
         }));
-        all
+        ranges
     }
 
     /// Sections that are not executable.
@@ -125,22 +125,22 @@ impl Places<'_, '_> {
         }
         let value = |tag: u32| values.get(&tag).copied();
         let sized = SIZED.iter().filter_map(|(table, size)| Some((value(*table)?, value(*size)?)));
-        let mut all: Vec<(u64, u64)> = sized.collect();
+        let mut tables: Vec<(u64, u64)> = sized.collect();
         let (mut symbols, hash) = (0, value(DT_HASH));
         if let Some((address, counts)) = hash.and_then(|at| Some((at, self.words::<2>(at)?))) {
             let [buckets, chains] = counts.map(u64::from);
-            all.push((address, (2 + buckets + chains) * 4));
+            tables.push((address, (2 + buckets + chains) * 4));
             symbols = chains;
         }
         if let Some((address, end, count)) = value(DT_GNU_HASH).and_then(|at| self.gnu_hash(at)) {
-            all.push((address, end - address));
+            tables.push((address, end - address));
             symbols = symbols.max(count);
         }
-        all.extend(value(DT_SYMTAB).map(|at| (at, symbols * SYMBOL_BYTES)));
-        all.extend(value(DT_VERSYM).map(|at| (at, symbols * VERSION_BYTES)));
+        tables.extend(value(DT_SYMTAB).map(|at| (at, symbols * SYMBOL_BYTES)));
+        tables.extend(value(DT_VERSYM).map(|at| (at, symbols * VERSION_BYTES)));
         let needed = value(DT_VERNEED).zip(value(DT_VERNEEDNUM));
-        all.extend(needed.into_iter().flat_map(|(at, count)| self.needed_versions(at, count)));
-        all.into_iter().filter_map(|(address, bytes)| self.offsets(address, bytes)).collect()
+        tables.extend(needed.into_iter().flat_map(|(at, count)| self.needed_versions(at, count)));
+        tables.into_iter().filter_map(|(address, bytes)| self.offsets(address, bytes)).collect()
     }
 
     /// Address of a hash table, address of its end, and number of its symbols (generic ABI
@@ -165,15 +165,15 @@ impl Places<'_, '_> {
 
     /// Entries of the table of needed versions. Each is followed by its versions.
     fn needed_versions(&self, mut address: u64, count: u64) -> Vec<(u64, u64)> {
-        let mut all = Vec::new();
-        while (all.len() as u64) < count {
+        let mut entries = Vec::new();
+        while (entries.len() as u64) < count {
             let Some(entry) =
                 self.bytes(address).and_then(|bytes| bytes.get(..NEED_BYTES as usize))
             else {
                 break;
             };
             let versions = u16::from_le_bytes([entry[NEED_COUNT], entry[NEED_COUNT + 1]]);
-            all.push((address, NEED_BYTES * (1 + u64::from(versions))));
+            entries.push((address, NEED_BYTES * (1 + u64::from(versions))));
             let next = &entry[NEED_NEXT..];
             let next = u32::from_le_bytes([next[0], next[1], next[2], next[3]]);
             match address.checked_add(u64::from(next)) {
@@ -181,7 +181,7 @@ impl Places<'_, '_> {
                 _ => break,
             }
         }
-        all
+        entries
     }
 
     /// The entries of `.eh_frame`. They are found even without section headers.

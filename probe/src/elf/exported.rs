@@ -65,22 +65,22 @@ impl Image {
 /// Address and size of an exported function.
 fn find(file: &File, symbol: &str) -> Option<(u64, u64)> {
     let table = file.elf_dynamic_symbol_table();
-    let found = table.iter().find(|one| {
-        !one.is_undefined(ENDIAN)
-            && one.st_type() == STT_FUNC
-            && table.symbol_name(ENDIAN, one).is_ok_and(|name| name == symbol.as_bytes())
+    let entry = table.iter().find(|entry| {
+        !entry.is_undefined(ENDIAN)
+            && entry.st_type() == STT_FUNC
+            && table.symbol_name(ENDIAN, entry).is_ok_and(|name| name == symbol.as_bytes())
     })?;
-    let size = found.st_size(ENDIAN);
-    (1..=LONGEST).contains(&size).then(|| (found.st_value(ENDIAN), size))
+    let size = entry.st_size(ENDIAN);
+    (1..=LONGEST).contains(&size).then(|| (entry.st_value(ENDIAN), size))
 }
 
 /// The bytes of a function in an executable segment.
 fn text(file: &File, start: u64, size: u64) -> Option<Text> {
-    let holds = |one: &&<Header as FileHeader>::ProgramHeader| {
-        let from = start.checked_sub(one.p_vaddr(ENDIAN));
-        one.p_type(ENDIAN) == PT_LOAD
-            && one.p_flags(ENDIAN) & PF_X != 0
-            && from.is_some_and(|from| from <= one.p_filesz(ENDIAN))
+    let holds = |segment: &&<Header as FileHeader>::ProgramHeader| {
+        let from = start.checked_sub(segment.p_vaddr(ENDIAN));
+        segment.p_type(ENDIAN) == PT_LOAD
+            && segment.p_flags(ENDIAN) & PF_X != 0
+            && from.is_some_and(|from| from <= segment.p_filesz(ENDIAN))
     };
     let segment = file.elf_program_headers().iter().find(holds)?;
     let skipped = (start - segment.p_vaddr(ENDIAN)) as usize;

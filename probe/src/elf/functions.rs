@@ -78,9 +78,9 @@ impl FunctionTable<'_> {
                     self.fragments.push(address..address.saturating_add(symbol.size));
                 }
                 Kind::Function | Kind::Resolver => {
-                    let found = self.found.entry(address).or_default();
-                    found.size = found.size.max(symbol.size);
-                    found.symbols.push(symbol);
+                    let function = self.found.entry(address).or_default();
+                    function.size = function.size.max(symbol.size);
+                    function.symbols.push(symbol);
                 }
             }
         }
@@ -98,8 +98,8 @@ impl FunctionTable<'_> {
             if next < claimed {
                 self.fragments.push(next..claimed);
             }
-            if let Some(found) = self.found.get_mut(&start) {
-                found.size = claimed.min(next) - start;
+            if let Some(function) = self.found.get_mut(&start) {
+                function.size = claimed.min(next) - start;
             }
         }
     }
@@ -178,13 +178,13 @@ impl FunctionTable<'_> {
 /// order. For example, the range 0..100 and a function at 40..60 give the ranges 0..40 and 60..100.
 fn outside(mut ranges: Vec<Range<u64>>, functions: &[Function]) -> Vec<Range<u64>> {
     ranges.sort_by_key(|range| range.start);
-    let (mut all, mut done, mut next) = (Vec::new(), 0, 0);
+    let (mut pieces, mut done, mut next) = (Vec::new(), 0, 0);
     for range in ranges {
         let mut start = range.start.max(done);
         while let Some(function) = functions.get(next).filter(|f| f.start < range.end) {
             let end = function.start + function.size;
             if start < function.start {
-                all.push(start..function.start);
+                pieces.push(start..function.start);
             }
             start = start.max(end);
             if end > range.end {
@@ -193,9 +193,9 @@ fn outside(mut ranges: Vec<Range<u64>>, functions: &[Function]) -> Vec<Range<u64
             next += 1;
         }
         if start < range.end {
-            all.push(start..range.end);
+            pieces.push(start..range.end);
         }
         done = done.max(start).max(range.end);
     }
-    all
+    pieces
 }

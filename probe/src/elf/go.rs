@@ -135,10 +135,10 @@ impl Go {
             known.iter().filter(is_function).map(|symbol| symbol.address).collect();
         named.sort_unstable();
         let missing = |one: &&GoFunction| named.binary_search(&one.start).is_err();
-        let symbol = |one: &GoFunction| Symbol {
-            name: one.name.clone(),
-            address: one.start,
-            size: without_padding(&layout.text, one),
+        let symbol = |function: &GoFunction| Symbol {
+            name: function.name.clone(),
+            address: function.start,
+            size: without_padding(&layout.text, function),
             kind: Kind::Function,
             global: false,
         };
@@ -156,11 +156,11 @@ fn without_padding(text: &[Text], function: &GoFunction) -> u64 {
 
 /// Reads the table of a file; `None` if the file is no Go program.
 pub(super) fn read(file: &File, layout: &Layout) -> Option<Go> {
-    let found = tables(layout).take(TABLES).find_map(|(address, bytes)| {
+    let go = tables(layout).take(TABLES).find_map(|(address, bytes)| {
         let start = text_start(file, layout, address, bytes)?;
         read_table(layout, bytes, start, file.data().len())
     });
-    found.or_else(|| has_go_sections(file).then(Go::default))
+    go.or_else(|| has_go_sections(file).then(Go::default))
 }
 
 /// Whether the file has sections of Go's linker.
@@ -305,14 +305,15 @@ mod tests {
             ("main.(*T).f", 9, 0),
         ]);
         let go = read_table(&layout(), &table, START, table.len()).unwrap();
-        let found: Vec<_> = go.functions.iter().map(|one| (&*one.name, one.is_special)).collect();
+        let functions: Vec<_> =
+            go.functions.iter().map(|one| (&*one.name, one.is_special)).collect();
         let named = [
             ("runtime.goexit", true),
             ("main.f", false),
             ("runtime.x", true),
             ("main.(*T).f", false),
         ];
-        assert_eq!(found, named);
+        assert_eq!(functions, named);
         assert_eq!(go.recovery_points, [START + 16 + 5]);
         assert_eq!(go.function_at(START + 31).map(|one| one.start), Some(START + 16));
     }

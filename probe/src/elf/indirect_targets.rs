@@ -42,37 +42,38 @@ pub(super) fn pointers(file: &File, layout: &Layout) -> Vec<(u64, u64)> {
     let is_plain = !layout.relocatable || dynamic_value(file, DT_RELR).is_some();
     // Segments of instructions may contain data (`-z noseparate-code`).
     let segments = [&layout.data[..], &layout.text];
-    let mut all = if is_plain { words(layout, segments) } else { Vec::new() };
-    all.extend(relocations(file, segments));
-    all.retain(|(_, address)| layout.segment_at(*address).is_some());
-    all.sort_unstable();
-    all.dedup();
-    all
+    let mut pointers = if is_plain { words(layout, segments) } else { Vec::new() };
+    pointers.extend(relocations(file, segments));
+    pointers.retain(|(_, address)| layout.segment_at(*address).is_some());
+    pointers.sort_unstable();
+    pointers.dedup();
+    pointers
 }
 
 /// The addresses that the pointers hold, ascending.
 pub(super) fn targets(pointers: &[(u64, u64)]) -> Vec<u64> {
-    let mut all: Vec<u64> = pointers.iter().map(|(_, address)| *address).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+    let mut addresses: Vec<u64> = pointers.iter().map(|(_, address)| *address).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
 }
 
 /// Finds the places in instructions that the dynamic linker writes to, ascending (text relocations,
 /// ld(1): `-z notext`).
 pub(super) fn relocated(file: &File, layout: &Layout) -> Vec<Range<u64>> {
     // Old linkers put these tables into the segment of the instructions.
-    let of = |address| bytes_at([&layout.data, &layout.text], address);
+    let contents = |address| bytes_at([&layout.data, &layout.text], address);
     let mut places: Vec<u64> = Vec::new();
     for (table, size) in [(DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)] {
         let table = dynamic_value(file, table).zip(dynamic_value(file, size));
         let bytes =
-            table.and_then(|(address, size)| of(address)?.get(..usize::try_from(size).ok()?));
+            table.and_then(|(address, size)| contents(address)?.get(..usize::try_from(size).ok()?));
         let entries = bytes.unwrap_or_default().as_chunks::<{ RELA_WORDS * size_of::<u64>() }>().0;
         places.extend(entries.iter().map(|entry| u64::from_le_bytes(entry.as_chunks().0[0])));
     }
     let packed = dynamic_value(file, DT_RELR).zip(dynamic_value(file, DT_RELRSZ));
-    let packed = packed.and_then(|(address, size)| of(address)?.get(..usize::try_from(size).ok()?));
+    let packed =
+        packed.and_then(|(address, size)| contents(address)?.get(..usize::try_from(size).ok()?));
     places.extend(unpacked(packed.unwrap_or_default()));
     // No relocation writes more than one word.
     let word = size_of::<u64>() as u64;
@@ -123,42 +124,42 @@ pub(super) fn call_sites(
     segments: [&[Text]; 2],
     tables: &[(u64, u64)],
 ) -> Result<Vec<(Range<u64>, u64)>, String> {
-    let mut all = Vec::new();
+    let mut sites = Vec::new();
     let mut entries_left =
         SHARED * segments.iter().copied().flatten().map(|one| one.bytes.len()).sum::<usize>();
     for (start, table) in tables {
         // Damage in one table does not affect the next.
-        let _ = pads(segments, *start, *table, (&mut all, &mut entries_left));
+        let _ = pads(segments, *start, *table, (&mut sites, &mut entries_left));
         if entries_left == 0 {
             return Err("its tables of landing pads share their bytes".into());
         }
     }
-    all.sort_unstable_by_key(|(site, pad)| (site.start, site.end, *pad));
-    all.dedup();
-    Ok(all)
+    sites.sort_unstable_by_key(|(site, pad)| (site.start, site.end, *pad));
+    sites.dedup();
+    Ok(sites)
 }
 
 /// Addresses of the landing pads, ascending.
 pub(super) fn landing_pads(sites: &[(Range<u64>, u64)]) -> Vec<u64> {
-    let mut all: Vec<u64> = sites.iter().map(|(_, pad)| *pad).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+    let mut addresses: Vec<u64> = sites.iter().map(|(_, pad)| *pad).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
 }
 
 /// Aligned words in data that are addresses of instructions, each with its place.
 fn words(layout: &Layout, segments: [&[Text]; 2]) -> Vec<(u64, u64)> {
     let first = layout.text.first().map_or(0, |text| text.start);
     let last = layout.text.last().map_or(0, |text| text.start + text.bytes.len() as u64);
-    let mut all = Vec::new();
+    let mut pointers = Vec::new();
     for segment in segments.into_iter().flatten() {
         let skipped = segment.start.wrapping_neg() as usize % size_of::<u64>();
         let words = segment.bytes.get(skipped..).unwrap_or_default().as_chunks().0;
         let words = words.iter().map(|word| u64::from_le_bytes(*word));
         let places = (segment.start + skipped as u64..).step_by(size_of::<u64>());
-        all.extend(places.zip(words).filter(|(_, word)| (first..last).contains(word)));
+        pointers.extend(places.zip(words).filter(|(_, word)| (first..last).contains(word)));
     }
-    all
+    pointers
 }
 
 /// Places in data, with the values that relocations write there when the file is loaded. Symbols
@@ -231,7 +232,7 @@ fn pads(
     segments: [&[Text]; 2],
     start: u64,
     table: u64,
-    (all, entries_left): (&mut Vec<(Range<u64>, u64)>, &mut usize),
+    (pads, entries_left): (&mut Vec<(Range<u64>, u64)>, &mut usize),
 ) -> gimli::Result<()> {
     let bytes = bytes_at(segments, table).unwrap_or_default();
     let mut reader = Bytes::new(bytes, LittleEndian);
@@ -254,7 +255,7 @@ fn pads(
         let pad = encoded(&mut sites, encoding, at)?;
         sites.read_uleb128()?;
         if pad != 0 {
-            all.push((first..first.saturating_add(bytes), base.wrapping_add(pad)));
+            pads.push((first..first.saturating_add(bytes), base.wrapping_add(pad)));
         }
     }
     Ok(())
@@ -296,8 +297,8 @@ mod tests {
     #[test]
     fn shared_landing_pad_tables_are_limited_by_the_size_of_the_data() {
         let data = [table(1000)];
-        let one = call_sites([&data, &[]], &[(0x40_0000, 0x1000)]).unwrap();
-        assert_eq!(one, [(0x40_0001..0x40_0003, 0x40_0009)]);
+        let sites = call_sites([&data, &[]], &[(0x40_0000, 0x1000)]).unwrap();
+        assert_eq!(sites, [(0x40_0001..0x40_0003, 0x40_0009)]);
         let many: Vec<(u64, u64)> = (0..10_000).map(|at| (0x40_0000 + 16 * at, 0x1000)).collect();
         assert!(call_sites([&data, &[]], &many).is_err());
     }

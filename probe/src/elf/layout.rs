@@ -93,7 +93,7 @@ impl Layout {
 /// refused: otherwise a hostile file could claim many segments that together are far larger than
 /// the file.
 fn segments_of(file: &File, executable: u32) -> Result<Vec<Text>, String> {
-    let mut all = Vec::new();
+    let mut segments = Vec::new();
     for header in file.elf_program_headers() {
         if header.p_type(ENDIAN) != PT_LOAD || header.p_flags(ENDIAN) & PF_X != executable {
             continue;
@@ -103,15 +103,15 @@ fn segments_of(file: &File, executable: u32) -> Result<Vec<Text>, String> {
         let bytes = bytes.map_err(|()| format!("the segment at {start:#x} is cut off"))?;
         let end = start.checked_add(size);
         let end = end.ok_or_else(|| format!("the segment at {start:#x} has no end"))?;
-        all.push((start..end, offset, bytes));
+        segments.push((start..end, offset, bytes));
     }
-    all.sort_by_key(|(range, ..)| range.start);
-    let overlap = all.windows(2).find(|pair| pair[0].0.end > pair[1].0.start);
+    segments.sort_by_key(|(range, ..)| range.start);
+    let overlap = segments.windows(2).find(|pair| pair[0].0.end > pair[1].0.start);
     if let Some([_, (range, ..)]) = overlap {
         return Err(format!("the segment at {:#x} overlaps another", range.start));
     }
     // Segments that are disjoint in memory may still share bytes in the file.
-    let bytes: u64 = all.iter().map(|(.., bytes)| bytes.len() as u64).sum();
+    let bytes: u64 = segments.iter().map(|(.., bytes)| bytes.len() as u64).sum();
     if bytes > file.data().len() as u64 {
         return Err("its segments are larger than the file".into());
     }
@@ -120,12 +120,12 @@ fn segments_of(file: &File, executable: u32) -> Result<Vec<Text>, String> {
         offset,
         bytes: bytes.to_vec(),
     };
-    Ok(all.into_iter().map(text).collect())
+    Ok(segments.into_iter().map(text).collect())
 }
 
 fn sections(file: &File) -> Result<Vec<Section>, String> {
     const CODE: u64 = (SHF_ALLOC | SHF_EXECINSTR) as u64;
-    let (table, mut all) = (file.elf_section_table(), Vec::new());
+    let (table, mut sections) = (file.elf_section_table(), Vec::new());
     for header in table.iter() {
         let (start, size) = (header.sh_addr(ENDIAN), header.sh_size(ENDIAN));
         let code = header.sh_flags(ENDIAN) & CODE == CODE;
@@ -136,8 +136,8 @@ fn sections(file: &File) -> Result<Vec<Section>, String> {
         let end = end.ok_or_else(|| format!("the section at {start:#x} has no end"))?;
         let name = table.section_name(ENDIAN, header).map_err(|error| error.to_string())?;
         let stubs = name.starts_with(b".plt") || name == b".iplt";
-        all.push(Section { range: start..end, stubs });
+        sections.push(Section { range: start..end, stubs });
     }
-    all.sort_by_key(|section| section.range.start);
-    Ok(all)
+    sections.sort_by_key(|section| section.range.start);
+    Ok(sections)
 }

@@ -76,15 +76,15 @@ impl RestartableSequences {
     fn new(mut sections: Vec<CriticalSection>, undescribed: Option<u64>) -> Self {
         sections.sort_by_key(|section| (section.code.start, section.code.end));
         sections.dedup();
-        let mut all: Vec<Range<u64>> = sections
+        let mut ranges: Vec<Range<u64>> = sections
             .iter()
             .flat_map(|CriticalSection { code, abort }| {
                 [code.clone(), abort.saturating_sub(SIGNATURE_BYTES)..*abort]
             })
             .collect();
-        all.sort_by_key(|place| place.start);
+        ranges.sort_by_key(|place| place.start);
         let mut places: Vec<Range<u64>> = Vec::new();
-        for place in all {
+        for place in ranges {
             match places.last_mut() {
                 Some(last) if place.start <= last.end => last.end = last.end.max(place.end),
                 _ => places.push(place),
@@ -148,13 +148,13 @@ fn word(data: &Text, at: u64) -> Option<u64> {
 
 /// Addresses of signatures in code. Operands of the code that registers a thread are left out.
 fn signatures(text: &[Text], signature: u32) -> impl Iterator<Item = u64> {
-    let of = move |text: &Text| {
+    let addresses = move |text: &Text| {
         let bytes = signature.to_le_bytes();
-        let found = memmem::find_iter(&text.bytes, &bytes);
-        let found = found.filter(|at| !is_operand(&text.bytes, *at));
-        found.map(|at| text.start + at as u64).collect::<Vec<_>>()
+        let positions = memmem::find_iter(&text.bytes, &bytes);
+        let positions = positions.filter(|at| !is_operand(&text.bytes, *at));
+        positions.map(|at| text.start + at as u64).collect::<Vec<_>>()
     };
-    text.iter().flat_map(of)
+    text.iter().flat_map(addresses)
 }
 
 /// Whether code contains a signature that is not an operand.

@@ -44,7 +44,7 @@ const NAMES_BASE: usize = 1 << 16;
 /// them.
 pub(super) fn read(file: &File) -> Result<Vec<Symbol>, String> {
     let mut bytes_left = file.data().len() * NAMES + NAMES_BASE;
-    let mut all = Vec::new();
+    let mut symbols = Vec::new();
     for table in [file.elf_symbol_table(), file.elf_dynamic_symbol_table()] {
         for symbol in table.iter() {
             let Some(kind) = kind(symbol) else { continue };
@@ -54,7 +54,7 @@ pub(super) fn read(file: &File) -> Result<Vec<Symbol>, String> {
             if name.is_empty() {
                 continue;
             }
-            all.push(Symbol {
+            symbols.push(Symbol {
                 kind: if is_cold(&name) { Kind::Fragment } else { kind },
                 name,
                 address: symbol.st_value(ENDIAN),
@@ -63,7 +63,7 @@ pub(super) fn read(file: &File) -> Result<Vec<Symbol>, String> {
             });
         }
     }
-    Ok(all)
+    Ok(symbols)
 }
 
 fn kind(symbol: &Sym64<LittleEndian>) -> Option<Kind> {

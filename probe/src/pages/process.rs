@@ -14,9 +14,9 @@ use crate::ptrace;
 pub fn all_processes() -> std::io::Result<Vec<Pid>> {
     let entries = fs::read_dir("/proc")?;
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let mut all: Vec<Pid> = numbers.map(Pid::from_raw).collect();
-    all.sort_unstable();
-    Ok(all)
+    let mut pids: Vec<Pid> = numbers.map(Pid::from_raw).collect();
+    pids.sort_unstable();
+    Ok(pids)
 }
 
 /// Identifies a process; `None` if there is no such process.
@@ -43,18 +43,18 @@ fn start_ticks(stat: &[u8]) -> Option<u64> {
 }
 
 /// Converts a mapping into the form that a map has.
-pub fn described(of: &ptrace::Mapping) -> Mapping {
-    let flags = [of.readable, of.writable, of.executable, of.shared];
+pub fn described(mapping: &ptrace::Mapping) -> Mapping {
+    let flags = [mapping.readable, mapping.writable, mapping.executable, mapping.shared];
     let permissions = flags.iter().zip(0..).map(|(flag, bit)| u8::from(*flag) << bit).sum();
-    let (device, inode) = of.file.map_or(((0, 0), 0), |file| (file.device, file.inode));
+    let (device, inode) = mapping.file.map_or(((0, 0), 0), |file| (file.device, file.inode));
     Mapping {
-        start: of.start.0,
-        end: of.end.0,
+        start: mapping.start.0,
+        end: mapping.end.0,
         permissions,
-        offset: of.offset,
+        offset: mapping.offset,
         device,
         inode,
-        name: of.path.to_string_lossy().into_owned(),
+        name: mapping.path.to_string_lossy().into_owned(),
     }
 }
 

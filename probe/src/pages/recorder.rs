@@ -52,11 +52,11 @@ pub struct Figures {
 
 impl Figures {
     /// Adds a snapshot in which `present_pages` pages had frames.
-    fn add(&mut self, of: &Snapshot, present_pages: u64) {
-        let time_ns = of.end_ns.saturating_sub(of.begin_ns);
+    fn add(&mut self, snapshot: &Snapshot, present_pages: u64) {
+        let time_ns = snapshot.end_ns.saturating_sub(snapshot.begin_ns);
         self.snapshots += 1;
-        self.processes = of.processes;
-        self.most_unread_processes = self.most_unread_processes.max(of.unread_processes);
+        self.processes = snapshot.processes;
+        self.most_unread_processes = self.most_unread_processes.max(snapshot.unread_processes);
         self.present_pages = present_pages;
         self.longest_snapshot_ns = self.longest_snapshot_ns.max(time_ns);
     }
@@ -141,9 +141,9 @@ impl<W: Write> Recorder<W> {
             SnapshotMark::end(*number).marks().for_each(make);
         }
         let mark = marks.map(|(number, _)| number);
-        let of = Snapshot { begin_ns, end_ns, processes, unread_processes, mark };
-        self.writer.snapshot(of).map_err(PagesError::Write)?;
-        self.figures.add(&of, present_pages);
+        let record = Snapshot { begin_ns, end_ns, processes, unread_processes, mark };
+        self.writer.snapshot(record).map_err(PagesError::Write)?;
+        self.figures.add(&record, present_pages);
         Ok(processes)
     }
 
@@ -198,24 +198,24 @@ impl<W: Write> Recorder<W> {
         pages: &mut Pages,
         begin_ns: u64,
     ) -> Result<Scan, Unread> {
-        let mut found = Found::default();
+        let mut findings = Found::default();
         for mapping in mapped.iter().filter(|one| one.start.0 < KERNEL) {
             let described = described(mapping);
             let number = match known.mappings.get(&described) {
                 Some(number) => *number,
                 None => {
-                    let one = std::slice::from_ref(&described);
-                    self.writer.mappings(known.number, one).map_err(Unread::Write)?
+                    let new_mappings = std::slice::from_ref(&described);
+                    self.writer.mappings(known.number, new_mappings).map_err(Unread::Write)?
                 }
             };
             known.mappings.insert(described, number);
             // A process that ends meanwhile has no entries any more.
-            pages.read(mapping.start..mapping.end, number, &mut found).map_err(unread)?;
+            pages.read(mapping.start..mapping.end, number, &mut findings).map_err(unread)?;
         }
         let end_ns = now_ns();
-        let changed = changes(&known.runs, &found.runs);
+        let changed = changes(&known.runs, &findings.runs);
         self.writer.pages(known.number, &changed).map_err(Unread::Write)?;
-        let Found { runs, present_pages, swapped_pages, hidden_pages } = found;
+        let Found { runs, present_pages, swapped_pages, hidden_pages } = findings;
         let process = known.number;
         let scan = Scan { process, begin_ns, end_ns, present_pages, swapped_pages, hidden_pages };
         self.writer.scan(scan).map_err(Unread::Write)?;

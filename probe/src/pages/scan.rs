@@ -52,13 +52,13 @@ impl Pages {
         Ok(Pages { file, has_scan: true })
     }
 
-    /// Reads the pages of an address range, and adds them to `found`. `mapping`: number of the
+    /// Reads the pages of an address range, and adds them to `findings`. `mapping`: number of the
     /// mapping.
     pub fn read(
         &mut self,
         range: Range<RunAddr>,
         mapping: u32,
-        found: &mut Found,
+        findings: &mut Found,
     ) -> io::Result<()> {
         let mut rest = range;
         while rest.start < rest.end {
@@ -70,7 +70,7 @@ impl Pages {
                 self.entries(
                     part.start.0 / PAGE_BYTES..last.0.div_ceil(PAGE_BYTES),
                     mapping,
-                    found,
+                    findings,
                 )?;
             }
             rest.start = next;
@@ -78,7 +78,7 @@ impl Pages {
         Ok(())
     }
 
-    fn entries(&self, pages: Range<u64>, mapping: u32, found: &mut Found) -> io::Result<()> {
+    fn entries(&self, pages: Range<u64>, mapping: u32, findings: &mut Found) -> io::Result<()> {
         let mut bytes = vec![0; ((pages.end - pages.start).min(ENTRIES) * ENTRY_BYTES) as usize];
         let mut page = pages.start;
         while page < pages.end {
@@ -86,7 +86,7 @@ impl Pages {
             let some = &mut bytes[..(count * ENTRY_BYTES) as usize];
             self.file.read_exact_at(some, page * ENTRY_BYTES)?;
             for (page, entry) in (page..).zip(some.as_chunks::<8>().0) {
-                found.add(page, u64::from_le_bytes(*entry), mapping);
+                findings.add(page, u64::from_le_bytes(*entry), mapping);
             }
             page += count;
         }
@@ -122,10 +122,10 @@ pub fn shows_frames() -> io::Result<bool> {
     let here = std::hint::black_box(1u8);
     let address = &raw const here as u64;
     let page = RunAddr(address / PAGE_BYTES * PAGE_BYTES);
-    let mut found = Found::default();
+    let mut findings = Found::default();
     let mut pages = Pages::open(Pid::this())?;
-    pages.read(page..RunAddr(page.0 + PAGE_BYTES), 1, &mut found)?;
-    Ok(found.present_pages > 0)
+    pages.read(page..RunAddr(page.0 + PAGE_BYTES), 1, &mut findings)?;
+    Ok(findings.present_pages > 0)
 }
 
 #[cfg(test)]
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn entries_become_runs() {
-        let mut found = Found::default();
+        let mut findings = Found::default();
         let entries =
             [PRESENT | 7, PRESENT | 8, PRESENT | FILE | 9, SWAPPED | 3, PRESENT, 0, PRESENT | 10];
         for (page, entry) in (100..).zip(entries) {
-            found.add(page, entry, 2);
+            findings.add(page, entry, 2);
         }
         let run = |page, count, frame, is_file| Run {
             page,
@@ -146,10 +146,13 @@ mod tests {
             place: Place { frame, mapping: 2, is_file },
         };
         assert_eq!(
-            found.runs,
+            findings.runs,
             [run(100, 2, 7, false), run(102, 1, 9, true), run(106, 1, 10, false)]
         );
-        assert_eq!((found.present_pages, found.swapped_pages, found.hidden_pages), (4, 1, 1));
+        assert_eq!(
+            (findings.present_pages, findings.swapped_pages, findings.hidden_pages),
+            (4, 1, 1)
+        );
     }
 
     #[test]
@@ -159,9 +162,9 @@ mod tests {
         let range = RunAddr(start)..RunAddr(start + (1 << 20));
         let read = |has_scan| {
             let mut pages = Pages { has_scan, ..Pages::open(Pid::this()).unwrap() };
-            let mut found = Found::default();
-            pages.read(range.clone(), 1, &mut found).unwrap();
-            (found.present_pages + found.hidden_pages, found.runs)
+            let mut findings = Found::default();
+            pages.read(range.clone(), 1, &mut findings).unwrap();
+            (findings.present_pages + findings.hidden_pages, findings.runs)
         };
         let (count, runs) = read(false);
         assert!(count >= 255 && std::hint::black_box(&memory)[4711] == 1);

@@ -227,15 +227,15 @@ pub fn pending_signals(
     let flags = if place == PendingIn::Process { SHARED } else { 0 };
     let peek = Peek { from: 0, flags, count: SIGNALS as i32 };
     // SAFETY: the structure consists of integers and addresses only.
-    let mut found: [libc::siginfo_t; SIGNALS] = unsafe { std::mem::zeroed() };
+    let mut signals: [libc::siginfo_t; SIGNALS] = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel reads one structure, and writes at most as many as are asked for to an
     // array that outlives the call.
     let result =
-        unsafe { libc::ptrace(PEEK, thread.as_raw(), &raw const peek, found.as_mut_ptr()) };
+        unsafe { libc::ptrace(PEEK, thread.as_raw(), &raw const peek, signals.as_mut_ptr()) };
     let count = Errno::result(result);
     let count = count.map_err(PtraceError::new(thread, "read its pending signals"))?;
-    let found = found.iter().take(count as usize);
-    Ok(found.map(|one| (SignalNumber(one.si_signo), one.si_code)).collect())
+    let signals = signals.iter().take(count as usize);
+    Ok(signals.map(|one| (SignalNumber(one.si_signo), one.si_code)).collect())
 }
 
 /// Replaces the fault address in the siginfo of a pending signal. Returns whether an instruction

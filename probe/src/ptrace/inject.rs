@@ -140,7 +140,7 @@ impl Stopped<'_> {
         arguments: &[u64; 6],
         site: &SyscallSite,
     ) -> Result<(Pid, libc::user_regs_struct), PtraceError> {
-        let mut all = Vec::new();
+        let mut candidates = Vec::new();
         for (thread, standing) in &self.threads {
             let rank = match standing {
                 StopState::AtInstruction => 0,
@@ -150,11 +150,11 @@ impl Stopped<'_> {
             };
             let registers = self.registers(*thread)?;
             let is_in_call = i32::from(registers.orig_rax.cast_signed() >= 0);
-            all.push((rank + is_in_call, *thread, registers));
+            candidates.push((rank + is_in_call, *thread, registers));
         }
-        all.sort_by_key(|(rank, ..)| *rank);
+        candidates.sort_by_key(|(rank, ..)| *rank);
         let mut refused = None;
-        for (_, thread, registers) in all {
+        for (_, thread, registers) in candidates {
             match seccomp::check(
                 thread,
                 &site.calls(number, arguments),

@@ -145,8 +145,17 @@ fn stops(signal: i32) -> bool {
 /// Time at which a thread was first stopped in its call. `is_same`: whether the thread has executed
 /// no instruction since the last stop.
 fn first_stop(thread: Pid, registers: &libc::user_regs_struct, is_same: bool) -> Instant {
-    let one = registers;
-    let key = [one.orig_rax, one.rdi, one.rsi, one.rdx, one.r10, one.r8, one.r9, one.rip, one.rsp];
+    let key = [
+        registers.orig_rax,
+        registers.rdi,
+        registers.rsi,
+        registers.rdx,
+        registers.r10,
+        registers.r8,
+        registers.r9,
+        registers.rip,
+        registers.rsp,
+    ];
     STOPPED.with_borrow_mut(|stopped| {
         if stopped.len() >= MOST {
             stopped.clear();
@@ -182,17 +191,18 @@ enum Wait {
 /// itself, and for calls that fail with EINTR for other reasons.
 fn wait_of(registers: &libc::user_regs_struct) -> Option<Wait> {
     let again = -i64::from(libc::EAGAIN);
-    let one = registers;
-    Some(match one.orig_rax.cast_signed() {
-        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => Wait::Milliseconds(one.r10, 0),
-        libc::SYS_epoll_pwait2 => Wait::Time(one.r10, 0),
-        libc::SYS_rt_sigtimedwait => Wait::Time(one.rdx, again),
+    Some(match registers.orig_rax.cast_signed() {
+        libc::SYS_epoll_wait | libc::SYS_epoll_pwait => Wait::Milliseconds(registers.r10, 0),
+        libc::SYS_epoll_pwait2 => Wait::Time(registers.r10, 0),
+        libc::SYS_rt_sigtimedwait => Wait::Time(registers.rdx, again),
         libc::SYS_semop => Wait::Endless,
-        libc::SYS_semtimedop => Wait::Time(one.r10, again),
-        libc::SYS_io_getevents | IO_PGETEVENTS => Wait::Time(one.r8, 0),
-        libc::SYS_io_uring_enter if one.r10 & EXTENDED == 0 || one.r8 == 0 => Wait::Endless,
+        libc::SYS_semtimedop => Wait::Time(registers.r10, again),
+        libc::SYS_io_getevents | IO_PGETEVENTS => Wait::Time(registers.r8, 0),
+        libc::SYS_io_uring_enter if registers.r10 & EXTENDED == 0 || registers.r8 == 0 => {
+            Wait::Endless
+        }
         libc::SYS_io_uring_enter => {
-            Wait::TimeAt(one.r8.wrapping_add(EXTENDED_TIME_AT), -i64::from(libc::ETIME))
+            Wait::TimeAt(registers.r8.wrapping_add(EXTENDED_TIME_AT), -i64::from(libc::ETIME))
         }
         libc::SYS_read
         | libc::SYS_readv
@@ -200,14 +210,14 @@ fn wait_of(registers: &libc::user_regs_struct) -> Option<Wait> {
         | libc::SYS_recvmsg
         | libc::SYS_recvmmsg
         | libc::SYS_accept
-        | libc::SYS_accept4 => Wait::Socket(one.rdi, libc::SO_RCVTIMEO, again),
+        | libc::SYS_accept4 => Wait::Socket(registers.rdi, libc::SO_RCVTIMEO, again),
         libc::SYS_write
         | libc::SYS_writev
         | libc::SYS_sendto
         | libc::SYS_sendmsg
-        | libc::SYS_sendmmsg => Wait::Socket(one.rdi, libc::SO_SNDTIMEO, again),
+        | libc::SYS_sendmmsg => Wait::Socket(registers.rdi, libc::SO_SNDTIMEO, again),
         libc::SYS_connect => {
-            Wait::Socket(one.rdi, libc::SO_SNDTIMEO, -i64::from(libc::EINPROGRESS))
+            Wait::Socket(registers.rdi, libc::SO_SNDTIMEO, -i64::from(libc::EINPROGRESS))
         }
         _ => return None,
     })

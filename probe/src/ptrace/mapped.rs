@@ -127,8 +127,8 @@ pub fn open(
         id.is_ok_and(|id| mapping.file == Some(id))
     };
     let looks_same = |file: &&File| begins_as_memory(file, mapping, mapped, &read);
-    let found = || [&below, &ours].into_iter().flatten();
-    if let Some(file) = found().find(has_id).or_else(|| found().find(looks_same)) {
+    let files = || [&below, &ours].into_iter().flatten();
+    if let Some(file) = files().find(has_id).or_else(|| files().find(looks_same)) {
         return file.try_clone().map_err(|source| MappedError::Open { pid, path, source });
     }
     Err(match (below, ours) {

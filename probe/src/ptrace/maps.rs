@@ -175,10 +175,10 @@ mod tests {
 
     #[test]
     fn paths_may_contain_any_bytes_and_be_deleted() {
-        let of = |path: &[u8]| mapping(&[b"1-2 r-xp 0 0:1 7 ", path].concat()).unwrap();
-        assert_eq!(of(b"/a\\012b\xff\x1b").path.as_os_str().as_bytes(), b"/a\nb\xff\x1b");
-        let deleted = of(b"/lib/libz.so.1 (deleted)");
-        assert!(deleted.is_deleted() && !of(b"/lib/libz.so.1").is_deleted());
+        let entry = |path: &[u8]| mapping(&[b"1-2 r-xp 0 0:1 7 ", path].concat()).unwrap();
+        assert_eq!(entry(b"/a\\012b\xff\x1b").path.as_os_str().as_bytes(), b"/a\nb\xff\x1b");
+        let deleted = entry(b"/lib/libz.so.1 (deleted)");
+        assert!(deleted.is_deleted() && !entry(b"/lib/libz.so.1").is_deleted());
         assert_eq!(deleted.file_name(), "libz.so.1");
         assert_eq!(deleted.original_path(), PathBuf::from("/lib/libz.so.1"));
     }
@@ -187,9 +187,10 @@ mod tests {
     fn this_program_is_mapped() {
         let here = RunAddr(a_line_is_a_mapping as *const () as u64);
         let mappings = mappings(Pid::this()).unwrap();
-        let found = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&here));
-        let found = found.unwrap();
-        assert!(found.executable);
-        assert_eq!(found.path, std::env::current_exe().unwrap());
+        let own_mapping =
+            mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&here));
+        let own_mapping = own_mapping.unwrap();
+        assert!(own_mapping.executable);
+        assert_eq!(own_mapping.path, std::env::current_exe().unwrap());
     }
 }

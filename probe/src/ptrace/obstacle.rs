@@ -144,10 +144,10 @@ fn rights(pid: Pid) -> Obstacle {
 
 /// Explains why a program cannot be started, where the system's error text does not.
 pub(super) fn launch_hint(program: &Path, error: Errno) -> Option<String> {
-    let found = fs::metadata(program).ok()?;
+    let status = fs::metadata(program).ok()?;
     match error {
-        Errno::EACCES if found.is_dir() => Some("it is a directory".into()),
-        Errno::EACCES if !found.is_file() => Some("it is not a regular file".into()),
+        Errno::EACCES if status.is_dir() => Some("it is a directory".into()),
+        Errno::EACCES if !status.is_file() => Some("it is not a regular file".into()),
         Errno::EACCES => Some(
             "it is not executable for this user (chmod +x), or a directory on the way may not be entered, or its file \
              system is mounted noexec"

@@ -49,8 +49,8 @@ impl StatusFile {
     /// Errors of opening and reading the file.
     pub fn read(&mut self, thread: Pid) -> io::Result<String> {
         // The open file refers to its thread, even if another thread has the same number now.
-        if let Some((of, file)) = &self.open
-            && *of == thread
+        if let Some((owner, file)) = &self.open
+            && *owner == thread
             && let Ok(text) = read_whole(file)
         {
             return Ok(text);

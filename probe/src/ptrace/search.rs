@@ -48,9 +48,9 @@ pub(crate) fn for_each_piece(
                     return Err(PtraceError::Interrupted(memory.pid()));
                 }
                 let own = (size - at.0 % PAGE_BYTES).min(part.end - at);
-                let all = (own + overlap).min(mapping.end - at);
-                budget.take(all)?;
-                bytes.resize(all as usize, 0);
+                let length = (own + overlap).min(mapping.end - at);
+                budget.take(length)?;
+                bytes.resize(length as usize, 0);
                 match memory.read(at, &mut bytes) {
                     Ok(()) => each(at, own as usize, &bytes, budget)?,
                     Err(error @ PtraceError::Ended(_)) => return Err(error),
@@ -59,7 +59,7 @@ pub(crate) fn for_each_piece(
                         size = PAGE_BYTES;
                         continue;
                     }
-                    Err(_) if overlap > 0 && all > own => {
+                    Err(_) if overlap > 0 && length > own => {
                         bytes.truncate(own as usize);
                         if memory.read(at, &mut bytes).is_ok() {
                             each(at, own as usize, &bytes, budget)?;

@@ -80,8 +80,8 @@ pub fn mode(thread: Pid) -> Result<Mode, PtraceError> {
     let text = super::proc::read_text(thread, "status");
     let text = text.map_err(|_| PtraceError::Ended(thread))?;
     let number = |name: &str| {
-        let found = text.lines().find_map(|line| line.strip_prefix(name));
-        found.and_then(|number| number.trim().parse::<u32>().ok())
+        let value = text.lines().find_map(|line| line.strip_prefix(name));
+        value.and_then(|number| number.trim().parse::<u32>().ok())
     };
     Ok(match number("Seccomp:") {
         // Kernels without seccomp have no such line.
@@ -163,7 +163,7 @@ fn decide(filters: &[Filter], call: &Call) -> Result<(), Forbidden> {
 
 /// Reads the filters of a stopped thread.
 fn filters(thread: Pid) -> nix::Result<Vec<Filter>> {
-    let mut all = Vec::new();
+    let mut filters = Vec::new();
     for index in 0..FILTERS {
         let request = |place: *mut libc::sock_filter| {
             // SAFETY: the kernel writes the filter's instructions to `place`, unless that is null.
@@ -172,7 +172,7 @@ fn filters(thread: Pid) -> nix::Result<Vec<Filter>> {
         };
         let length = match request(std::ptr::null_mut()) {
             // The thread has no filter with this index or a higher one.
-            Err(Errno::ENOENT) => return Ok(all),
+            Err(Errno::ENOENT) => return Ok(filters),
             length => length?,
         };
         let empty = libc::sock_filter { code: 0, jt: 0, jf: 0, k: 0 };
@@ -180,7 +180,7 @@ fn filters(thread: Pid) -> nix::Result<Vec<Filter>> {
         // The filter cannot have changed since its length was read: only the thread itself could
         // add a filter, and the thread is stopped.
         request(code.as_mut_ptr())?;
-        all.push(Filter::new(code));
+        filters.push(Filter::new(code));
     }
     Err(Errno::E2BIG)
 }

@@ -44,14 +44,14 @@ struct Configuration {
 /// The area that a stopped thread has registered; `None` if it has registered none, or if the
 /// kernel does not support the request.
 pub fn sequence_area(thread: Pid) -> Option<SequenceArea> {
-    let mut found = Configuration::default();
+    let mut configuration = Configuration::default();
     let size = size_of::<Configuration>();
     // SAFETY: the kernel writes a structure of the given size.
     let result = Errno::result(unsafe {
-        libc::ptrace(GET_CONFIGURATION, thread.as_raw(), size, &raw mut found)
+        libc::ptrace(GET_CONFIGURATION, thread.as_raw(), size, &raw mut configuration)
     });
-    let is_registered = result.is_ok() && found.address != 0;
-    let (address, signature) = (RunAddr(found.address), found.signature);
+    let is_registered = result.is_ok() && configuration.address != 0;
+    let (address, signature) = (RunAddr(configuration.address), configuration.signature);
     is_registered.then_some(SequenceArea { address, signature })
 }
 

@@ -252,8 +252,8 @@ impl Process {
         }
         let mut seen: BTreeSet<Pid> = self.threads.keys().chain(&self.unstopped).copied().collect();
         loop {
-            let all = &threads(self.pid)? | others;
-            let new: Vec<Pid> = all.difference(&seen).copied().collect();
+            let thread_set = &threads(self.pid)? | others;
+            let new: Vec<Pid> = thread_set.difference(&seen).copied().collect();
             if new.is_empty() {
                 break;
             }

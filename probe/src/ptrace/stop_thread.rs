@@ -128,8 +128,9 @@ impl Process {
 
     /// Resumes other threads that are at their exit.
     fn let_exit(&mut self, beside: Pid, others: &BTreeSet<Pid>) {
-        let all = threads(self.pid).unwrap_or_default();
-        for thread in all.union(others).filter(|thread| **thread != beside && is_at_exit(**thread))
+        let thread_set = threads(self.pid).unwrap_or_default();
+        for thread in
+            thread_set.union(others).filter(|thread| **thread != beside && is_at_exit(**thread))
         {
             // The thread stays at its exit event until it is resumed or killed.
             let _ = wait(Some(*thread), WaitPidFlag::__WALL | WaitPidFlag::WNOHANG);

@@ -141,12 +141,12 @@ impl Stopped<'_> {
         // A file may be mapped more than once. The headers for a mapping are in the nearest mapping
         // of the file's beginning at a lower address.
         let mut firsts: HashMap<(Option<FileId>, &Path), &Mapping> = HashMap::new();
-        let with_first = mappings.iter().map(|one| {
-            let key = (one.file, one.path.as_path());
-            if one.offset == 0 && !one.writable && one.file.is_some() {
-                firsts.insert(key, one);
+        let with_first = mappings.iter().map(|mapping| {
+            let key = (mapping.file, mapping.path.as_path());
+            if mapping.offset == 0 && !mapping.writable && mapping.file.is_some() {
+                firsts.insert(key, mapping);
             }
-            (one, firsts.get(&key).copied())
+            (mapping, firsts.get(&key).copied())
         });
         let code = with_first.filter(|(one, _)| one.executable && !one.shared);
         let candidates =
@@ -162,9 +162,9 @@ impl Stopped<'_> {
             places.push(RunAddr(self.registers(*thread)?.rip));
             places.extend(self.handler_returns(*thread, &mappings)?.iter().map(|one| one.rip));
         }
-        let all = sites.len();
+        let count = sites.len();
         sites.retain(|site| !places.iter().any(|place| site.range().contains(place)));
-        let are_all_left = sites.len() == all;
+        let are_all_left = sites.len() == count;
         let mut free = Vec::new();
         for site in sites {
             if self.is_as_its_file(&site)? {
@@ -240,12 +240,12 @@ fn end(headers: &[u8], mapping: &Mapping) -> Option<u64> {
     let endian = object::Endianness::Little;
     let header = FileHeader64::<object::Endianness>::parse(headers).ok()?;
     let segments = header.program_headers(endian, headers).ok()?;
-    segments.iter().find_map(|one| {
-        let (offset, bytes) = (one.p_offset(endian), one.p_filesz(endian));
+    segments.iter().find_map(|segment| {
+        let (offset, bytes) = (segment.p_offset(endian), segment.p_filesz(endian));
         let start = offset / PAGE * PAGE;
-        let is_code = one.p_type(endian) == PT_LOAD
-            && one.p_flags(endian) & PF_X != 0
-            && one.p_memsz(endian) == bytes
+        let is_code = segment.p_type(endian) == PT_LOAD
+            && segment.p_flags(endian) & PF_X != 0
+            && segment.p_memsz(endian) == bytes
             && start == mapping.offset;
         let end = (offset - start).checked_add(bytes)?;
         let is_all = end.next_multiple_of(PAGE) == mapping.end - mapping.start;

@@ -109,11 +109,11 @@ impl TouchedPages {
         let Some(file) = self.file.as_ref().filter(|_| is_zero_where_untouched) else {
             return Ok(whole);
         };
-        let found = match self.has_scan.then(|| scan(file, range)).flatten() {
-            Some(found) => Some(found),
+        let step = match self.has_scan.then(|| scan(file, range)).flatten() {
+            Some(step) => Some(step),
             None => entries(file, range, budget)?,
         };
-        let Some((mut parts, rest)) = found else { return Ok(whole) };
+        let Some((mut parts, rest)) = step else { return Ok(whole) };
         for part in &mut parts {
             *part = part.start.max(range.start)..part.end.min(range.end);
         }
@@ -201,23 +201,23 @@ mod tests {
         let mapped = mappings(Pid::this()).unwrap();
         let mapping = mapped.iter().find(|one| one.start <= whole.start && whole.start < one.end);
         let find = |pages: TouchedPages| -> Vec<u64> {
-            let (mut all, mut rest) = (Vec::new(), whole.clone());
+            let (mut offsets, mut rest) = (Vec::new(), whole.clone());
             let mut budget = SearchBudget::new(Pid::this(), "pages", RESERVED as u64);
             while rest.start < rest.end {
                 let (parts, next) =
                     pages.first_parts(mapping.unwrap(), &rest, &mut budget).unwrap();
-                all.extend(parts.iter().map(|part| part.start.0 - start as u64));
+                offsets.extend(parts.iter().map(|part| part.start.0 - start as u64));
                 rest.start = next;
             }
-            all
+            offsets
         };
         let pages = || TouchedPages::open(Pid::this());
         // A kernel may use large pages, which begin before.
         if pages().file.is_some() {
-            for found in [find(pages()), find(pages().without_scan())] {
-                let is_before = |(found, at): (&u64, &usize)| *at as u64 - found < 2 << 20;
-                assert_eq!(found.len(), WRITTEN.len(), "{found:?}");
-                assert!(found.iter().zip(&WRITTEN).all(is_before), "{found:?}");
+            for offsets in [find(pages()), find(pages().without_scan())] {
+                let is_before = |(offset, at): (&u64, &usize)| *at as u64 - offset < 2 << 20;
+                assert_eq!(offsets.len(), WRITTEN.len(), "{offsets:?}");
+                assert!(offsets.iter().zip(&WRITTEN).all(is_before), "{offsets:?}");
             }
         }
         assert_eq!(find(TouchedPages::all()), [0]);

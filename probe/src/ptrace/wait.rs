@@ -118,18 +118,20 @@ pub fn is_waitable(pid: Pid) -> bool {
 /// The error of waitpid(2): `ECHILD` if there is nothing to wait for.
 pub fn wait(thread: Option<Pid>, flags: WaitPidFlag) -> nix::Result<Status> {
     loop {
-        let Some((found, stop)) = next_event(thread, flags)? else { return Ok(Status::StillAlive) };
+        let Some((reporter, stop)) = next_event(thread, flags)? else {
+            return Ok(Status::StillAlive);
+        };
         if let Some(signal) = stop
-            && AT_SIGNAL.with_borrow_mut(|threads| threads.insert(found))
+            && AT_SIGNAL.with_borrow_mut(|threads| threads.insert(reporter))
         {
-            return Ok(Status::Stopped(found, signal));
+            return Ok(Status::Stopped(reporter, signal));
         }
         // This stop was returned before. It hides the events of other threads, so it is taken from
         // the kernel.
-        let status = taken(found, flags | WaitPidFlag::WNOHANG)?;
-        let is_known = stop.is_some_and(|signal| status == Status::Stopped(found, signal));
+        let status = taken(reporter, flags | WaitPidFlag::WNOHANG)?;
+        let is_known = stop.is_some_and(|signal| status == Status::Stopped(reporter, signal));
         if !is_known && status != Status::StillAlive {
-            forget_signal_stop(found);
+            forget_signal_stop(reporter);
             return Ok(status);
         }
     }
@@ -226,11 +228,11 @@ pub(super) fn is_at_exit(thread: Pid) -> bool {
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let flags = libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
     // SAFETY: the kernel writes to a structure that outlives the call.
-    let found =
+    let is_reported =
         unsafe { libc::waitid(libc::P_PID, thread.as_raw() as u32, &raw mut info, flags) } == 0;
     // SAFETY: `waitid` fills in these fields, or leaves them zero.
     let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
-    found && pid != 0 && status >> 8 == libc::PTRACE_EVENT_EXIT
+    is_reported && pid != 0 && status >> 8 == libc::PTRACE_EVENT_EXIT
 }
 
 /// Whether a thread has ended.

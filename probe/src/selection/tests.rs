@@ -13,7 +13,7 @@ fn function(name: &str, symbols: &[&str], size: u64) -> Function {
 
 /// Names of those made-up functions that rules select.
 fn selected(rules: &[(Effect, &str)]) -> Vec<String> {
-    let all = [
+    let functions = [
         function("main", &["main"], 100),
         function("ns::f(char*)", &["_ZN2ns1fEPc"], 20),
         function("ns::g(int)", &["_ZN2ns1gEi"], 64),
@@ -22,7 +22,7 @@ fn selected(rules: &[(Effect, &str)]) -> Vec<String> {
         function("fn_1000", &[], 7),
     ];
     let selection = Selection::parse(rules.iter().copied()).unwrap();
-    all.iter().filter(|f| selection.matches(f, None)).map(|f| f.name.clone()).collect()
+    functions.iter().filter(|f| selection.matches(f, None)).map(|f| f.name.clone()).collect()
 }
 
 #[test]

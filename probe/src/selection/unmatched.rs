@@ -91,23 +91,23 @@ pub fn near_misses(rule: &str, functions: &[Function]) -> Vec<String> {
 /// or of adjacent letters to be exchanged, to turn one text into the other (optimal string
 /// alignment). `None` if the distance is greater than `most`. For example, the distance of `pares`
 /// and `parse` is 1.
-fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
-    let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
-    if one.len().abs_diff(other.len()) > most || one.len().max(other.len()) > LONGEST {
+fn distance(text: &str, other: &str, most: usize) -> Option<usize> {
+    let (text, other): (Vec<char>, Vec<char>) = (text.chars().collect(), other.chars().collect());
+    if text.len().abs_diff(other.len()) > most || text.len().max(other.len()) > LONGEST {
         return None;
     }
-    // Entry `n` of a row: distance of the first letters of `one` to the first `n` letters of
-    // `other`. Three rows are kept, for the last three numbers of letters of `one`.
+    // Entry `n` of a row: distance of the first letters of `text` to the first `n` letters of
+    // `other`. Three rows are kept, for the last three numbers of letters of `text`.
     let mut row: Vec<usize> = (0..=other.len()).collect();
     let (mut last, mut before_last) = (row.clone(), row.clone());
-    for (at, letter) in one.iter().enumerate() {
+    for (at, letter) in text.iter().enumerate() {
         std::mem::swap(&mut before_last, &mut last);
         std::mem::swap(&mut last, &mut row);
         row[0] = at + 1;
         for (to, wanted) in other.iter().enumerate() {
             let changed = last[to] + usize::from(letter != wanted);
             row[to + 1] = changed.min(last[to + 1] + 1).min(row[to] + 1);
-            if at > 0 && to > 0 && *letter == other[to - 1] && one[at - 1] == *wanted {
+            if at > 0 && to > 0 && *letter == other[to - 1] && text[at - 1] == *wanted {
                 row[to + 1] = row[to + 1].min(before_last[to - 1] + 1);
             }
         }

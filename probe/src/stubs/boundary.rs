@@ -82,11 +82,11 @@ impl Effects {
         effects
     }
 
-    fn add(&mut self, one: &Instruction) {
-        let (to, from) = (one.op0_register(), one.op1_register());
-        let on_stack = (one.memory_base() == Register::RSP)
-            .then(|| self.depth.wrapping_add(one.memory_displacement64().cast_signed()));
-        match one.mnemonic() {
+    fn add(&mut self, instruction: &Instruction) {
+        let (to, from) = (instruction.op0_register(), instruction.op1_register());
+        let on_stack = (instruction.memory_base() == Register::RSP)
+            .then(|| self.depth.wrapping_add(instruction.memory_displacement64().cast_signed()));
+        match instruction.mnemonic() {
             Mnemonic::Lea if to == Register::RSP => self.depth = on_stack.unwrap_or(self.depth),
             Mnemonic::Pushfq => {
                 self.depth -= WORD;
@@ -107,15 +107,15 @@ impl Effects {
                 self.depth += WORD;
             }
             Mnemonic::Mov => match on_stack {
-                Some(at) if one.op0_kind() == OpKind::Memory => self.saved.push((from, at)),
+                Some(at) if instruction.op0_kind() == OpKind::Memory => self.saved.push((from, at)),
                 Some(at) => self.saved.retain(|saved| *saved != (to, at)),
                 // A store of a constant is the effect of the tag: the event word for a card, the
                 // last word of a record, or the flag that a thread has given up waiting at a
                 // breakpoint.
                 // breakpoint.
                 None => {
-                    self.is_done |=
-                        one.op0_kind() == OpKind::Memory && one.op1_kind() == OpKind::Immediate32;
+                    self.is_done |= instruction.op0_kind() == OpKind::Memory
+                        && instruction.op1_kind() == OpKind::Immediate32;
                 }
             },
             Mnemonic::Inc => self.is_done = true,
@@ -146,18 +146,19 @@ pub fn restore_registers(
     registers: &mut user_regs_struct,
     memory: &impl ThreadMemory,
 ) -> Option<()> {
-    for one in Decoder::new(64, code, DecoderOptions::NONE) {
-        match one.mnemonic() {
-            Mnemonic::Lea if one.memory_base() == Register::RSP => {
-                let to = registers.rsp.wrapping_add(one.memory_displacement64());
-                *register(registers, one.op0_register())? = to;
+    for instruction in Decoder::new(64, code, DecoderOptions::NONE) {
+        match instruction.mnemonic() {
+            Mnemonic::Lea if instruction.memory_base() == Register::RSP => {
+                let to = registers.rsp.wrapping_add(instruction.memory_displacement64());
+                *register(registers, instruction.op0_register())? = to;
             }
             Mnemonic::Pop => {
-                *register(registers, one.op0_register())? = memory.read(RunAddr(registers.rsp))?;
+                *register(registers, instruction.op0_register())? =
+                    memory.read(RunAddr(registers.rsp))?;
                 registers.rsp = registers.rsp.wrapping_add(WORD.cast_unsigned());
             }
             Mnemonic::Jmp => {
-                registers.rip = *register(registers, one.op0_register())?;
+                registers.rip = *register(registers, instruction.op0_register())?;
                 return Some(());
             }
             _ => return None,
@@ -219,48 +220,48 @@ mod tests {
     /// A thread whose registers all differ.
     fn thread() -> user_regs_struct {
         // SAFETY: integers only.
-        let mut all: user_regs_struct = unsafe { std::mem::zeroed() };
-        (all.rax, all.rbx, all.rcx, all.rdx) = (1, 2, 3, 4);
-        (all.rsi, all.rdi, all.rbp, all.r10) = (5, 6, 7, 8);
-        (all.r11, all.r12, all.r13, all.r14) = (9, 10, 11, 12);
-        (all.rsp, all.eflags) = (STACK, 0x246);
-        all
+        let mut registers: user_regs_struct = unsafe { std::mem::zeroed() };
+        (registers.rax, registers.rbx, registers.rcx, registers.rdx) = (1, 2, 3, 4);
+        (registers.rsi, registers.rdi, registers.rbp, registers.r10) = (5, 6, 7, 8);
+        (registers.r11, registers.r12, registers.r13, registers.r14) = (9, 10, 11, 12);
+        (registers.rsp, registers.eflags) = (STACK, 0x246);
+        registers
     }
 
     /// Executes the effects of a tag on the stack and registers. Other registers that it writes get
     /// an arbitrary value.
-    fn execute(one: &Instruction, thread: &mut user_regs_struct, stack: &mut Stack) {
-        let at = thread.rsp.wrapping_add(one.memory_displacement64());
-        let is_on_stack = one.memory_base() == Register::RSP;
+    fn execute(instruction: &Instruction, thread: &mut user_regs_struct, stack: &mut Stack) {
+        let at = thread.rsp.wrapping_add(instruction.memory_displacement64());
+        let is_on_stack = instruction.memory_base() == Register::RSP;
         let mut push = |thread: &mut user_regs_struct, value| {
             thread.rsp -= 8;
             stack.0.insert(thread.rsp, value);
         };
-        match one.mnemonic() {
+        match instruction.mnemonic() {
             Mnemonic::Pushfq => push(thread, thread.eflags),
             Mnemonic::Popfq => {
                 thread.eflags = stack.0[&thread.rsp];
                 thread.rsp += 8;
             }
             Mnemonic::Push => {
-                let value = register(thread, one.op0_register()).map_or(u64::MAX, |it| *it);
+                let value = register(thread, instruction.op0_register()).map_or(u64::MAX, |it| *it);
                 push(thread, value);
             }
             Mnemonic::Pop => {
-                *register(thread, one.op0_register()).unwrap() = stack.0[&thread.rsp];
+                *register(thread, instruction.op0_register()).unwrap() = stack.0[&thread.rsp];
                 thread.rsp += 8;
             }
-            Mnemonic::Mov if is_on_stack && one.op0_kind() == OpKind::Memory => {
-                stack.0.insert(at, *register(thread, one.op1_register()).unwrap());
+            Mnemonic::Mov if is_on_stack && instruction.op0_kind() == OpKind::Memory => {
+                stack.0.insert(at, *register(thread, instruction.op1_register()).unwrap());
             }
             Mnemonic::Mov if is_on_stack => {
-                *register(thread, one.op0_register()).unwrap() = stack.0[&at];
+                *register(thread, instruction.op0_register()).unwrap() = stack.0[&at];
             }
-            Mnemonic::Lea if one.op0_register() == Register::RSP => thread.rsp = at,
+            Mnemonic::Lea if instruction.op0_register() == Register::RSP => thread.rsp = at,
             Mnemonic::Rdtsc => (thread.rax, thread.rdx) = (u64::MAX, u64::MAX),
             Mnemonic::Add | Mnemonic::Inc | Mnemonic::Test => thread.eflags = 0,
-            _ if one.op_count() > 0 && one.op0_kind() == OpKind::Register => {
-                let to = one.op0_register().full_register();
+            _ if instruction.op_count() > 0 && instruction.op0_kind() == OpKind::Register => {
+                let to = instruction.op0_register().full_register();
                 *register(thread, to).unwrap() = u64::MAX;
             }
             _ => {}
@@ -270,15 +271,15 @@ mod tests {
     fn check(sink: Sink, place: TagPlace) {
         let code = Tags::new(sink, 0x50_0000, 1).unwrap().code(&place, AT).unwrap();
         let (mut now, mut stack, mut done) = (thread(), Stack::default(), Vec::new());
-        for one in Decoder::with_ip(64, &code, AT, 0) {
-            let effects = Effects::from_code(&code[..(one.ip() - AT) as usize]);
+        for instruction in Decoder::with_ip(64, &code, AT, 0) {
+            let effects = Effects::from_code(&code[..(instruction.ip() - AT) as usize]);
             let mut before = now;
             effects.undo(&mut before, &&stack).unwrap();
             // Flags are not live where the tag does not save them.
             before.eflags = if place.flags { before.eflags } else { thread().eflags };
-            assert_eq!(before, thread(), "{sink:?} {place:?} {:x}", one.ip());
+            assert_eq!(before, thread(), "{sink:?} {place:?} {:x}", instruction.ip());
             done.push(effects.is_done);
-            execute(&one, &mut now, &mut stack);
+            execute(&instruction, &mut now, &mut stack);
         }
         let is_done = Effects::from_code(&code).is_done;
         assert!(!done[0] && is_done && done.is_sorted(), "{sink:?} {place:?} {done:?}");
@@ -302,24 +303,26 @@ mod tests {
     #[test]
     fn registers_are_restored_at_both_ends_of_the_chunk_switch() {
         let code = chunk_switch::code(&shape(true), AT).unwrap();
-        let all: Vec<Instruction> = Decoder::with_ip(64, &code, AT, 0).into_iter().collect();
+        let instructions: Vec<Instruction> =
+            Decoder::with_ip(64, &code, AT, 0).into_iter().collect();
         let is_call = |one: &Instruction| one.mnemonic() == Mnemonic::Syscall;
-        let first = all.iter().position(is_call).unwrap();
-        let last = all.iter().rposition(is_call).unwrap();
+        let first = instructions.iter().position(is_call).unwrap();
+        let last = instructions.iter().rposition(is_call).unwrap();
         let (mut now, mut stack) = (thread(), Stack::default());
-        for one in &all[..=first] {
+        for instruction in &instructions[..=first] {
             let mut before = now;
-            Effects::from_code(&code[..(one.ip() - AT) as usize])
+            Effects::from_code(&code[..(instruction.ip() - AT) as usize])
                 .undo(&mut before, &&stack)
                 .unwrap();
-            assert_eq!(before, thread(), "{:x}", one.ip());
-            execute(one, &mut now, &mut stack);
+            assert_eq!(before, thread(), "{:x}", instruction.ip());
+            execute(instruction, &mut now, &mut stack);
         }
-        for one in &all[last + 1..] {
+        for instruction in &instructions[last + 1..] {
             let mut after = now;
-            restore_registers(&code[(one.ip() - AT) as usize..], &mut after, &&stack).unwrap();
+            restore_registers(&code[(instruction.ip() - AT) as usize..], &mut after, &&stack)
+                .unwrap();
             assert_eq!(after, user_regs_struct { rip: thread().r11, ..thread() });
-            execute(one, &mut now, &mut stack);
+            execute(instruction, &mut now, &mut stack);
         }
     }
 }

@@ -66,13 +66,14 @@ pub(crate) struct SystemCalls {
 impl SystemCalls {
     /// Finds the system calls. `None` if `code` was not made by [`code`].
     pub fn find(code: &[u8]) -> Option<SystemCalls> {
-        let all: Vec<Instruction> =
+        let instructions: Vec<Instruction> =
             Decoder::with_ip(64, code, 0, DecoderOptions::NONE).into_iter().collect();
         let is_call = |one: &&Instruction| one.mnemonic() == Mnemonic::Syscall;
-        let offsets: Vec<usize> = all.iter().filter(is_call).map(|one| one.ip() as usize).collect();
-        let first = all.iter().position(|one| is_call(&one))?;
+        let offsets: Vec<usize> =
+            instructions.iter().filter(is_call).map(|one| one.ip() as usize).collect();
+        let first = instructions.iter().position(|one| is_call(&one))?;
         // The instruction behind the call sets `r14d` to the number of waits, and is skipped.
-        let silent = all.get(first + 1)?.next_ip() as usize;
+        let silent = instructions.get(first + 1)?.next_ip() as usize;
         Some(SystemCalls { offsets, silent })
     }
 }
@@ -239,12 +240,12 @@ mod tests {
         let shape = LogShape { is_timed: true, chunk_bytes, chunks, when_full };
         let code = code(&shape, 0x1000).unwrap();
         let (mut depth, mut deepest) = (0, 0);
-        for one in Decoder::with_ip(64, &code, 0x1000, DecoderOptions::NONE) {
-            depth -= match one.mnemonic() {
-                Mnemonic::Lea if one.op0_register() == Register::RSP => {
-                    one.memory_displacement64().cast_signed()
+        for instruction in Decoder::with_ip(64, &code, 0x1000, DecoderOptions::NONE) {
+            depth -= match instruction.mnemonic() {
+                Mnemonic::Lea if instruction.op0_register() == Register::RSP => {
+                    instruction.memory_displacement64().cast_signed()
                 }
-                _ => i64::from(one.stack_pointer_increment()),
+                _ => i64::from(instruction.stack_pointer_increment()),
             };
             deepest = deepest.max(depth);
         }

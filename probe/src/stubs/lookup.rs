@@ -49,7 +49,7 @@ const RESULTS: [(i32, u64); 4] =
 pub(super) fn code(list: RunAddr, at: u64, otherwise: u64) -> Result<Vec<u8>, IcedError> {
     let mut asm = CodeAssembler::new(64)?;
     let (mut look, mut skip) = (asm.create_label(), asm.create_label());
-    let mut found = asm.create_label();
+    let mut hit = asm.create_label();
     let of_node = |offset: u64| qword_ptr(rax + offset as i32);
     asm.mov(rax, list.0)?;
     asm.mov(rax, qword_ptr(rax))?;
@@ -59,11 +59,11 @@ pub(super) fn code(list: RunAddr, at: u64, otherwise: u64) -> Result<Vec<u8>, Ic
     asm.cmp(rdi, of_node(node::START))?;
     asm.jb(skip)?;
     asm.cmp(rdi, of_node(node::END))?;
-    asm.jb(found)?;
+    asm.jb(hit)?;
     asm.set_label(&mut skip)?;
     asm.mov(rax, of_node(node::NEXT))?;
     asm.jmp(look)?;
-    asm.set_label(&mut found)?;
+    asm.set_label(&mut hit)?;
     asm.mov(qword_ptr(rsi + FLAGS), 0)?;
     for (to, from) in RESULTS {
         asm.mov(rcx, of_node(from))?;

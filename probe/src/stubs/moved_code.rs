@@ -273,12 +273,12 @@ mod tests {
     }
 
     /// Encodes a loop around an instruction.
-    fn in_loop(one: Instruction) -> Result<(Vec<u8>, Vec<u32>), StubError> {
+    fn in_loop(instruction: Instruction) -> Result<(Vec<u8>, Vec<u32>), StubError> {
         let mut back = Instruction::with_branch(Code::Jne_rel32_64, HERE).unwrap();
         back.set_ip(HERE + 16);
-        let mut one = one;
-        one.set_ip(HERE);
-        encode(&[one, back], THERE)
+        let mut instruction = instruction;
+        instruction.set_ip(HERE);
+        encode(&[instruction, back], THERE)
     }
 
     #[test]
@@ -291,31 +291,33 @@ mod tests {
         let far = (THERE + (1 << 31)) as i64;
         assert!(in_loop(lea(Register::RIP, 0x50_0000)).is_ok());
         assert!(in_loop(jump(0x50_0000)).is_ok());
-        for one in [lea(Register::RIP, far), lea(Register::EIP, 0x50_0000), jump(far as u64)] {
-            let error = in_loop(one).unwrap_err();
-            assert!(error.to_string().contains("too far away"), "{one:?}: {error}");
+        for instruction in
+            [lea(Register::RIP, far), lea(Register::EIP, 0x50_0000), jump(far as u64)]
+        {
+            let error = in_loop(instruction).unwrap_err();
+            assert!(error.to_string().contains("too far away"), "{instruction:?}: {error}");
         }
     }
 
     #[test]
     fn each_of_several_short_branches_has_its_own_offset() {
         let near = |(code, at)| {
-            let mut one = Instruction::with_branch(code, 0x50_0000).unwrap();
-            one.set_ip(at);
-            one
+            let mut branch = Instruction::with_branch(code, 0x50_0000).unwrap();
+            branch.set_ip(at);
+            branch
         };
         let branches = [(Code::Loope_rel8_64_RCX, HERE), (Code::Jrcxz_rel8_64, HERE + 2)];
-        let mut all: Vec<Instruction> = branches.into_iter().map(near).collect();
+        let mut instructions: Vec<Instruction> = branches.into_iter().map(near).collect();
         // A branch within the moved code.
         let mut back = Instruction::with_branch(Code::Jne_rel32_64, HERE).unwrap();
         back.set_ip(HERE + 4);
-        all.push(back);
-        let (code, offsets) = encode(&all, THERE).unwrap();
+        instructions.push(back);
+        let (code, offsets) = encode(&instructions, THERE).unwrap();
         let starts = offsets.iter().map(|at| {
             let rest = &code[*at as usize..];
             Decoder::with_ip(64, rest, THERE, 0).decode().mnemonic()
         });
-        assert!(starts.eq(all.iter().map(Instruction::mnemonic)), "{offsets:?}");
+        assert!(starts.eq(instructions.iter().map(Instruction::mnemonic)), "{offsets:?}");
     }
 
     #[test]

@@ -119,11 +119,11 @@ pub fn list(entries: &[Entry], next: RunAddr) -> Vec<u8> {
     for word in [next.0, first, end, entries.len() as u64] {
         bytes.extend(word.to_le_bytes());
     }
-    for one in entries {
-        bytes.extend(one.original.0.to_le_bytes());
-        bytes.extend(one.counterpart.0.to_le_bytes());
-        bytes.extend((one.original.wrapping_offset_from(one.start) as u32).to_le_bytes());
-        bytes.extend(u32::from(u16::from_le_bytes(one.jump)).to_le_bytes());
+    for entry in entries {
+        bytes.extend(entry.original.0.to_le_bytes());
+        bytes.extend(entry.counterpart.0.to_le_bytes());
+        bytes.extend((entry.original.wrapping_offset_from(entry.start) as u32).to_le_bytes());
+        bytes.extend(u32::from(u16::from_le_bytes(entry.jump)).to_le_bytes());
     }
     bytes
 }
@@ -137,7 +137,7 @@ pub fn code(at: RunAddr, session: u64, call: RunAddr) -> Result<Vec<u8>, IcedErr
     let mut asm = CodeAssembler::new(64)?;
     let (mut lists, mut next, mut look) =
         (asm.create_label(), asm.create_label(), asm.create_label());
-    let (mut lower, mut found, mut skip) =
+    let (mut lower, mut hit, mut skip) =
         (asm.create_label(), asm.create_label(), asm.create_label());
     let (mut unused, mut done) = (asm.create_label(), asm.create_label());
     let resumption = RESUMPTION as i32;
@@ -175,14 +175,14 @@ pub fn code(at: RunAddr, session: u64, call: RunAddr) -> Result<Vec<u8>, IcedErr
     asm.lea(r8, ptr(rax + rax * 2))?;
     asm.lea(r8, ptr(rsi + r8 * 8 + LIST_BYTES))?;
     asm.cmp(rdi, qword_ptr(r8))?;
-    asm.je(found)?;
+    asm.je(hit)?;
     asm.jb(lower)?;
     asm.lea(rcx, ptr(rax + 1))?;
     asm.jmp(look)?;
     asm.set_label(&mut lower)?;
     asm.mov(rdx, rax)?;
     asm.jmp(look)?;
-    asm.set_label(&mut found)?;
+    asm.set_label(&mut hit)?;
     asm.mov(eax, dword_ptr(r8 + 16))?;
     asm.mov(rcx, rdi)?;
     asm.sub(rcx, rax)?;

@@ -38,7 +38,7 @@ impl Row {
         };
         let same = match (distance(self), distance(next)) {
             (None, None) => self.origin == next.origin,
-            (one, other) => one == other,
+            (own_distance, next_distance) => own_distance == next_distance,
         };
         same && self.lowered == next.lowered
     }

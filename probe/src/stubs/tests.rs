@@ -28,9 +28,9 @@ impl Bench {
         let bytes = Self::bytes(&shape);
         // SAFETY: the kernel chooses an address at which nothing is mapped.
         let start = unsafe {
-            let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+            let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            libc::mmap(std::ptr::null_mut(), bytes, all, flags, -1, 0).cast::<u8>()
+            libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0).cast::<u8>()
         };
         assert_ne!(start.cast(), libc::MAP_FAILED);
         let bench = Bench { start, shape };
@@ -144,8 +144,8 @@ fn checked_call(at: u64, place: TagPlace) {
 }
 
 fn places() -> impl Iterator<Item = TagPlace> {
-    let all = (0..4).map(|bits| (bits & 1 != 0, bits & 2 != 0));
-    all.map(|(red_zone, flags)| TagPlace { event: 40, red_zone, flags })
+    let combinations = (0..4).map(|bits| (bits & 1 != 0, bits & 2 != 0));
+    combinations.map(|(red_zone, flags)| TagPlace { event: 40, red_zone, flags })
 }
 
 #[test]

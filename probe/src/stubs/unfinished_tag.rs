@@ -209,17 +209,18 @@ mod tests {
 
     fn check(shape: LogShape, place: TagPlace) {
         let code = Tags::new(Sink::Log(shape), 0x50_0000, 1).unwrap().code(&place, AT).unwrap();
-        let all: Vec<Instruction> =
+        let instructions: Vec<Instruction> =
             Decoder::with_ip(64, &code, AT, DecoderOptions::NONE).into_iter().collect();
         let from = |state: &TagRegisters| {
             let code = &code[(state.rip - AT) as usize..];
             UnfinishedTag::decode(&code[..UNFINISHED_BYTES.min(code.len())], state, &shape)
         };
-        let found_by = all.iter().position(|one| one.memory_segment() == Register::GS).unwrap();
-        for early in &all[..=found_by] {
+        let found_by =
+            instructions.iter().position(|one| one.memory_segment() == Register::GS).unwrap();
+        for early in &instructions[..=found_by] {
             assert!(from(&found(early.ip(), &place).0).is_none(), "{place:?}");
         }
-        let (start, untouched) = found(all[found_by].next_ip(), &place);
+        let (start, untouched) = found(instructions[found_by].next_ip(), &place);
         assert!(from(&TagRegisters { r11: PLACE & !0x1000, ..start }).is_none(), "a guard page");
         let whole = from(&start).unwrap();
         for done in 0..whole.0.len() {

@@ -42,11 +42,11 @@ pub struct SymbolFile {
 pub fn frames(table: &[u8], at: RunAddr) -> Option<Vec<u8>> {
     let word = |at: usize| table.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
     let mut next = TABLE_AT.checked_add(word(TABLE_AT)? as usize)?;
-    let mut all = Vec::new();
+    let mut bytes = Vec::new();
     loop {
         let length = word(next)? as usize;
         if length == 0 {
-            return Some(all);
+            return Some(bytes);
         }
         let start = next + 4;
         next = start.checked_add(length)?;
@@ -55,20 +55,20 @@ pub fn frames(table: &[u8], at: RunAddr) -> Option<Vec<u8>> {
             let mut cie = entry.to_vec();
             *cie.get_mut(CIE_ENCODING_AT)? = ABSOLUTE;
             // The only CIE is the first entry of the table.
-            all.extend((length as u32).to_le_bytes());
-            all.extend(cie);
+            bytes.extend((length as u32).to_le_bytes());
+            bytes.extend(cie);
             continue;
         }
         let distance = i64::from(word(start + 4)?.cast_signed());
         let code = at.wrapping_add(start as u64 + 4).wrapping_add_signed(distance);
         let rows = entry.get(FDE_ROWS_AT..)?;
-        let mut fde = ((all.len() + 4) as u32).to_le_bytes().to_vec();
+        let mut fde = ((bytes.len() + 4) as u32).to_le_bytes().to_vec();
         fde.extend(code.0.to_le_bytes());
         fde.extend(u64::from(word(start + 8)?).to_le_bytes());
         fde.extend(rows);
         fde.resize(fde.len().next_multiple_of(4), 0);
-        all.extend((fde.len() as u32).to_le_bytes());
-        all.extend(fde);
+        bytes.extend((fde.len() as u32).to_le_bytes());
+        bytes.extend(fde);
     }
 }
 

@@ -140,18 +140,18 @@ pub(crate) fn check(image: &Image, stubs: &Stubs, changes: &[&Changes], bias: Lo
     let model = Model::new(image, stubs, changes);
     let reached = model.reached(changes);
     for address in &reached {
-        let found = table.find(&mut context, there(*address));
+        let state = table.find(&mut context, there(*address));
         let Some((pc, rsp)) = model.leads(*address) else { continue };
         let expected = Found { pc: Pc::Is(there(pc)), rsp, kept: Vec::new() };
-        assert_eq!(found, expected, "{}", model.shown(*address));
+        assert_eq!(state, expected, "{}", model.shown(*address));
     }
     for (address, pushed, rsp) in model.shared() {
-        let found = table.find(&mut context, there(address));
+        let state = table.find(&mut context, there(address));
         let place = |number| pushed.iter().find(|(one, _)| *one == number).map(|(_, at)| *at);
         let kept = KEPT.into_iter().filter_map(|number| Some((number, place(number)?)));
         let pc = place(11).map_or(Pc::InR11, Pc::At);
         let expected = Found { pc, rsp, kept: kept.collect() };
-        assert_eq!(found, expected, "{}", model.shown(address));
+        assert_eq!(state, expected, "{}", model.shown(address));
     }
     reached.len()
 }

@@ -26,10 +26,10 @@ impl State {
         // Only the process itself can read the kernel's mapping.
         let code =
             mapped.iter().filter(|one| one.executable && one.path != Path::new("[vsyscall]"));
-        let code = code.map(|one| {
-            let mut bytes = vec![0; (one.end - one.start) as usize];
-            memory.read_exact_at(&mut bytes, one.start.0).unwrap();
-            (one.start, one.end, bytes)
+        let code = code.map(|mapping| {
+            let mut bytes = vec![0; (mapping.end - mapping.start) as usize];
+            memory.read_exact_at(&mut bytes, mapping.start.0).unwrap();
+            (mapping.start, mapping.end, bytes)
         });
         let code = code.collect();
         let is_ours = |one: &&Mapping| one.path.to_string_lossy().contains("hmtt-tag");

@@ -97,15 +97,16 @@ impl Caches {
             let registers = process.registers(thread)?;
             let at = RunAddr(registers.rip);
             let is_in_call = registers.orig_rax.cast_signed() >= 0 && contain(&self.code, at);
-            let Some(found) = is_in_call.then(|| self.continuation(process, at)).flatten() else {
+            let Some(continuation) = is_in_call.then(|| self.continuation(process, at)).flatten()
+            else {
                 continue;
             };
             let mut r15 = registers.r15;
-            if found.has_ring {
+            if continuation.has_ring {
                 let Some(saved) = self.saved_r15(process, registers.gs_base) else { continue };
                 r15 = saved;
             }
-            let Continuation { next, .. } = found;
+            let Continuation { next, .. } = continuation;
             let original =
                 libc::user_regs_struct { rip: next, rcx: next, r15, gs_base: 0, ..registers };
             process.set_registers(thread, original)?;
@@ -182,8 +183,10 @@ mod tests {
 
         fn read(&self, address: RunAddr, bytes: &mut [u8]) -> Result<(), PtraceError> {
             let at = address.0.checked_sub(0x1000).map(|at| at as usize);
-            let found = at.and_then(|at| self.0.get(at..at.checked_add(bytes.len())?));
-            found.map(|found| bytes.copy_from_slice(found)).ok_or(PtraceError::Ended(Pid::this()))
+            let source = at.and_then(|at| self.0.get(at..at.checked_add(bytes.len())?));
+            source
+                .map(|source| bytes.copy_from_slice(source))
+                .ok_or(PtraceError::Ended(Pid::this()))
         }
     }
 
@@ -198,11 +201,20 @@ mod tests {
 
     #[test]
     fn the_original_address_behind_a_system_call_is_found() {
-        let of = |next, has_ring| Some(Continuation { next, has_ring });
-        assert_eq!(behind(&[0x48, 0x8d, 0x0d, 0x17, 0, 0, 0]), of(0x1122_3344_5566, true));
-        assert_eq!(behind(&[0xb9, 0, 0, 0x40, 0]), of(0x40_0000, false));
-        assert_eq!(behind(&[0x48, 0xc7, 0xc1, 0, 0, 0, 0x80]), of(0xffff_ffff_8000_0000, false));
-        assert_eq!(behind(&[0x48, 0xb9, 1, 2, 3, 4, 5, 0x7f, 0, 0]), of(0x7f05_0403_0201, false));
+        let continuation = |next, has_ring| Some(Continuation { next, has_ring });
+        assert_eq!(
+            behind(&[0x48, 0x8d, 0x0d, 0x17, 0, 0, 0]),
+            continuation(0x1122_3344_5566, true)
+        );
+        assert_eq!(behind(&[0xb9, 0, 0, 0x40, 0]), continuation(0x40_0000, false));
+        assert_eq!(
+            behind(&[0x48, 0xc7, 0xc1, 0, 0, 0, 0x80]),
+            continuation(0xffff_ffff_8000_0000, false)
+        );
+        assert_eq!(
+            behind(&[0x48, 0xb9, 1, 2, 3, 4, 5, 0x7f, 0, 0]),
+            continuation(0x7f05_0403_0201, false)
+        );
     }
 
     #[test]

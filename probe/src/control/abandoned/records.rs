@@ -80,8 +80,9 @@ impl Records {
         let text: Vec<Range<RunAddr>> = text.map(|one| one.start..one.end).collect();
         let bytes: u64 = text.iter().map(|one| one.end - one.start).sum();
         let remaining = bytes.saturating_mul(RECORDS_PER_BYTE).saturating_add(RECORDS);
-        let (claims, places, found, areas) = Default::default();
-        let mut reader = Reader { memory, mapped, text, remaining, claims, places, found, areas };
+        let (claims, places, addresses, areas) = Default::default();
+        let mut reader =
+            Reader { memory, mapped, text, remaining, claims, places, found: addresses, areas };
         let mut seen = BTreeSet::<Option<FileId>>::new();
         let mut shared = Vec::new();
         let ours = mapped.iter().filter(|one| is_tag_memory(&one.path) && one.offset == 0);
@@ -263,9 +264,9 @@ impl Claim {
     /// Whether the code holds the recorded jump, or a part of it: the controller may have been
     /// killed while it wrote the jump.
     fn is_there(&self, there: &[u8]) -> bool {
-        let mut all = there.iter().zip(&self.new).zip(&self.original);
+        let mut bytes = there.iter().zip(&self.new).zip(&self.original);
         *there != self.original[..self.length]
-            && all.all(|((there, new), old)| there == new || there == old)
+            && bytes.all(|((there, new), old)| there == new || there == old)
     }
 }
 

@@ -25,13 +25,13 @@ impl<'a> TreeCounts<'a> {
     pub fn new(programs: &'a [ProgramCounts]) -> Self {
         let mut functions = BTreeMap::<(&Path, &Path, u64, &str), u64>::new();
         let mut blocks = BTreeMap::<(&Path, &Path, u64), BlockCount>::new();
-        for one in programs {
-            for FunctionCount { name, object, start, calls, .. } in &one.functions {
-                let key = (one.program.as_path(), object.as_path(), *start, name.as_str());
+        for counts in programs {
+            for FunctionCount { name, object, start, calls, .. } in &counts.functions {
+                let key = (counts.program.as_path(), object.as_path(), *start, name.as_str());
                 *functions.entry(key).or_default() += calls;
             }
-            for block in one.blocks.iter().flatten() {
-                let sum = blocks.entry((&one.program, &block.object, block.start));
+            for block in counts.blocks.iter().flatten() {
+                let sum = blocks.entry((&counts.program, &block.object, block.start));
                 sum.and_modify(|sum| sum.count += block.count).or_insert_with(|| block.clone());
             }
         }

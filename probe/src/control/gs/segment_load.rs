@@ -41,8 +41,8 @@ pub(super) fn find(code: &[u8], skipped: usize) -> Option<usize> {
     let first = |places: &mut dyn Iterator<Item = usize>| {
         places.skip_while(|at| *at < skipped).find_map(|at| load(code, at))
     };
-    let found = [first(&mut { moves }), first(&mut { pops }), first(&mut { far })];
-    found.into_iter().flatten().min()
+    let positions = [first(&mut { moves }), first(&mut { pops }), first(&mut { far })];
+    positions.into_iter().flatten().min()
 }
 
 /// Offset of the instruction whose opcode is at `opcode`, if it loads `gs`. The offset is smaller
@@ -96,17 +96,19 @@ fn is_in_code(code: &[u8], at: usize) -> bool {
         return false;
     }
     let near = decode(code, from).skip_while(|(ip, _)| *ip < from + STARTS && *ip < at);
-    for (ip, one) in near.take_while(|(ip, _)| *ip < at + AFTER) {
+    for (ip, instruction) in near.take_while(|(ip, _)| *ip < at + AFTER) {
         // The end of the code may cut off the last instruction.
-        if one.is_invalid() && ip + one.len() >= code.len() {
+        if instruction.is_invalid() && ip + instruction.len() >= code.len() {
             break;
         }
-        if ip != at && !is_usual(&one, code[ip]) {
+        if ip != at && !is_usual(&instruction, code[ip]) {
             return false;
         }
         // Padding may follow the end of a function.
-        let is_end =
-            matches!(one.flow_control(), FlowControl::Return | FlowControl::UnconditionalBranch);
+        let is_end = matches!(
+            instruction.flow_control(),
+            FlowControl::Return | FlowControl::UnconditionalBranch
+        );
         if ip > at && is_end {
             break;
         }
@@ -143,8 +145,8 @@ mod tests {
 
     fn place(instruction: &[u8], before: usize) -> Option<usize> {
         let before = code(before);
-        let found = find(&[&before[..], instruction, &code(120)].concat(), 0);
-        found.inspect(|at| assert_eq!(*at, before.len()))
+        let position = find(&[&before[..], instruction, &code(120)].concat(), 0);
+        position.inspect(|at| assert_eq!(*at, before.len()))
     }
 
     #[test]
@@ -211,8 +213,8 @@ mod tests {
         }
         let has = |bytes: &[u8]| bytes.windows(2).filter(|two| *two == [0x8e, 0xe8]).count();
         assert!(has(&table) > 4);
-        let found = find(&table, 0);
-        assert!(found.is_none(), "{found:?}");
+        let position = find(&table, 0);
+        assert!(position.is_none(), "{position:?}");
     }
 
     /// Libraries that this process has loaded, and, if it is installed, one that has tables between

@@ -68,9 +68,9 @@ pub struct MappedPart {
 pub(super) fn false_answer(
     pid: Pid,
     operation: &'static str,
-    found: impl Into<String>,
+    answer: impl Into<String>,
 ) -> TagError {
-    TagError::Answer { pid, operation, found: found.into() }
+    TagError::Answer { pid, operation, found: answer.into() }
 }
 
 impl Backing {
@@ -109,7 +109,7 @@ impl Backing {
                 return Err(TagError::Shared { pid, operation, source });
             }
         };
-        check(&file, &name).map_err(|found| false_answer(pid, operation, found))?;
+        check(&file, &name).map_err(|answer| false_answer(pid, operation, answer))?;
         let backing = Backing { pid, descriptor, file, bytes };
         if let Err(source) = backing.size(seals) {
             let _ = backing.close(process);
@@ -165,8 +165,8 @@ impl Backing {
         let arguments = [at.0, PAGE_BYTES, protection as u64, flags, self.descriptor, offset];
         let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
         if start != at {
-            let found = format!("{start:x}, where that memory was not to be mapped");
-            return Err(false_answer(pid, operation, found));
+            let answer = format!("{start:x}, where that memory was not to be mapped");
+            return Err(false_answer(pid, operation, answer));
         }
         let advice = |advice: libc::c_int| [at.0, PAGE_BYTES, advice as u64, 0, 0, 0];
         let (advise, unlock) = (libc::SYS_madvise, libc::SYS_munlock);
@@ -180,17 +180,17 @@ impl Backing {
             process.call(grow, [at.0, PAGE_BYTES, bytes, 0, 0, 0])?;
         }
         let file = Some(self.identity()?);
-        let is_it = mappings(pid)?.iter().any(|one| {
-            one.start == at
-                && at.checked_add(bytes) == Some(one.end)
-                && (one.file, one.offset) == (file, offset)
-                && one.shared
-                && one.writable == (protection & libc::PROT_WRITE != 0)
-                && one.executable == (protection & libc::PROT_EXEC != 0)
+        let is_mapped = mappings(pid)?.iter().any(|mapping| {
+            mapping.start == at
+                && at.checked_add(bytes) == Some(mapping.end)
+                && (mapping.file, mapping.offset) == (file, offset)
+                && mapping.shared
+                && mapping.writable == (protection & libc::PROT_WRITE != 0)
+                && mapping.executable == (protection & libc::PROT_EXEC != 0)
         });
-        if !is_it {
-            let found = format!("{start:x}, where that memory is not mapped");
-            return Err(false_answer(pid, operation, found));
+        if !is_mapped {
+            let answer = format!("{start:x}, where that memory is not mapped");
+            return Err(false_answer(pid, operation, answer));
         }
         Ok(())
     }
@@ -227,14 +227,14 @@ impl Backing {
         let status = self.file.metadata();
         let status = status.map_err(|source| TagError::Shared { pid, operation, source })?;
         let file = Some(FileId::from_status(&status));
-        let is_it = mappings(pid)?.iter().any(|one| {
-            one.start == start
-                && start.checked_add(self.bytes) == Some(one.end)
-                && (one.file, one.offset) == (file, 0)
-                && one.shared
-                && one.writable
+        let is_mapped = mappings(pid)?.iter().any(|mapping| {
+            mapping.start == start
+                && start.checked_add(self.bytes) == Some(mapping.end)
+                && (mapping.file, mapping.offset) == (file, 0)
+                && mapping.shared
+                && mapping.writable
         });
-        if !is_it || over.is_some_and(|over| over != start) {
+        if !is_mapped || over.is_some_and(|over| over != start) {
             return Err(false_answer(
                 pid,
                 operation,
@@ -328,18 +328,18 @@ mod tests {
     fn memory(name: &str, flags: u32) -> File {
         let name = std::ffi::CString::new(name).unwrap();
         // SAFETY: the text outlives the call.
-        let made = unsafe { libc::memfd_create(name.as_ptr(), flags | libc::MFD_CLOEXEC) };
+        let descriptor = unsafe { libc::memfd_create(name.as_ptr(), flags | libc::MFD_CLOEXEC) };
         // SAFETY: created just now, and nothing else uses it.
-        unsafe { OwnedFd::from_raw_fd(Errno::result(made).unwrap()) }.into()
+        unsafe { OwnedFd::from_raw_fd(Errno::result(descriptor).unwrap()) }.into()
     }
 
     /// Result for a process that reports a descriptor of its own.
     fn accept(file: File) -> Result<(), String> {
         let number = file.into_raw_fd();
-        let taken = copy_descriptor(Pid::this(), number as u64);
+        let copy = copy_descriptor(Pid::this(), number as u64);
         // SAFETY: this test's own descriptor, which is not used again.
         unsafe { libc::close(number) };
-        check(&taken.map_err(|error| error.to_string())?, NAME)
+        check(&copy.map_err(|error| error.to_string())?, NAME)
     }
 
     #[test]

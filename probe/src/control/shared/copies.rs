@@ -66,19 +66,19 @@ impl SharedFile {
         let (pid, operation) = (process.pid, "map more of shared memory");
         reserve(process, copy)?;
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
-        let made = process.call((libc::SYS_mremap, operation), [from.0, 0, bytes, flags, at.0, 0]);
-        if made.is_err() && reservation != Reservation::None {
+        let start = process.call((libc::SYS_mremap, operation), [from.0, 0, bytes, flags, at.0, 0]);
+        if start.is_err() && reservation != Reservation::None {
             let remove = (libc::SYS_munmap, "unmap reserved memory");
             process.call(remove, [at.0, bytes, 0, 0, 0, 0])?;
         }
-        let made = RunAddr(made?);
-        let is_part = |one: &Mapping| {
-            (one.start, one.end) == (at, at + bytes)
-                && (one.file, one.offset, one.shared) == (Some(self.0), offset, true)
+        let start = RunAddr(start?);
+        let is_part = |mapping: &Mapping| {
+            (mapping.start, mapping.end) == (at, at + bytes)
+                && (mapping.file, mapping.offset, mapping.shared) == (Some(self.0), offset, true)
         };
-        if made != at || !mappings(pid)?.iter().any(is_part) {
-            let found = format!("{made:x}, where that memory is not mapped");
-            return Err(false_answer(pid, operation, found));
+        if start != at || !mappings(pid)?.iter().any(is_part) {
+            let answer = format!("{start:x}, where that memory is not mapped");
+            return Err(false_answer(pid, operation, answer));
         }
         Ok(())
     }
@@ -97,8 +97,8 @@ fn reserve(process: &mut Stopped<'_>, copy: MappedCopy) -> Result<(), TagError> 
     let operation = "reserve addresses for shared memory";
     let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
     if start != copy.at {
-        let found = format!("{start:x}, where that memory was not to be mapped");
-        return Err(false_answer(process.pid, operation, found));
+        let answer = format!("{start:x}, where that memory was not to be mapped");
+        return Err(false_answer(process.pid, operation, answer));
     }
     Ok(())
 }

@@ -86,9 +86,9 @@ impl Drain {
             if !shared.memory.read(at + chunk::STATE).is(chunk::FULL) {
                 break;
             }
-            let taken = self.number..=self.number + (shape.chunks - 1);
-            let taken = shared.get(self.at + slot::NUMBER).within(taken);
-            if taken.is_some() && has_unwritten_records(shared, shape, at) {
+            let numbers = self.number..=self.number + (shape.chunks - 1);
+            let number = shared.get(self.at + slot::NUMBER).within(numbers);
+            if number.is_some() && has_unwritten_records(shared, shape, at) {
                 break;
             }
             self.write(shared, shape, writer, shape.capacity());

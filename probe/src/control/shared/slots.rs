@@ -31,8 +31,8 @@ impl Slots {
     /// record that its parent had begun, so the slot of that record is assigned as late as
     /// possible.
     pub fn new(shared: Arc<Shared>, inherited: Option<InheritedMemory>) -> Self {
-        let taken = inherited.map_or(0, |one| shared.slot_of(one.gs));
-        let next = taken % (SLOTS / 2) + 1;
+        let last_slot = inherited.map_or(0, |one| shared.slot_of(one.gs));
+        let next = last_slot % (SLOTS / 2) + 1;
         Slots { shared, of: BTreeMap::new(), free: FreeSlots::default(), next }
     }
 

@@ -23,13 +23,13 @@ fn overwritten_places_can_be_found() {
     let (at, patches) = (shared.get(header::PATCHES_AT).any(), shared.get(header::PATCHES).any());
     let read =
         |number| [0, 8, 16, 24].map(|word| shared.get(at + number * PATCH_BYTES + word).any());
-    let found: Vec<[u64; 4]> = (0..patches).map(read).collect();
+    let records: Vec<[u64; 4]> = (0..patches).map(read).collect();
     let expected = [
         [0x10_0000, 0, 0x3000, 0],
         [0x40_1000, 5, 0x05_0403_0201, 0x09_0807_06e9],
         [0x40_2000, 2, 0xc390, 0x10eb],
     ];
-    assert_eq!(found, expected);
+    assert_eq!(records, expected);
 }
 
 #[test]

@@ -89,9 +89,9 @@ impl Window {
     /// Reserves space for more events.
     pub fn add(&mut self, events: u64) -> Result<(), TagError> {
         self.used += events * CARD_STRIDE;
-        let (path, needed, found) = (self.path.clone(), self.used, self.bytes);
-        if needed > found {
-            return Err(WindowError::TooSmall { path, needed, found }.into());
+        let (path, needed, available) = (self.path.clone(), self.used, self.bytes);
+        if needed > available {
+            return Err(WindowError::TooSmall { path, needed, found: available }.into());
         }
         Ok(())
     }
@@ -148,7 +148,9 @@ pub(super) fn check(
     let seen = window.bytes.or(left.map(|_| DEVICE_BYTES));
     let known = [left, seen].into_iter().flatten().min();
     match known.unwrap_or(DEVICE_BYTES) {
-        found if found < needed => Err(WindowError::TooSmall { path: path.clone(), needed, found }),
+        available if available < needed => {
+            Err(WindowError::TooSmall { path: path.clone(), needed, found: available })
+        }
         _ => Ok(known),
     }
 }
@@ -172,14 +174,14 @@ fn open_in(
     let opened = copy_descriptor(pid, descriptor)
         .and_then(|opened| Ok((opened.metadata()?, file.metadata()?)));
     let (opened, wanted) = opened.map_err(|source| TagError::Shared { pid, operation, source })?;
-    let is_it = match wanted.file_type().is_char_device() {
+    let is_same = match wanted.file_type().is_char_device() {
         true => opened.file_type().is_char_device() && opened.rdev() == wanted.rdev(),
         false => (opened.dev(), opened.ino()) == (wanted.dev(), wanted.ino()),
     };
-    if !is_it {
+    if !is_same {
         let _ = process.call((libc::SYS_close, operation), [descriptor, 0, 0, 0, 0, 0]);
-        let found = "another file".to_owned();
-        return Err(TagError::Answer { pid, operation, found });
+        let answer = "another file".to_owned();
+        return Err(TagError::Answer { pid, operation, found: answer });
     }
     Ok(descriptor)
 }
@@ -200,16 +202,17 @@ fn map(
     let start = RunAddr(process.call((libc::SYS_mmap, operation), arguments)?);
     let end = start.saturating_add(bytes.next_multiple_of(PAGE_BYTES));
     // Some file systems report another device number in mappings than in `stat`.
-    let is_it = |one: &Mapping| {
-        let is_there = one.start <= start && end <= one.end && one.shared && one.writable;
+    let is_window = |mapping: &Mapping| {
+        let is_there =
+            mapping.start <= start && end <= mapping.end && mapping.shared && mapping.writable;
         is_there
-            && one.file.is_some_and(|file| file.inode == inode)
-            && one.offset + (start - one.start) == offset
+            && mapping.file.is_some_and(|file| file.inode == inode)
+            && mapping.offset + (start - mapping.start) == offset
     };
-    if !mappings(pid)?.iter().any(is_it) {
+    if !mappings(pid)?.iter().any(is_window) {
         let about = if file.metadata().is_ok_and(|it| it.is_file()) { "file" } else { "device" };
-        let found = format!("{start:x}, where that {about} is not mapped");
-        return Err(TagError::Answer { pid, operation, found });
+        let answer = format!("{start:x}, where that {about} is not mapped");
+        return Err(TagError::Answer { pid, operation, found: answer });
     }
     Ok(start)
 }
@@ -238,14 +241,17 @@ mod tests {
     fn a_larger_file_has_the_window_of_a_card_unless_its_size_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(4 * DEVICE_BYTES).unwrap();
-        let of = |bytes, needed| {
+        let window_bytes = |bytes, needed| {
             let window = CardWindow { path: file.path().into(), offset: 0, bytes };
             check(&window, &open(&window).unwrap(), needed).map_err(|error| error.to_string())
         };
-        assert_eq!(of(None, DEVICE_BYTES), Ok(Some(DEVICE_BYTES)));
-        let error = of(None, DEVICE_BYTES + CARD_STRIDE).unwrap_err();
+        assert_eq!(window_bytes(None, DEVICE_BYTES), Ok(Some(DEVICE_BYTES)));
+        let error = window_bytes(None, DEVICE_BYTES + CARD_STRIDE).unwrap_err();
         assert!(error.contains(&format!("{} bytes are needed", DEVICE_BYTES + CARD_STRIDE)));
-        assert_eq!(of(Some(3 * DEVICE_BYTES), 3 * DEVICE_BYTES), Ok(Some(3 * DEVICE_BYTES)));
-        assert!(of(Some(8 * DEVICE_BYTES), 5 * DEVICE_BYTES).is_err());
+        assert_eq!(
+            window_bytes(Some(3 * DEVICE_BYTES), 3 * DEVICE_BYTES),
+            Ok(Some(3 * DEVICE_BYTES))
+        );
+        assert!(window_bytes(Some(8 * DEVICE_BYTES), 5 * DEVICE_BYTES).is_err());
     }
 }

@@ -35,13 +35,13 @@ impl Nest {
     pub fn find(successors: &[Vec<usize>], back: &[Vec<usize>], order: &[usize]) -> Self {
         let root = successors.len().saturating_sub(1);
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); successors.len()];
-        for (from, all) in successors.iter().enumerate().take(root) {
-            all.iter().for_each(|to| before[*to].push(from));
+        for (from, targets) in successors.iter().enumerate().take(root) {
+            targets.iter().for_each(|to| before[*to].push(from));
         }
-        let mut found = Discovery { innermost: vec![None; root], ..Discovery::default() };
+        let mut discovery = Discovery { innermost: vec![None; root], ..Discovery::default() };
         let heads = order.iter().copied().filter(|block| !back[*block].is_empty());
-        heads.for_each(|head| found.add(head, &before, back[head].clone()));
-        found.into_nest()
+        heads.for_each(|head| discovery.add(head, &before, back[head].clone()));
+        discovery.into_nest()
     }
 
     /// The loop `from` and all loops that contain it, from the inside outwards.
@@ -92,12 +92,12 @@ impl Discovery {
 
     /// The outermost loop that contains a loop. Paths are shortened on the way, so that later
     /// searches are short.
-    fn outermost(&mut self, mut one: usize) -> usize {
-        while self.around[one] != one {
-            self.around[one] = self.around[self.around[one]];
-            one = self.around[one];
+    fn outermost(&mut self, mut number: usize) -> usize {
+        while self.around[number] != number {
+            self.around[number] = self.around[self.around[number]];
+            number = self.around[number];
         }
-        one
+        number
     }
 
     /// Puts outer loops first, and leaves out loops that are nested too deeply.

@@ -52,9 +52,9 @@ impl Planner<'_> {
     /// Regions that contain an instruction, smaller ones first. If a region cannot be closed,
     /// larger regions are not tried, because they cannot be closed either.
     fn candidates(&self, index: usize) -> impl Iterator<Item = Span> + use<'_> {
-        let all = self.finder.body.instructions.len();
+        let count = self.finder.body.instructions.len();
         let before = (0..=AROUND.min(index)).map(move |more| (index - more, index + 1));
-        let after = (2..=AROUND).map(move |more| (index, (index + more).min(all)));
+        let after = (2..=AROUND).map(move |more| (index, (index + more).min(count)));
         let finder = self.finder;
         let close = move |(first, end)| finder.close(first, end).ok();
         before.map_while(close).chain(after.map_while(close))
@@ -139,8 +139,8 @@ impl Planner<'_> {
             let free = |spans: &Spans| spans.within(body, start, limit).next().is_none();
             limit - start >= SHORT_BYTES && free(&self.spans) && free(&self.short)
         };
-        let found = self.candidates(index).find(fits);
-        self.short.extend(found);
-        found.is_some()
+        let span = self.candidates(index).find(fits);
+        self.short.extend(span);
+        span.is_some()
     }
 }

@@ -17,8 +17,8 @@ impl Planner<'_> {
         let mut free = self.free();
         let islands = free.clone();
         let mut short = Vec::new();
-        let all: Vec<Span> = self.short.iter().copied().collect();
-        for span in all {
+        let spans: Vec<Span> = self.short.iter().copied().collect();
+        for span in spans {
             let start = self.start(&span);
             let island = island_near(&mut free, start).or_else(|| {
                 let more = self.free_island_space(start, &islands)?;
@@ -29,10 +29,11 @@ impl Planner<'_> {
             short.push((span, island.map_or(Jump::Missing, Jump::Island)));
         }
         let near = self.spans.iter().map(|span| (*span, Jump::Near));
-        let all: Vec<_> = near.chain(short).map(|(span, jump)| self.region(&span, jump)).collect();
-        let moved = all.iter().flat_map(|region| &region.instructions).map(Instruction::ip);
+        let regions: Vec<_> =
+            near.chain(short).map(|(span, jump)| self.region(&span, jump)).collect();
+        let moved = regions.iter().flat_map(|region| &region.instructions).map(Instruction::ip);
         let moved: HashSet<u64> = moved.collect();
-        rewrite.regions.extend(all);
+        rewrite.regions.extend(regions);
         rewrite.regions.sort_by_key(|region| !region.entry);
         rewrite.fallback =
             self.fallback.map(|span| self.region(&span, Jump::Near)).or(rewrite.fallback.take());
@@ -57,10 +58,10 @@ impl Planner<'_> {
         let mut free: Vec<Range<u64>> = self.spans.iter().map(rest).collect();
         let body = self.finder.body;
         // Padding behind the function is free if the function's last instructions stay in place.
-        let all = body.instructions.len();
-        if let Ok(span) = self.finder.close(all - 1, all)
-            && !self.spans.has(all - 1)
-            && !self.short.has(all - 1)
+        let count = body.instructions.len();
+        if let Ok(span) = self.finder.close(count - 1, count)
+            && !self.spans.has(count - 1)
+            && !self.short.has(count - 1)
         {
             free.push(body.range.end..span.limit);
         }
@@ -75,13 +76,13 @@ impl Planner<'_> {
         islands: &[Range<u64>],
     ) -> Option<Range<u64>> {
         let (body, first, last) = (self.finder.body, at.saturating_sub(FAR), at + FAR);
-        let taken = self.spans.within(body, first, last);
-        let taken = taken.chain(self.short.within(body, first, last));
-        let taken = taken.map(|span| self.start(span)..span.limit);
+        let obstacles = self.spans.within(body, first, last);
+        let obstacles = obstacles.chain(self.short.within(body, first, last));
+        let obstacles = obstacles.map(|span| self.start(span)..span.limit);
         let near = |address| islands.partition_point(|other| other.start < address);
         let islands = islands[near(first)..near(last)].iter().cloned();
-        let taken: Vec<_> = taken.chain(islands).collect();
-        let span = self.finder.find_movable(at, &taken)?;
+        let obstacles: Vec<_> = obstacles.chain(islands).collect();
+        let span = self.finder.find_movable(at, &obstacles)?;
         self.spans.push(span);
         Some(self.start(&span) + JUMP_BYTES as u64..span.limit)
     }

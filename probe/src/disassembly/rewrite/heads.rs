@@ -40,8 +40,8 @@ impl Planner<'_> {
 
     /// The reason why no region contains an instruction.
     fn reason(&self, index: usize) -> Refusal {
-        let all = self.finder.body.instructions.len();
-        let mut ends = index + 1..=(index + AROUND).min(all);
+        let count = self.finder.body.instructions.len();
+        let mut ends = index + 1..=(index + AROUND).min(count);
         let failed = ends.find_map(|end| match self.finder.close(index, end) {
             Ok(span) if self.bytes(&span) >= JUMP_BYTES as u64 => Some(Refusal::TooShort),
             Ok(_) => None,

@@ -40,8 +40,8 @@ pub(crate) fn program(functions: &[&[u8]], targets: &[u64]) -> Image {
 fn rewrite(functions: &[&[u8]], targets: &[u64]) -> Rewrite {
     let image = program(functions, targets);
     let index = FileIndex::new(&image);
-    let all = Disassembly::new(&image, &index).rewrites(&[&image.functions[0]], true);
-    all.into_iter().next().unwrap().unwrap()
+    let rewrites = Disassembly::new(&image, &index).rewrites(&[&image.functions[0]], true);
+    rewrites.into_iter().next().unwrap().unwrap()
 }
 
 /// A nop with space for a jump, and `lea rax, [rip-7]`. An instruction that names itself is not

@@ -46,10 +46,10 @@ fn planning_times_of_repetitive_code() {
                 let image = program(&pieces, &[]);
                 let begun = Instant::now();
                 let index = FileIndex::new(&image);
-                let all: Vec<_> =
+                let functions: Vec<_> =
                     image.functions.iter().map(|f| (f, Granularity::Blocks)).collect();
                 let rewrites =
-                    Disassembly::new(&image, &index).rewrites_with_granularity(&all, true);
+                    Disassembly::new(&image, &index).rewrites_with_granularity(&functions, true);
                 let planned = begun.elapsed().as_millis();
                 let tagged: Vec<_> = rewrites
                     .iter()

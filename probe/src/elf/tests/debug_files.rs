@@ -72,15 +72,15 @@ fn a_build_identifier_finds_the_symbols() {
     };
     let folder = root.path().join(".build-id/01");
     fs::create_dir_all(&folder).unwrap();
-    let found = folder.join("23456789abcdef.debug");
-    fs::copy(&debug, &found).unwrap();
+    let debug_file = folder.join("23456789abcdef.debug");
+    fs::copy(&debug, &debug_file).unwrap();
     let whole = functions(&whole, root.path());
     assert_eq!(functions(&stripped, root.path()), whole);
 
     let other = "-Wl,--build-id=0x0123456789abcdee";
     let Some(other) = separate(&programs, "other", other) else { return };
-    fs::copy(&other.debug, &found).unwrap();
+    fs::copy(&other.debug, &debug_file).unwrap();
     assert!(!is_named(&functions(&stripped, root.path())), "it is another program's");
-    fs::write(&found, b"\x7fELF and no more").unwrap();
+    fs::write(&debug_file, b"\x7fELF and no more").unwrap();
     assert!(!is_named(&functions(&stripped, root.path())));
 }

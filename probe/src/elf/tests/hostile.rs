@@ -23,10 +23,10 @@ pub(super) fn check(image: &Image) {
         ranges.windows(2).all(|pair| pair[0].end <= pair[1].start)
     };
     assert!(apart(&functions) && apart(&text) && apart(&image.fragments));
-    let mut all = [functions, image.fragments.clone()].concat();
-    all.sort_by_key(|range| range.start);
-    assert!(apart(&all));
-    for range in &all {
+    let mut ranges = [functions, image.fragments.clone()].concat();
+    ranges.sort_by_key(|range| range.start);
+    assert!(apart(&ranges));
+    for range in &ranges {
         assert!(range.start < range.end);
         let inside = |t: &&std::ops::Range<u64>| t.start <= range.start && range.end <= t.end;
         assert!(text.iter().find(inside).is_some(), "{range:x?}");

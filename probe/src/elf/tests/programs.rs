@@ -133,12 +133,12 @@ impl Programs {
     /// Builds every program that can be built here, and adds some programs of the system.
     pub(crate) fn all(&self) -> Vec<PathBuf> {
         let c = BUILDS.into_iter().filter_map(|(name, arguments)| self.c(name, arguments));
-        let mut all: Vec<PathBuf> = c.collect();
-        all.extend(self.cxx("cxx", &["-O1"]));
-        all.extend(self.cxx("cxx-static", &["-O2", "-static"]));
-        all.extend(self.rust("rust", &["-O"]));
-        all.extend(system());
-        all
+        let mut paths: Vec<PathBuf> = c.collect();
+        paths.extend(self.cxx("cxx", &["-O1"]));
+        paths.extend(self.cxx("cxx-static", &["-O2", "-static"]));
+        paths.extend(self.rust("rust", &["-O"]));
+        paths.extend(system());
+        paths
     }
 }
 

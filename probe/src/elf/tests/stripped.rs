@@ -18,7 +18,7 @@ fn ranges(path: &Path) -> Option<BTreeSet<u64>> {
             stubs.push(start..start + u64::from_str_radix(size, 16).ok()?);
         }
     }
-    let mut all = BTreeSet::new();
+    let mut starts = BTreeSet::new();
     for line in run("readelf", &["--debug-dump=frames", path])?.lines() {
         let Some((_, range)) = line.split_once(" FDE ").and_then(|(_, l)| l.split_once("pc="))
         else {
@@ -27,10 +27,10 @@ fn ranges(path: &Path) -> Option<BTreeSet<u64>> {
         let (start, end) = range.split_once("..")?;
         let start = u64::from_str_radix(start, 16).ok()?;
         if start < u64::from_str_radix(end, 16).ok()? && !stubs.iter().any(|s| s.contains(&start)) {
-            all.insert(start);
+            starts.insert(start);
         }
     }
-    Some(all)
+    Some(starts)
 }
 
 #[test]
@@ -64,18 +64,20 @@ fn stripping_loses_names_and_little_else() {
         let (whole, stripped) = (Image::read(&path).unwrap(), Image::read(&stripped).unwrap());
         let starts =
             |image: &Image| image.functions.iter().map(|f| f.start).collect::<BTreeSet<_>>();
-        let (functions, found) = (starts(&whole), starts(&stripped));
-        for missed in functions.difference(&found).filter(|start| ranges.contains(start)) {
+        let (functions, stripped_functions) = (starts(&whole), starts(&stripped));
+        for missed in
+            functions.difference(&stripped_functions).filter(|start| ranges.contains(start))
+        {
             let missed = whole.function_at(*missed).unwrap();
             // Reached by jumps from linker stubs that have pushed arguments.
             let resolver = missed.name.starts_with("_dl_runtime_");
             assert!(resolver, "{}: {missed:?}", path.display());
         }
-        for made_up in found.difference(&functions) {
+        for made_up in stripped_functions.difference(&functions) {
             let fragment = whole.fragments.iter().any(|range| range.contains(made_up));
             assert!(fragment, "{}: {made_up:#x}", path.display());
         }
-        let made_up = found.difference(&functions).count();
+        let made_up = stripped_functions.difference(&functions).count();
         assert!(made_up * 100 <= functions.len(), "{}: {made_up} made up", path.display());
     }
 }

@@ -10,7 +10,7 @@ use crate::elf::Image;
 type Listed = BTreeMap<u64, (BTreeSet<String>, u64)>;
 
 fn listed(path: &Path) -> Option<Listed> {
-    let mut all = Listed::new();
+    let mut functions = Listed::new();
     for line in run("readelf", &["-Ws", path.to_str()?])?.lines() {
         let columns: Vec<&str> = line.split_whitespace().collect();
         let [_, address, size, "FUNC" | "IFUNC", _, _, index, name, ..] = columns[..] else {
@@ -22,11 +22,11 @@ fn listed(path: &Path) -> Option<Listed> {
         }
         let decimal = size.parse().ok();
         let size = decimal.or_else(|| u64::from_str_radix(size.strip_prefix("0x")?, 16).ok())?;
-        let entry = all.entry(u64::from_str_radix(address, 16).ok()?).or_default();
+        let entry = functions.entry(u64::from_str_radix(address, 16).ok()?).or_default();
         entry.0.insert(name.into());
         entry.1 = entry.1.max(size);
     }
-    Some(all)
+    Some(functions)
 }
 
 #[test]
@@ -105,14 +105,14 @@ fn functions_of_all_kinds_are_found() {
 #[test]
 fn kinds_of_files_are_distinguished() {
     let programs = Programs::new();
-    let all = [
+    let kinds = [
         ("pie", vec!["-pie", "-fPIE"], (true, true)),
         ("no-pie", vec!["-no-pie"], (false, true)),
         ("static", vec!["-static"], (false, false)),
         ("static-pie", vec!["-static-pie"], (true, false)),
         ("library", vec!["-shared", "-fPIC"], (true, false)),
     ];
-    for (name, arguments, expected) in all {
+    for (name, arguments, expected) in kinds {
         let Some(path) = programs.c(name, &arguments) else { continue };
         let image = Image::read(&path).unwrap();
         assert_eq!((image.relocatable, image.dynamic), expected, "{name}");

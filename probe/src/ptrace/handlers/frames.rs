@@ -65,8 +65,8 @@ impl<M> Stacks<'_, M> {
     /// thousands of mappings.
     fn holding(&self, address: RunAddr) -> Option<&Mapping> {
         let next = self.mappings.partition_point(|one| one.start <= address);
-        let found = self.mappings.get(next.checked_sub(1)?);
-        found.filter(|one| address < one.end)
+        let mapping = self.mappings.get(next.checked_sub(1)?);
+        mapping.filter(|one| address < one.end)
     }
 
     fn is_code(&self, address: RunAddr) -> bool {
@@ -93,13 +93,13 @@ impl SignalFrames {
         if !self.of_threads.contains_key(&thread) {
             let pages = TouchedPages::open(memory.pid());
             let stacks = Stacks { memory, pages, mappings, restorers };
-            let found = self.find(&stacks, thread.1).inspect_err(|error| match error {
+            let places = self.find(&stacks, thread.1).inspect_err(|error| match error {
                 // The search was interrupted before any change depended on it, so its budget starts
                 // anew.
                 PtraceError::Interrupted(_) => *self = SignalFrames::default(),
                 _ => self.forget_frames(),
             })?;
-            self.of_threads.insert(thread, found);
+            self.of_threads.insert(thread, places);
         }
         // The saved instruction pointers may have been changed since the search, so they are read
         // again.
@@ -117,13 +117,13 @@ impl SignalFrames {
         stacks: &Stacks<'_, M>,
         (rip, rsp): (RunAddr, RunAddr),
     ) -> Result<Vec<(RunAddr, Option<RunAddr>)>, PtraceError> {
-        let mut found = Vec::new();
+        let mut places = Vec::new();
         let mut pending = vec![rsp];
         if is_returning(stacks.memory, rip, stacks.restorers) {
             let place = rsp.wrapping_add(IN_RESTORER as u64);
             let mut saved = [0; RSP_BEFORE + 8];
             if stacks.memory.read(place.wrapping_sub(RSP_BEFORE as u64), &mut saved).is_ok() {
-                found.push((place, None));
+                places.push((place, None));
                 pending.extend(saved.first_chunk().map(|rsp| RunAddr(u64::from_le_bytes(*rsp))));
             }
         }
@@ -142,7 +142,7 @@ impl SignalFrames {
                 let part = RunAddr(part.start)..RunAddr(part.end);
                 for (at, (restorer, before)) in self.frames.range(part) {
                     spend(&mut self.budget, stacks.memory.pid()).take(PAGE_BYTES)?;
-                    found.push((*at + RIP as u64, Some(*restorer)));
+                    places.push((*at + RIP as u64, Some(*restorer)));
                     // If the interrupted stack pointer is on this stack, the search covers it.
                     if !(start..stack.end).contains(before) {
                         pending.push(*before);
@@ -150,7 +150,7 @@ impl SignalFrames {
                 }
             }
         }
-        Ok(found)
+        Ok(places)
     }
 
     /// Searches a part of a stack, except bytes that were searched before.

@@ -112,13 +112,13 @@ impl Filter {
         let mut state = State { a: Some(0), x: Some(0), memory: [Some(0); MEMORY] };
         let mut at = 0usize;
         loop {
-            let one = self.0.get(at)?;
+            let instruction = self.0.get(at)?;
             at += 1;
-            match u32::from(one.code) {
-                libc::BPF_RET => return Some(Action::from_return_value(one.k)),
+            match u32::from(instruction.code) {
+                libc::BPF_RET => return Some(Action::from_return_value(instruction.k)),
                 RET_A => return Some(Action::from_return_value(state.a?)),
-                code if code & 7 == libc::BPF_JMP => at += state.jump(code, one)?,
-                code => state.step(code, one.k, data)?,
+                code if code & 7 == libc::BPF_JMP => at += state.jump(code, instruction)?,
+                code => state.step(code, instruction.k, data)?,
             }
         }
     }
@@ -138,12 +138,12 @@ const TO_A: u32 = libc::BPF_MISC | libc::BPF_TXA;
 impl State {
     /// Number of instructions that a jump skips. `None` if its condition depends on an unknown
     /// value, or filters cannot contain the jump.
-    fn jump(&self, code: u32, one: &libc::sock_filter) -> Option<usize> {
+    fn jump(&self, code: u32, instruction: &libc::sock_filter) -> Option<usize> {
         let operation = code & 0xf0;
         if operation == libc::BPF_JA {
-            return Some(one.k as usize);
+            return Some(instruction.k as usize);
         }
-        let (a, other) = (self.a?, self.operand(code, one.k)?);
+        let (a, other) = (self.a?, self.operand(code, instruction.k)?);
         let holds = match operation {
             libc::BPF_JEQ => a == other,
             libc::BPF_JGT => a > other,
@@ -151,7 +151,7 @@ impl State {
             libc::BPF_JSET => a & other != 0,
             _ => return None,
         };
-        Some(usize::from(if holds { one.jt } else { one.jf }))
+        Some(usize::from(if holds { instruction.jt } else { instruction.jf }))
     }
 
     fn operand(&self, code: u32, k: u32) -> Option<u32> {

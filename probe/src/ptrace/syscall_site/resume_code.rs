@@ -38,11 +38,11 @@ impl ResumeCode {
 
     fn assemble(&self) -> Result<Vec<u8>, IcedError> {
         let mut asm = CodeAssembler::new(64)?;
-        let (mut all, mut mask, mut flags) =
+        let (mut full_mask, mut mask, mut flags) =
             (asm.create_label(), asm.create_label(), asm.create_label());
         let (mut stack, mut target) = (asm.create_label(), asm.create_label());
         asm.syscall()?;
-        set_signal_mask(&mut asm, all)?;
+        set_signal_mask(&mut asm, full_mask)?;
         asm.lea(rsp, ptr(flags))?;
         asm.popfq()?;
         asm.mov(rsp, qword_ptr(stack))?;
@@ -71,7 +71,7 @@ impl ResumeCode {
         }
         asm.jmp(qword_ptr(target))?;
         let values = [
-            (&mut all, !0),
+            (&mut full_mask, !0),
             (&mut mask, self.mask),
             (&mut flags, saved.eflags),
             (&mut stack, saved.rsp),

@@ -10,8 +10,8 @@ fn restorers_are_found_and_similar_code_is_not() {
     // mov r8d, 15; syscall
     let other = [&[0x41][..], &SHORT, &[TRAP]].concat();
     let code = [&other[..], &LONG, &SHORT, &go].concat();
-    let found: Vec<(u64, Kind)> = find(&code).collect();
-    assert_eq!(found, [(9, Kind::Long), (26, Kind::Short)]);
+    let restorers: Vec<(u64, Kind)> = find(&code).collect();
+    assert_eq!(restorers, [(9, Kind::Long), (26, Kind::Short)]);
     for (start, may) in [(0, false), (2, false), (9, true), (18, true), (20, false)] {
         assert_eq!(may_begin(&code[start..start + 5]), may, "{start}");
     }
@@ -92,9 +92,9 @@ fn run_restarted(
     let bytes = 1 << 14;
     // SAFETY: the kernel chooses an address at which nothing is mapped.
     let start = unsafe {
-        let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        libc::mmap(std::ptr::null_mut(), bytes, all, flags, -1, 0).cast::<u8>()
+        libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0).cast::<u8>()
     };
     assert_ne!(start.cast(), libc::MAP_FAILED);
     let at = start as u64;
@@ -152,9 +152,9 @@ fn frames_are_redirected_to_the_copies_of_their_instructions() {
     let mut unloaded: Vec<Entry> = vec![entry(1, 1 << 20)];
     let lists = [&first[..], &unloaded[..]];
     let none = [7, 0, 0];
-    for one in lists.concat() {
-        let original = one.original.0;
-        assert_eq!(run(original, none, &lists).0, one.counterpart.0);
+    for list_entry in lists.concat() {
+        let original = list_entry.original.0;
+        assert_eq!(run(original, none, &lists).0, list_entry.counterpart.0);
         assert_eq!(run(original + 1, none, &lists).0, original + 1);
         let resumption = [0, original, 77];
         assert_eq!(run(original, resumption, &lists), (77, 0), "once");

@@ -199,8 +199,8 @@ fn check_counts(
     rewrite: &Rewrite,
 ) {
     let counter = |number: u32| bench.long(bench.slot() + 8 * u64::from(number));
-    let all = NUMBER..=NUMBER + numbers.len() as u32;
-    all.for_each(|number| counter(number).store(0, Ordering::SeqCst));
+    let event_numbers = NUMBER..=NUMBER + numbers.len() as u32;
+    event_numbers.for_each(|number| counter(number).store(0, Ordering::SeqCst));
     let mut expected: BTreeMap<u32, u64> = numbers.values().map(|number| (*number, 0)).collect();
     let mut entries = 0;
     for (value, fuel) in inputs {
@@ -236,12 +236,12 @@ proptest! {
 #[test]
 fn most_blocks_of_random_functions_are_tagged() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let (mut all, mut tagged) = (0, 0);
+    let (mut total, mut tagged) = (0, 0);
     for _ in 0..300 {
         let source = source().new_tree(&mut runner).unwrap().current();
         let (blocks, seen) = check(&source, Granularity::Blocks, Sink::Log(SHAPE), &[(7, 1 << 20)]);
-        (all, tagged) = (all + blocks, tagged + seen);
+        (total, tagged) = (total + blocks, tagged + seen);
     }
-    println!("{tagged} of {all} blocks tagged");
-    assert!(tagged * 10 >= all * 6 && all > 1000, "{tagged} of {all}");
+    println!("{tagged} of {total} blocks tagged");
+    assert!(tagged * 10 >= total * 6 && total > 1000, "{tagged} of {total}");
 }

@@ -17,8 +17,8 @@ fn an_entry_tag_after_all_moved_instructions_precedes_the_next_one() {
     let grows = [0x48, 0x89, 0xe3, 0xc3];
     let mut image = program(&[&checked[..], &grows], &[]);
     let go_function = |(at, name): (usize, &str)| {
-        let one = &image.functions[at];
-        let (start, end, name) = (one.start, one.start + one.size, name.into());
+        let function = &image.functions[at];
+        let (start, end, name) = (function.start, function.start + function.size, name.into());
         GoFunction { start, end, name, is_special: false }
     };
     let functions = [(0, "main.f"), (1, "runtime.morestack")].map(go_function).to_vec();

@@ -45,12 +45,11 @@ impl Model {
             let copy = copy.unwrap_or_else(|| panic!("{bytes:?}: no copy at {}", model.shown(new)));
             model.copies.insert(copy, old);
         }
-        for one in changes.iter().filter(|one| one.looks_up) {
-            let function =
-                one.regions.iter().map(|(start, _)| *start).find(|start| {
-                    one.edits.iter().any(|(at, bytes)| at == start && bytes[0] == 0xe9)
-                });
-            let entry = one.entry.0;
+        for change in changes.iter().filter(|change| change.looks_up) {
+            let function = change.regions.iter().map(|(start, _)| *start).find(|start| {
+                change.edits.iter().any(|(at, bytes)| at == start && bytes[0] == 0xe9)
+            });
+            let entry = change.entry.0;
             let mut end = entry;
             while model.at(end).mnemonic() != Mnemonic::Ret {
                 end = model.at(end).next_ip();
@@ -71,8 +70,8 @@ impl Model {
 
     /// Whether the address is that of cold instructions.
     fn is_cold(&self, address: u64) -> bool {
-        let is_load = |one: Instruction| {
-            one.mnemonic() == Mnemonic::Lea && one.op0_register() == Register::R11
+        let is_load = |instruction: Instruction| {
+            instruction.mnemonic() == Mnemonic::Lea && instruction.op0_register() == Register::R11
         };
         self.holds(address) && is_load(self.at(address))
     }
@@ -105,9 +104,9 @@ impl Model {
     /// (`jrcxz`, `loop`).
     fn is_rewritten(&self, address: u64) -> bool {
         let is_short = |at: u64| {
-            let one = self.at(at);
-            one.next_ip() == at + SHORT_BYTES
-                && (one.is_jcx_short() || one.is_loop() || one.is_loopcc())
+            let instruction = self.at(at);
+            instruction.next_ip() == at + SHORT_BYTES
+                && (instruction.is_jcx_short() || instruction.is_loop() || instruction.is_loopcc())
         };
         let before = [1, 2].map(|branches| address.wrapping_sub(branches * SHORT_BYTES));
         let is_jump = self.at(address).is_jmp_short_or_near();
@@ -123,13 +122,13 @@ impl Model {
             if !self.holds(at) || self.shared.contains(&at) || !reached.insert(at) {
                 continue;
             }
-            let one = self.at(at);
-            let target = one.near_branch_target();
-            match one.flow_control() {
+            let instruction = self.at(at);
+            let target = instruction.near_branch_target();
+            match instruction.flow_control() {
                 FlowControl::UnconditionalBranch => open.push(target),
-                FlowControl::ConditionalBranch => open.extend([target, one.next_ip()]),
+                FlowControl::ConditionalBranch => open.extend([target, instruction.next_ip()]),
                 FlowControl::Return | FlowControl::IndirectBranch | FlowControl::Exception => {}
-                _ => open.push(one.next_ip()),
+                _ => open.push(instruction.next_ip()),
             }
         }
         reached
@@ -160,10 +159,10 @@ impl Model {
             if !self.holds(at) {
                 return Some((at, rsp));
             }
-            let one = self.at(at);
-            match one.flow_control() {
+            let instruction = self.at(at);
+            match instruction.flow_control() {
                 FlowControl::UnconditionalBranch => {
-                    at = one.near_branch_target();
+                    at = instruction.near_branch_target();
                     continue;
                 }
                 FlowControl::IndirectBranch => {
@@ -171,14 +170,18 @@ impl Model {
                     let push = at.wrapping_sub(6);
                     return Some((*self.copies.get(&push)?, rsp + 8));
                 }
-                FlowControl::ConditionalBranch if one.mnemonic() != Mnemonic::Je => return None,
+                FlowControl::ConditionalBranch if instruction.mnemonic() != Mnemonic::Je => {
+                    return None;
+                }
                 _ => {}
             }
-            if one.op0_register() == Register::R11 && one.mnemonic() == Mnemonic::Lea {
-                r11 = one.ip_rel_memory_address();
+            if instruction.op0_register() == Register::R11
+                && instruction.mnemonic() == Mnemonic::Lea
+            {
+                r11 = instruction.ip_rel_memory_address();
             }
-            rsp += moves(&one);
-            at = one.next_ip();
+            rsp += moves(&instruction);
+            at = instruction.next_ip();
         }
         panic!("{} leads nowhere", self.shown(from))
     }
@@ -186,32 +189,32 @@ impl Model {
     /// Each instruction of the shared code, with the registers on the stack, their offsets from the
     /// tag's stack pointer, and the distance of that above the current stack pointer.
     pub fn shared(&self) -> Vec<(u64, Pushed, i64)> {
-        let (mut all, mut depths) = (Vec::new(), HashMap::new());
+        let (mut instructions, mut depths) = (Vec::new(), HashMap::new());
         let (mut pushed, mut rsp, mut at) = (Pushed::new(), 0, self.shared.start);
         while at < self.shared.end {
-            let one = self.at(at);
-            all.push((at, pushed.clone(), -rsp));
+            let instruction = self.at(at);
+            instructions.push((at, pushed.clone(), -rsp));
             depths.insert(at, rsp);
-            rsp += moves(&one);
-            match (one.mnemonic(), one.op0_kind()) {
+            rsp += moves(&instruction);
+            match (instruction.mnemonic(), instruction.op0_kind()) {
                 (Mnemonic::Push, OpKind::Register) => {
-                    pushed.push((dwarf(one.op0_register()), rsp));
+                    pushed.push((dwarf(instruction.op0_register()), rsp));
                 }
                 (Mnemonic::Pop, _) => {
-                    let popped = (dwarf(one.op0_register()), rsp - 8);
+                    let popped = (dwarf(instruction.op0_register()), rsp - 8);
                     assert_eq!(pushed.pop(), Some(popped), "{}", self.shown(at));
                 }
                 _ => {}
             }
-            at = one.next_ip();
+            at = instruction.next_ip();
         }
-        for (at, ..) in &all {
+        for (at, ..) in &instructions {
             let target = self.at(*at).near_branch_target();
             if self.shared.contains(&target) {
                 assert_eq!(depths[&target], depths[at], "{}", self.shown(*at));
             }
         }
-        all
+        instructions
     }
 
     /// A readable description of an instruction, for failed assertions.
@@ -222,9 +225,9 @@ impl Model {
             if !self.holds(at) {
                 break;
             }
-            let one = self.at(at);
-            text += &format!(" {:?} {:?};", one.code(), one.op0_register());
-            at = one.next_ip();
+            let instruction = self.at(at);
+            text += &format!(" {:?} {:?};", instruction.code(), instruction.op0_register());
+            at = instruction.next_ip();
         }
         text
     }
@@ -236,23 +239,28 @@ fn original(image: &Image, at: u64) -> Instruction {
 }
 
 /// Whether two instructions are equal but for their addresses.
-fn is_same(one: &Instruction, other: &Instruction) -> bool {
-    let operands = |it: &Instruction| {
-        let all = (0..it.op_count())
-            .map(|n| (it.op_kind(n), it.op_register(n), it.try_immediate(n).ok()));
-        let memory = (it.memory_base(), it.memory_index(), it.memory_displacement64());
-        (it.code(), memory, all.collect::<Vec<_>>())
+fn is_same(first: &Instruction, second: &Instruction) -> bool {
+    let operands = |instruction: &Instruction| {
+        let values = (0..instruction.op_count()).map(|n| {
+            (instruction.op_kind(n), instruction.op_register(n), instruction.try_immediate(n).ok())
+        });
+        let memory = (
+            instruction.memory_base(),
+            instruction.memory_index(),
+            instruction.memory_displacement64(),
+        );
+        (instruction.code(), memory, values.collect::<Vec<_>>())
     };
-    operands(one) == operands(other)
+    operands(first) == operands(second)
 }
 
 /// Number that an instruction of a tag adds to the stack pointer.
-fn moves(one: &Instruction) -> i64 {
-    match one.mnemonic() {
+fn moves(instruction: &Instruction) -> i64 {
+    match instruction.mnemonic() {
         Mnemonic::Push | Mnemonic::Pushfq => -8,
         Mnemonic::Pop | Mnemonic::Popfq => 8,
-        Mnemonic::Lea if one.op0_register() == Register::RSP => {
-            one.memory_displacement64().cast_signed()
+        Mnemonic::Lea if instruction.op0_register() == Register::RSP => {
+            instruction.memory_displacement64().cast_signed()
         }
         _ => 0,
     }

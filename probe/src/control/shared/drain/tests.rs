@@ -77,19 +77,21 @@ impl Bench {
         let mut bytes = Vec::new();
         self.file.rewind().unwrap();
         self.file.read_to_end(&mut bytes).unwrap();
-        let mut found = Vec::new();
+        let mut counts = Vec::new();
         let mut rest = &bytes[HEADER_BYTES..];
         while let Some((chunk, length)) = Chunk::decode(rest).unwrap() {
             rest = &rest[length..];
             match chunk.content {
-                Content::Events(events) => found.push(('e', u64::from(events.count))),
-                Content::Lost { count, reason: LossReason::BufferFull } => found.push(('d', count)),
-                Content::Lost { count, reason: LossReason::Damaged } => found.push(('x', count)),
-                Content::Lost { count, .. } => found.push(('i', count)),
+                Content::Events(events) => counts.push(('e', u64::from(events.count))),
+                Content::Lost { count, reason: LossReason::BufferFull } => {
+                    counts.push(('d', count))
+                }
+                Content::Lost { count, reason: LossReason::Damaged } => counts.push(('x', count)),
+                Content::Lost { count, .. } => counts.push(('i', count)),
                 _ => {}
             }
         }
-        found
+        counts
     }
 }
 
