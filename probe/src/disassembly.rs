@@ -114,7 +114,8 @@ impl<'a> Disassembly<'a> {
     /// # Errors
     /// [`Refusal`] for each function whose entry cannot be tagged.
     pub fn rewrites(&self, functions: &[&Function], exits: bool) -> Vec<Result<Rewrite, Refusal>> {
-        let functions: Vec<_> = functions.iter().map(|one| (*one, Granularity::Function)).collect();
+        let functions: Vec<_> =
+            functions.iter().map(|function| (*function, Granularity::Function)).collect();
         self.rewrites_with_granularity(&functions, exits)
     }
 

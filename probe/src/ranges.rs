@@ -41,7 +41,7 @@ mod tests {
     fn a_part_that_is_added_twice_is_returned_once() {
         let mut ranges = Ranges::default();
         let mut add = |start, end| -> Vec<(u64, u64)> {
-            ranges.add(start..end).into_iter().map(|one| (one.start, one.end)).collect()
+            ranges.add(start..end).into_iter().map(|range| (range.start, range.end)).collect()
         };
         assert_eq!(add(10, 20), [(10, 20)]);
         assert_eq!(add(15, 30), [(20, 30)]);

@@ -45,7 +45,7 @@ impl LeakDetector {
     /// The sanitizer whose library has this path.
     fn of_library(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next()?;
-        let is_named = |names: &[&str; 2]| names.iter().any(|one| name.starts_with(one));
+        let is_named = |names: &[&str; 2]| names.iter().any(|prefix| name.starts_with(prefix));
         DETECTORS.iter().find(|(.., names)| is_named(names)).map(|(detector, ..)| *detector)
     }
 
@@ -101,7 +101,7 @@ pub fn leak_detector(pid: Pid) -> Option<LeakDetector> {
     let environment = environment(pid);
     let program = File::open(format!("/proc/{pid}/exe")).ok().and_then(of_file);
     let name = |path: &Path| LeakDetector::of_library(path.to_str()?);
-    let mapped = || mappings(pid).ok()?.iter().filter_map(|one| name(&one.path)).max();
+    let mapped = || mappings(pid).ok()?.iter().filter_map(|mapping| name(&mapping.path)).max();
     let preloaded = || {
         let libraries = value(&environment, "LD_PRELOAD")?.split([' ', ':']);
         libraries.filter_map(LeakDetector::of_library).max()

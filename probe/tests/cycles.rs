@@ -142,13 +142,14 @@ fn a_program_survives_a_thousand_attaches_and_detaches() {
     let mut process = Process::attach(pid).unwrap();
     let mut there = vec![0; image.text[0].bytes.len()];
     // Stubs that had to stay are executable too.
-    let is_text = |one: &Mapping| one.executable && one.path == image.path;
+    let is_text = |mapping: &Mapping| mapping.executable && mapping.path == image.path;
     let mapped = mappings(pid).unwrap().into_iter().find(is_text).unwrap();
     process.stopped().unwrap().read(mapped.start, &mut there).unwrap();
     process.detach().unwrap();
     assert!(there == image.text[0].bytes);
     let ours = mappings(pid).unwrap();
-    let ours = ours.iter().filter(|one| one.path.to_string_lossy().contains("hmtt-tag")).count();
+    let ours =
+        ours.iter().filter(|mapping| mapping.path.to_string_lossy().contains("hmtt-tag")).count();
     assert!(ours <= left, "{ours} mappings of tags, {left} times memory had to stay");
     assert!(left * 10 < CYCLES, "{left} of {CYCLES} times memory had to stay");
 

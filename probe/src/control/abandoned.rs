@@ -250,5 +250,5 @@ fn descriptors(pid: Pid) -> Vec<u64> {
 
 /// Whether a process has memory of tags, from any controller.
 pub(super) fn is_tagged(mapped: &[Mapping]) -> bool {
-    mapped.iter().any(|one| is_tag_memory(&one.path))
+    mapped.iter().any(|mapping| is_tag_memory(&mapping.path))
 }

@@ -70,7 +70,7 @@ fn reserve_in(
     let arguments = [start.0, bytes, protection, flags, u64::MAX, 0];
     let mapped = process.call((libc::SYS_mmap, operation), arguments);
     let mapped = RunAddr(mapped.inspect_err(|_| shared.forget_area(number))?);
-    if mapped != start || !mappings(pid)?.iter().any(|one| can_be(one, &area)) {
+    if mapped != start || !mappings(pid)?.iter().any(|mapping| can_be(mapping, &area)) {
         shared.forget_area(number);
         let answer = format!("{mapped:x}, where it is not mapped");
         return Err(TagError::Answer { pid, operation, found: answer });

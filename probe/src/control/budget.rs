@@ -122,9 +122,9 @@ impl Tagged {
         // A process that has just ended has no clock.
         let out = budget.over_budget(&calls.collect::<Vec<_>>()).unwrap_or_default();
         // The function that unwinders call must stay changed as long as any tag exists.
-        let stays = |id: FunctionId| code.function(id).is_some_and(|one| one.looks_up);
+        let stays = |id: FunctionId| code.function(id).is_some_and(|function| function.looks_up);
         let is_in = |out: &RemovedFunction| {
-            !stays(out.id) && self.tags.removed.iter().all(|one| one.id != out.id)
+            !stays(out.id) && self.tags.removed.iter().all(|removed| removed.id != out.id)
         };
         let mut out: Vec<RemovedFunction> = out.into_iter().filter(is_in).collect();
         self.add_dependents(&mut out);
@@ -143,7 +143,7 @@ impl Tagged {
                 Some(*budget.calls.get(at)? as f64 * 1e9 / budget.cpu_ns)
             };
             for (at, dependent) in self.tags.code.functions.iter().enumerate() {
-                let is_removed = |one: &RemovedFunction| one.id == dependent.id;
+                let is_removed = |removed: &RemovedFunction| removed.id == dependent.id;
                 let stays = !out.iter().chain(&self.tags.removed).any(is_removed);
                 if stays && !std::ptr::eq(host, dependent) && host.overlaps_jumps_of(dependent) {
                     let calls_per_second = rate(at).unwrap_or_default();
@@ -174,14 +174,18 @@ impl Tags {
         // A dependent function is listed behind the function that it depends on, and is removed
         // before it.
         let leaving = out.iter().rev();
-        let leaving: Vec<_> = leaving.filter_map(|one| code.function(one.id)).collect();
+        let leaving: Vec<_> = leaving.filter_map(|removed| code.function(removed.id)).collect();
         for function in &leaving {
             // A jump that the program has overwritten is reported when all tags are removed.
             patch::restore(process, std::slice::from_ref(*function))?;
         }
-        code.move_out_of_stubs(process, |rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
+        code.move_out_of_stubs(process, |rip| {
+            leaving.iter().any(|function| function.stubs.contains(&rip))
+        })?;
         thread_return::return_threads(process, &leaving)?;
-        code.move_out_of_stubs(process, |rip| leaving.iter().any(|one| one.stubs.contains(&rip)))?;
+        code.move_out_of_stubs(process, |rip| {
+            leaving.iter().any(|function| function.stubs.contains(&rip))
+        })?;
         self.removed.extend(out);
         self.is_changed = true;
         Ok(())
@@ -213,7 +217,7 @@ mod tests {
         let calls = [(spent / 1000.0) as u64, (spent / 100.0) as u64, 0];
         let calls = [0, 1, 2].map(|at| (FunctionId(10 * at), calls[at as usize]));
         let out = tight.over_budget(&calls).unwrap();
-        assert_eq!(out.iter().map(|one| one.id).collect::<Vec<_>>(), [FunctionId(10)]);
+        assert_eq!(out.iter().map(|removed| removed.id).collect::<Vec<_>>(), [FunctionId(10)]);
         assert_eq!(budget(0.5).over_budget(&calls).unwrap(), []);
     }
 }

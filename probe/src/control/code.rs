@@ -54,7 +54,7 @@ pub(super) fn parts<'m>(
 ) -> (Vec<Part<'m>>, bool) {
     let mut seen: HashMap<(FileId, &Path), Ranges> = HashMap::new();
     let (mut parts, mut left) = (Vec::new(), BUDGET);
-    for mapping in wanted.filter(|one| one.executable) {
+    for mapping in wanted.filter(|mapping| mapping.executable) {
         let Some(file) = mapping.file else { continue };
         let end = mapping.offset.saturating_add(mapping.end - mapping.start);
         let seen = seen.entry((file, &mapping.path)).or_default();
@@ -163,7 +163,7 @@ mod tests {
         let data = data_of(&file, &(0..1 << 40), BUDGET);
         // A file system without sparse files reports data everywhere.
         if data.len() > 1 {
-            let bytes: u64 = data.iter().map(|one| one.end - one.start).sum();
+            let bytes: u64 = data.iter().map(|range| range.end - range.start).sum();
             assert!(data.len() == 2 && bytes <= 2 << 20, "{data:?}");
         }
     }

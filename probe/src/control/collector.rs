@@ -186,7 +186,7 @@ impl Collector {
                     calls
                         .iter_mut()
                         .zip(thread.entries)
-                        .for_each(|(sum, one)| *sum = sum.saturating_add(one));
+                        .for_each(|(sum, count)| *sum = sum.saturating_add(count));
                 }
                 calls
             }

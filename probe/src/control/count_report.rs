@@ -95,8 +95,9 @@ impl CountReport<'_> {
     pub fn rows(&self) -> Vec<CountRow<'_>> {
         match self {
             CountReport::Process(counts) => {
-                let functions = counts.functions().into_iter().map(|one| (&one.name, one.calls));
-                let blocks = counts.blocks().into_iter().map(|one| (&one.name, one.count));
+                let functions =
+                    counts.functions().into_iter().map(|function| (&function.name, function.calls));
+                let blocks = counts.blocks().into_iter().map(|block| (&block.name, block.count));
                 let rows = functions.chain(blocks);
                 rows.map(|(name, count)| CountRow { program: None, name, count }).collect()
             }
@@ -141,7 +142,10 @@ impl ProgramCounts {
     pub fn read(tagged: &Tagged) -> Self {
         let counts = tagged.counts();
         let total = |id: FunctionId| {
-            counts.iter().filter_map(|one| one.entries.get(id.index())).sum::<u64>()
+            counts
+                .iter()
+                .filter_map(|thread_counts| thread_counts.entries.get(id.index()))
+                .sum::<u64>()
         };
         let threads = |id: FunctionId| {
             // The kernel uses numbers of threads again.
@@ -180,14 +184,14 @@ impl ProgramCounts {
     /// Functions, the most called first.
     fn functions(&self) -> Vec<&FunctionCount> {
         let mut functions: Vec<&FunctionCount> = self.functions.iter().collect();
-        functions.sort_by_key(|one| Reverse(one.calls));
+        functions.sort_by_key(|function| Reverse(function.calls));
         functions
     }
 
     /// Blocks, the most frequent first.
     fn blocks(&self) -> Vec<&BlockCount> {
         let mut blocks: Vec<&BlockCount> = self.blocks.iter().flatten().collect();
-        blocks.sort_by_key(|one| Reverse(one.count));
+        blocks.sort_by_key(|block| Reverse(block.count));
         blocks
     }
 
@@ -196,7 +200,7 @@ impl ProgramCounts {
         let functions = self
             .functions()
             .into_iter()
-            .map(|one| json!({ "name": one.name, "calls": one.calls, "threads": one.threads }));
+            .map(|function| json!({ "name": function.name, "calls": function.calls, "threads": function.threads }));
         let mut json = json!({ "functions": functions.collect::<Vec<Value>>() });
         if let Some(blocks) = &self.blocks {
             json["blocks"] = blocks.iter().map(BlockCount::to_json).collect();
@@ -207,8 +211,9 @@ impl ProgramCounts {
     /// The JSON form of a process in a tree.
     fn to_json_in_tree(&self) -> Value {
         let functions = self.functions.iter();
-        let functions: Vec<Value> =
-            functions.map(|one| json!({ "name": one.name, "calls": one.calls })).collect();
+        let functions: Vec<Value> = functions
+            .map(|function| json!({ "name": function.name, "calls": function.calls }))
+            .collect();
         let pid = self.pid.as_raw();
         let mut json = json!({ "pid": pid, "program": self.program, "functions": functions });
         if let Some(blocks) = &self.blocks {

@@ -20,8 +20,11 @@ const MOST: usize = 1 << 20;
 /// stubs themselves are left out.
 pub(super) fn redirect(calls: &[Call], changed: &mut [ChangedFunction]) {
     let overwritten = overwritten_ranges(changed);
-    let numbers: HashMap<u64, usize> =
-        changed.iter().enumerate().map(|(number, one)| (one.function.start, number)).collect();
+    let numbers: HashMap<u64, usize> = changed
+        .iter()
+        .enumerate()
+        .map(|(number, changed_function)| (changed_function.function.start, number))
+        .collect();
     for Call { next, target } in calls.iter().take(MOST) {
         let next = FileAddr(*next);
         let place = next - DISTANCE_BYTES;
@@ -38,9 +41,9 @@ pub(super) fn redirect(calls: &[Call], changed: &mut [ChangedFunction]) {
 
 /// Address ranges that are overwritten or no longer executed, ascending.
 fn overwritten_ranges(changed: &[ChangedFunction]) -> Vec<Range<FileAddr>> {
-    let changes = || changed.iter().map(|one| &one.changes);
-    let regions = changes().flat_map(|one| &one.regions).map(|(start, end)| *start..*end);
-    let edits = changes().flat_map(|one| &one.edits);
+    let changes = || changed.iter().map(|function| &function.changes);
+    let regions = changes().flat_map(|change| &change.regions).map(|(start, end)| *start..*end);
+    let edits = changes().flat_map(|change| &change.edits);
     let edits = edits.map(|(start, bytes)| *start..*start + bytes.len() as u64);
     let mut ranges: Vec<Range<FileAddr>> = regions.chain(edits).collect();
     ranges.sort_unstable_by_key(|range| range.start);

@@ -82,7 +82,7 @@ fn resume_places(
 ) -> Result<Vec<RunAddr>, PtraceError> {
     let wanted = memmem::Finder::new(&wanted.0.to_le_bytes()).into_owned();
     let mut places = Vec::new();
-    for mapping in mapped.iter().filter(|one| is_own(one)) {
+    for mapping in mapped.iter().filter(|mapping| is_own(mapping)) {
         let whole = (mapping, mapping.start..mapping.end);
         for_each_piece(memory, pages, whole, 0, budget, |at, _, bytes, budget| {
             let mut from = 0;

@@ -19,7 +19,7 @@ const NEAR: u64 = 4096;
 
 /// The file that is mapped at an address.
 fn file_at<'a>(files: &[&'a Mapping], mapped: &[Mapping], address: RunAddr) -> Option<&'a Mapping> {
-    let mapping = mapped.iter().find(|one| (one.start..one.end).contains(&address))?;
+    let mapping = mapped.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
     files.iter().find(|file| file.is_same_file(mapping)).copied()
 }
 

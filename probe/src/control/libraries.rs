@@ -56,7 +56,7 @@ impl Tags {
                 continue;
             }
             let key = (file.file, file.start);
-            if self.libraries.known.get(&key).is_some_and(|one| one.is_loaded) {
+            if self.libraries.known.get(&key).is_some_and(|library| library.is_loaded) {
                 continue;
             }
             self.tag_library(process, &file, &mapped, key)?;
@@ -71,16 +71,18 @@ impl Tags {
     /// Records which libraries were unloaded or mapped again, and have lost their jumps.
     fn record_unloaded(&mut self, process: &Stopped<'_>, files: &[Mapping]) {
         let there: BTreeSet<Key> = files.iter().map(|file| (file.file, file.start)).collect();
-        for (key, library) in self.libraries.known.iter_mut().filter(|(_, one)| one.is_loaded) {
+        for (key, library) in
+            self.libraries.known.iter_mut().filter(|(_, library)| library.is_loaded)
+        {
             let patched = &mut self.code.functions[library.patched.clone()];
             let is_there = there.contains(key)
                 && !patched
                     .iter()
-                    .find(|one| !one.is_removed)
-                    .is_some_and(|one| one.is_original(process));
+                    .find(|function| !function.is_removed)
+                    .is_some_and(|function| function.is_original(process));
             if !is_there {
                 library.is_loaded = false;
-                patched.iter_mut().for_each(|one| one.is_removed = true);
+                patched.iter_mut().for_each(|function| function.is_removed = true);
             }
         }
     }
@@ -126,15 +128,20 @@ impl Tags {
         let mut plan = patch::plan(&loaded, chosen, self.code.sink);
         plan.resolve_calls(process, &loaded)?;
         plan.lookup = self.lookup_in(&loaded);
-        if let Some(before) = before.filter(|one| !one.patched.is_empty())
+        if let Some(before) = before.filter(|library| !library.patched.is_empty())
             && self.is_as_before(process, &before, plan.clone(), &loaded)?
         {
             return self.tag_again(process, before.patched, &loaded);
         }
         let refused = loaded.image.functions.iter();
         let refused = refused
-            .filter(|one| has_breakpoint(one) && self.selection.matches(one, Some(&name)))
-            .map(|one| Refused { function: one.clone(), reason: RefusalReason::Breakpoint });
+            .filter(|function| {
+                has_breakpoint(function) && self.selection.matches(function, Some(&name))
+            })
+            .map(|function| Refused {
+                function: function.clone(),
+                reason: RefusalReason::Breakpoint,
+            });
         let refused: Vec<Refused> = refused.collect();
         self.refused.extend(refused);
         self.tag_new(process, file, plan, &loaded, key)
@@ -199,7 +206,7 @@ impl Tags {
         patched: Range<usize>,
         loaded: &LoadedFile,
     ) -> Result<(), TagError> {
-        let out: BTreeSet<FunctionId> = self.removed.iter().map(|one| one.id).collect();
+        let out: BTreeSet<FunctionId> = self.removed.iter().map(|function| function.id).collect();
         self.unwinding.set_link_map(process, loaded.bias)?;
         self.code.restart_handler_returns(process)?;
         let mut again = Vec::new();

@@ -54,7 +54,8 @@ fn slot(loaded: &LoadedFile, entry: u64) -> Option<FileAddr> {
         return None;
     }
     let bytes = bytes_of(image, entry, ENTRY_BYTES)?;
-    let mut code = instructions(bytes, entry).skip_while(|one| one.code() == Code::Endbr64);
+    let mut code =
+        instructions(bytes, entry).skip_while(|instruction| instruction.code() == Code::Endbr64);
     let jump: Instruction = code.next()?;
     let is_jump = jump.code() == Code::Jmp_rm64 && jump.is_ip_rel_memory_operand();
     is_jump.then(|| FileAddr(jump.ip_rel_memory_address()))
@@ -70,10 +71,12 @@ fn final_targets(
     let slots = slots.values().flatten().map(|slot| bias.to_run(*slot));
     let slots: BTreeSet<RunAddr> = slots.collect();
     let mut final_targets = HashMap::with_capacity(slots.len());
-    for Mapping { start, end, .. } in mappings(process.pid)?.iter().filter(|one| !one.writable) {
+    for Mapping { start, end, .. } in
+        mappings(process.pid)?.iter().filter(|mapping| !mapping.writable)
+    {
         let Some(last) = end.checked_sub(SLOT_BYTES) else { continue };
         let own: Vec<RunAddr> = slots.range(*start..=last.max(*start)).copied().collect();
-        for group in own.chunk_by(|one, next| *next - *one < PAGE_BYTES) {
+        for group in own.chunk_by(|slot, next| *next - *slot < PAGE_BYTES) {
             let (first, last) = (group[0], group[group.len() - 1]);
             let mut bytes = vec![0; (last + SLOT_BYTES - first) as usize];
             if process.read(first, &mut bytes).is_err() {

@@ -144,7 +144,7 @@ fn record_in(memory: &impl ReadMemory, auxv: &[u8]) -> Result<Option<RunAddr>, P
 /// The function that is called when files are loaded or unloaded, in the dynamic linker's file. For
 /// use before the linker has run.
 pub(super) fn notifier_in(image: &Image) -> Option<&Function> {
-    image.functions.iter().find(|one| one.symbols.iter().any(|symbol| symbol == NOTIFIER))
+    image.functions.iter().find(|function| function.symbols.iter().any(|symbol| symbol == NOTIFIER))
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {

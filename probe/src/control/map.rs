@@ -61,7 +61,7 @@ impl Tagged {
                 function_number: patched.id,
                 code_address: patched.in_memory(FileAddr(block.start)).0,
                 size_bytes: block.size,
-                loop_number: block.innermost_loop.and_then(|one| numbers[one]),
+                loop_number: block.innermost_loop.and_then(|innermost| numbers[innermost]),
             };
             patched.numbered_blocks().map(block)
         });

@@ -94,7 +94,8 @@ impl Tagged {
         let pending: Vec<_> = self.process.threads.iter().filter_map(pending).collect();
         // The signal of a step stays pending: if the tags are removed now, the thread is at an
         // instruction of the program afterwards.
-        for (thread, signal) in pending.into_iter().filter(|(_, one)| *one != Signal::SIGTRAP) {
+        for (thread, signal) in pending.into_iter().filter(|(_, signal)| *signal != Signal::SIGTRAP)
+        {
             let registers = self.process.thread_at_event(thread).registers();
             let registers = registers.map_err(TagError::from);
             let is_own = registers.and_then(|now| self.handle_own_signal(thread, signal, now));

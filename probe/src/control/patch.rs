@@ -92,7 +92,8 @@ pub(super) fn plan(
     chosen: impl Fn(&Function) -> Option<Granularity>,
     sink: Sink,
 ) -> Plan {
-    let chosen = loaded.image.functions.iter().filter_map(|one| Some((one, chosen(one)?)));
+    let chosen =
+        loaded.image.functions.iter().filter_map(|function| Some((function, chosen(function)?)));
     let chosen: Vec<(&Function, Granularity)> = chosen.collect();
     let disassembly = loaded.disassembly();
     let rewrites = disassembly.rewrites_with_granularity(&chosen, sink.exits());
@@ -200,10 +201,13 @@ impl Plan {
             }
             // The other functions may have relied on free bytes in the functions that were just
             // refused, so they are planned again.
-            let rest: Vec<(Function, Granularity)> =
-                changed.into_iter().map(|one| one.function).zip(granularities).collect();
+            let rest: Vec<(Function, Granularity)> = changed
+                .into_iter()
+                .map(|changed_function| changed_function.function)
+                .zip(granularities)
+                .collect();
             let chosen: Vec<(&Function, Granularity)> =
-                rest.iter().map(|(one, granularity)| (one, *granularity)).collect();
+                rest.iter().map(|(function, granularity)| (function, *granularity)).collect();
             let rewrites =
                 loaded.disassembly().rewrites_with_granularity(&chosen, self.sink.exits());
             self.add_rewrites(rest.into_iter().zip(rewrites));
@@ -394,7 +398,7 @@ pub(super) fn tag(process: &Stopped<'_>, patched: &[PatchedFunction]) -> Result<
         }
         for HandlerReturn { rip, place, restorer } in process.handler_returns(*thread, &mappings)? {
             // The changed restorer finds the new address by itself.
-            if restorer.is_some_and(|one| process.restorers.contains(&one)) {
+            if restorer.is_some_and(|address| process.restorers.contains(&address)) {
                 continue;
             }
             if let Some(new) = counterpart(patched, rip) {

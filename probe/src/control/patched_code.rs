@@ -71,7 +71,7 @@ impl PatchedCode {
 
     /// The function whose stubs contain an address.
     pub fn stub_at(&self, address: RunAddr) -> Option<&PatchedFunction> {
-        self.all_functions().find(|one| one.stubs.contains(&address))
+        self.all_functions().find(|function| function.stubs.contains(&address))
     }
 
     /// The original address for an address in a stub; `None` if the address is no boundary.
@@ -94,8 +94,11 @@ impl PatchedCode {
 
     /// Name of the function that a tag has changed at an address; empty if there is none.
     pub fn name_of_edit(&self, address: RunAddr) -> String {
-        let has = |one: &&PatchedFunction| one.edits().iter().any(|edit| edit.address == address);
-        let function: Option<&Function> = self.all_functions().find(has).map(|one| &one.function);
+        let has = |function: &&PatchedFunction| {
+            function.edits().iter().any(|edit| edit.address == address)
+        };
+        let function: Option<&Function> =
+            self.all_functions().find(has).map(|patched| &patched.function);
         function.map_or_else(String::new, |function| function.name.clone())
     }
 

@@ -78,8 +78,9 @@ pub(super) fn unmap(
             unmapped => drop(unmapped?),
         }
     }
-    let overlaps =
-        |one: &Range<RunAddr>, other: &Mapping| one.start < other.end && other.start < one.end;
+    let overlaps = |range: &Range<RunAddr>, other: &Mapping| {
+        range.start < other.end && other.start < range.end
+    };
     let left = mappings(process.pid)?;
     let is_left = |area: &Range<RunAddr>| left.iter().any(|mapping| overlaps(area, mapping));
     Ok(if areas.iter().chain(shared).any(is_left) {
@@ -106,7 +107,7 @@ pub(super) fn is_free_of(
             Err(PtraceError::TooMuchMemory { .. }) => return Ok(false),
             interrupted => interrupted?,
         };
-        if interrupted.iter().any(|one| inside(one.rip)) {
+        if interrupted.iter().any(|handler_return| inside(handler_return.rip)) {
             return Ok(false);
         }
     }

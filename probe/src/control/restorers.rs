@@ -71,13 +71,14 @@ impl Restorers {
 
     /// Whether the restorer at an address is changed.
     pub fn contains(&self, address: RunAddr) -> bool {
-        self.all.iter().any(|one| one.address == address)
+        self.all.iter().any(|restorer| restorer.address == address)
     }
 
     /// The restorer that a thread at `rip` is executing, in its original or its added code.
     pub fn around(&self, rip: RunAddr) -> Option<&Restorer> {
-        let is_near =
-            |one: &&Restorer| one.area.contains(&rip) || (one.address < rip && rip < one.end);
+        let is_near = |restorer: &&Restorer| {
+            restorer.area.contains(&rip) || (restorer.address < rip && rip < restorer.end)
+        };
         self.all.iter().find(is_near)
     }
 
@@ -85,7 +86,7 @@ impl Restorers {
     pub fn is_in(&self, function: &Function, bias: LoadBias) -> bool {
         let start = bias.to_run(function.address());
         let range = start..start.wrapping_add(function.size);
-        self.all.iter().any(|one| range.contains(&one.address))
+        self.all.iter().any(|restorer| range.contains(&restorer.address))
     }
 
     /// Original and new bytes of the changed restorers.
@@ -101,7 +102,7 @@ impl Restorers {
 
     /// Edits of the changed restorers.
     pub fn edits(&self) -> impl Iterator<Item = &Edit> {
-        self.all.iter().map(|one| &one.edit)
+        self.all.iter().map(|restorer| &restorer.edit)
     }
 }
 
@@ -113,9 +114,11 @@ fn find(
 ) -> Result<Vec<(RunAddr, Kind)>, TagError> {
     let mut places: Vec<(RunAddr, Kind)> = Vec::new();
     let mapped = mappings(process.pid)?;
-    let is_code = |one: &&Mapping| one.executable && one.path.is_absolute() && !one.shared;
+    let is_code =
+        |mapping: &&Mapping| mapping.executable && mapping.path.is_absolute() && !mapping.shared;
     let now: SearchedMappings = mapped.iter().filter(is_code).map(key).collect();
-    let new = mapped.iter().filter(is_code).filter(|one| !searched_mappings.contains(&key(one)));
+    let new =
+        mapped.iter().filter(is_code).filter(|mapping| !searched_mappings.contains(&key(mapping)));
     let (parts, _) = code::parts(process, &mapped, new, false);
     let mut candidates = 0;
     let mut piece = Vec::new();
@@ -224,7 +227,7 @@ impl PatchedCode {
         mut entries: Vec<Entry>,
     ) -> Result<(), TagError> {
         entries.sort_unstable();
-        entries.dedup_by_key(|one| one.original);
+        entries.dedup_by_key(|entry| entry.original);
         let at = area.start.next_multiple_of(8);
         let list = restorer::list(&entries, self.restorers.first_list);
         if at + list.len() as u64 > area.end {

@@ -148,12 +148,12 @@ impl Shared {
         let slots = shape.alignment + shape.slot_bytes * SLOTS;
         let bytes = before_slots(patches) + slots + PAGE_BYTES;
         let backing = Backing::new(process, bytes)?;
-        let cookie = inherited.map_or_else(|| u64::from_le_bytes(new_id()), |one| one.cookie);
+        let cookie = inherited.map_or_else(|| u64::from_le_bytes(new_id()), |memory| memory.cookie);
         let shared = Shared::from_file(&backing.file, bytes, pid, shape, (patches, cookie));
         let operation = "map memory to share";
         let shared = shared.map_err(|source| TagError::Shared { pid, operation, source });
         let shared = shared.and_then(|mut shared| {
-            let start = backing.map(process, inherited.map(|one| one.start))?;
+            let start = backing.map(process, inherited.map(|memory| memory.start))?;
             shared.set_address(start, shape);
             Ok(shared)
         });

@@ -160,7 +160,7 @@ impl PatchedCode {
         // Go's runtime preempts goroutines at addresses that it knows. It continues a goroutine by
         // a return of its own, not by the handler's return. After a fault a goroutine does not
         // continue.
-        if !is_fault && self.stub_at(rip).is_some_and(|one| one.is_go) {
+        if !is_fault && self.stub_at(rip).is_some_and(|stub| stub.is_go) {
             return Ok(true);
         }
         if self.restorers.contains(returns_to) {
@@ -176,7 +176,7 @@ impl PatchedCode {
             }
         } else if self.restorers.searched.insert(returns_to) {
             return Ok(false);
-        } else if !is_fault || !self.stub_at(rip).is_some_and(|one| one.is_start(original)) {
+        } else if !is_fault || !self.stub_at(rip).is_some_and(|stub| stub.is_start(original)) {
             return Ok(true);
         }
         frame[RIP_AT..][..size_of::<u64>()].copy_from_slice(&original.0.to_le_bytes());

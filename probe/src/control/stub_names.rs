@@ -15,9 +15,9 @@ impl PatchedCode {
     /// Divides a range of added code into parts with names, in ascending order and without gaps.
     /// For example, the stubs of `f` have the name `f@tag`.
     pub(super) fn names_in(&self, code: &Range<RunAddr>) -> Vec<(Range<RunAddr>, String)> {
-        let inside = |one: &&PatchedFunction| code.contains(&one.stubs.start);
+        let inside = |function: &&PatchedFunction| code.contains(&function.stubs.start);
         let mut functions: Vec<&PatchedFunction> = self.all_functions().filter(inside).collect();
-        functions.sort_by_key(|one| one.stubs.start);
+        functions.sort_by_key(|function| function.stubs.start);
         let mut names = Vec::with_capacity(functions.len() + 1);
         let mut add = |range: Range<RunAddr>, name: String| {
             if range.start < range.end {

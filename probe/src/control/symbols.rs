@@ -117,9 +117,9 @@ impl FoundStubs {
         let mut files: HashMap<_, Option<LoadedFile>> = HashMap::new();
         let mut names = BTreeMap::new();
         for (stub, jump) in &self.jumps {
-            let next = mapped.partition_point(|one| one.start <= *jump);
+            let next = mapped.partition_point(|mapping| mapping.start <= *jump);
             let mapping = next.checked_sub(1).map(|at| &mapped[at]);
-            let Some(mapping) = mapping.filter(|one| *jump < one.end) else { continue };
+            let Some(mapping) = mapping.filter(|mapping| *jump < mapping.end) else { continue };
             let loaded = files.entry((mapping.file, &mapping.path)).or_insert_with(|| {
                 let no_sources = Selection::default();
                 LoadedFile::open(memory, mapping, mapped, &no_sources, std::iter::empty()).ok()

@@ -212,7 +212,9 @@ impl Tagged {
     /// Blocks of tagged functions that were chosen and are not tagged.
     pub fn refused_blocks(&self) -> impl Iterator<Item = (&Function, &Block)> {
         let functions = self.tags.code.functions.iter();
-        functions.flat_map(|one| one.refused_blocks.iter().map(move |block| (&one.function, block)))
+        functions.flat_map(|patched| {
+            patched.refused_blocks.iter().map(move |block| (&patched.function, block))
+        })
     }
 
     /// Functions that were chosen and are not tagged, with the reason.
@@ -246,7 +248,7 @@ fn max_blocks(image: &Image, selection: &Selection) -> usize {
     };
     let finer = image.functions.iter().filter(is_finer);
     let apart = image.fragments.iter().map(|part| (part.end - part.start) as usize).sum::<usize>();
-    let own = finer.map(|one| one.size as usize).sum::<usize>();
+    let own = finer.map(|function| function.size as usize).sum::<usize>();
     let own = if own == 0 { 0 } else { own + apart };
     own + if selection.has_granularity_rules(true) { LIBRARY_BLOCKS } else { 0 }
 }

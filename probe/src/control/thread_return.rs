@@ -23,14 +23,14 @@ pub(super) fn return_threads(
     process: &mut Stopped<'_>,
     patched: &[&PatchedFunction],
 ) -> Result<(), TagError> {
-    let mut stubs: Vec<_> = patched.iter().map(|one| one.stubs.clone()).collect();
+    let mut stubs: Vec<_> = patched.iter().map(|function| function.stubs.clone()).collect();
     stubs.sort_unstable_by_key(|range| range.start);
     let inside = |address: RunAddr| {
         let next = stubs.partition_point(|range| range.start <= address);
         next.checked_sub(1).is_some_and(|index| stubs[index].contains(&address))
     };
     let original_addresses: HashMap<RunAddr, RunAddr> =
-        patched.iter().flat_map(|one| one.original_addresses()).collect();
+        patched.iter().flat_map(|function| function.original_addresses()).collect();
     // Threads inside tags run until they reach a moved instruction.
     let away = |address: RunAddr| inside(address) && !original_addresses.contains_key(&address);
     process.run_until_outside(away)?;

@@ -83,7 +83,10 @@ impl UnwindTables {
                 Err(PtraceError::TooMuchMemory { .. }) => return Ok(true),
                 interrupted => interrupted?,
             };
-            let Some(last) = interrupted.iter().map(|one| one.place).max() else { continue };
+            let Some(last) = interrupted.iter().map(|handler_return| handler_return.place).max()
+            else {
+                continue;
+            };
             let registers = process.registers(*thread)?;
             let rsp = RunAddr(registers.rsp);
             let bytes = last.offset_from(rsp).unwrap_or(0).min(HANDLER_BYTES) / ADDRESS_BYTES;
@@ -177,7 +180,7 @@ impl Tags {
         if self.code.breakpoints.iter().any(is_lookup) || self.code.looks_up() {
             return Ok(());
         }
-        let has = |one: &&Function| one.symbols.iter().any(|symbol| symbol == FUNCTION);
+        let has = |function: &&Function| function.symbols.iter().any(|symbol| symbol == FUNCTION);
         let program = std::sync::Arc::clone(&self.program);
         if let Some(function) = program.image.functions.iter().find(has) {
             return self.change_lookup(process, &program, function);

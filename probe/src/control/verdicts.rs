@@ -45,7 +45,8 @@ pub fn finer_verdicts<'a>(
     selection: &Selection,
 ) -> Vec<(&'a Function, Result<Rewrite, Refusal>)> {
     let chosen = image.functions.iter();
-    let chosen = chosen.filter_map(|one| Some((one, selection.granularity(one, None)?)));
+    let chosen =
+        chosen.filter_map(|function| Some((function, selection.granularity(function, None)?)));
     let chosen: Vec<(&Function, Granularity)> = chosen.collect();
     let rewrites =
         Disassembly::new(image, &FileIndex::new(image)).rewrites_with_granularity(&chosen, true);

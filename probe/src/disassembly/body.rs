@@ -69,7 +69,7 @@ impl Body {
             return Err(Refusal::Undecodable(end));
         }
         let inside = |(index, instruction)| {
-            let target = branch_target(instruction).filter(|one| range.contains(one))?;
+            let target = branch_target(instruction).filter(|target| range.contains(target))?;
             Some((target, index))
         };
         let branches = Branches::new(instructions.iter().enumerate().filter_map(inside).collect());
@@ -103,7 +103,8 @@ impl Body {
         };
         // A target in the middle of another function is code that both functions share. It returns
         // for both.
-        let shared = || image.function_at(address).is_some_and(|one| one.start != address);
+        let shared =
+            || image.function_at(address).is_some_and(|function| function.start != address);
         let is_restart = address == self.function.start;
         !is_restart && (inside(&self.range) || inside(&self.function) || apart() || shared())
     }

@@ -63,7 +63,8 @@ struct NamedTable {
 impl CodeIndex {
     /// Decodes all functions of a file and reads the jump tables that they name.
     pub fn new(image: &Image) -> CodeIndex {
-        let functions = image.functions.iter().map(|one| one.start..one.start + one.size);
+        let functions =
+            image.functions.iter().map(|function| function.start..function.start + function.size);
         let ranges: Vec<Range<u64>> = functions.chain(image.fragments.iter().cloned()).collect();
         let mut code_index = CodeIndex::empty(image);
         let mut tables = Vec::new();
@@ -216,8 +217,8 @@ impl CodeIndex {
         }
         // If some bytes are no instructions, or can be decoded in two ways, some calls may not be
         // real ones.
-        let next = image.functions.partition_point(|one| one.start <= range.start);
-        let is_alone = image.functions.get(next).is_none_or(|one| range.end <= one.start);
+        let next = image.functions.partition_point(|function| function.start <= range.start);
+        let is_alone = image.functions.get(next).is_none_or(|function| range.end <= function.start);
         if is_whole && end == range.end && is_alone {
             targets.sort_unstable();
             let has_target_inside = |call: &Call| {
@@ -235,7 +236,7 @@ impl CodeIndex {
 
     /// Records that a separate part belongs to a function, if a branch connects them.
     fn assign_part(&mut self, image: &Image, from: u64, to: u64) {
-        let function = |address| image.function_at(address).map(|one| one.start);
+        let function = |address| image.function_at(address).map(|function| function.start);
         let part = |address| fragment_at(image, address).map(|range| range.start);
         let pair = match (function(from), part(to), part(from), function(to)) {
             (Some(function), Some(part), ..) => Some((part, function)),
@@ -409,7 +410,8 @@ fn all_instructions(bytes: &[u8], start: u64) -> impl Iterator<Item = Instructio
 
 /// The function or separate part that contains an address.
 fn range_at(image: &Image, address: u64) -> Option<Range<u64>> {
-    let function = image.function_at(address).map(|one| one.start..one.start + one.size);
+    let function =
+        image.function_at(address).map(|function| function.start..function.start + function.size);
     function.or_else(|| fragment_at(image, address).cloned())
 }
 

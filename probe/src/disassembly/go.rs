@@ -74,7 +74,10 @@ impl GoConstraints {
             is_go: true,
             refusal: known.is_special.then_some(Refusal::GoRuntime),
             is_runtime: known.is_runtime(),
-            check: if instructions.first().is_some_and(|one| one.ip() == function.start) {
+            check: if instructions
+                .first()
+                .is_some_and(|instruction| instruction.ip() == function.start)
+            {
                 stack_check(image, instructions)
             } else {
                 0

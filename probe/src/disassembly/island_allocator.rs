@@ -85,8 +85,9 @@ impl IslandAllocator<'_> {
     /// region of these instructions.
     fn free_island_space(&mut self, at: u64) -> Option<Region> {
         let functions = &self.image.functions;
-        let first = functions.partition_point(|one| one.start + one.size + REACH < at);
-        let near = functions[first..].iter().take_while(|one| one.start < at + REACH);
+        let first =
+            functions.partition_point(|function| function.start + function.size + REACH < at);
+        let near = functions[first..].iter().take_while(|function| function.start < at + REACH);
         for function in near {
             let range = function.start..function.start + function.size;
             // The last function is kept, because many places of a large function may need space.

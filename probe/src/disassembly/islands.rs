@@ -50,8 +50,9 @@ impl RegionFinder<'_> {
         let body = self.body;
         let count = body.instructions.len();
         let least = 2 * JUMP_BYTES as u64;
-        let before = body.instructions.partition_point(|one| one.ip() + REACH <= at);
-        let after = body.instructions.partition_point(|one| one.ip() < at + REACH);
+        let before =
+            body.instructions.partition_point(|instruction| instruction.ip() + REACH <= at);
+        let after = body.instructions.partition_point(|instruction| instruction.ip() < at + REACH);
         (before.max(1)..after).find_map(|first| {
             let ends = first + 1..=(first + LONGEST).min(count);
             let spans = ends.map_while(|end| self.close(first, end).ok());

@@ -116,7 +116,8 @@ fn dominators(successors: &[Vec<usize>], order: &[usize]) -> Vec<usize> {
     let mut is_changed = true;
     while std::mem::take(&mut is_changed) {
         for block in order.iter().rev().skip(1).copied() {
-            let known = before[block].iter().copied().filter(|one| nearest[*one] != NONE);
+            let known =
+                before[block].iter().copied().filter(|predecessor| nearest[*predecessor] != NONE);
             let common = known.reduce(|mut first, mut other| {
                 while first != other {
                     if rank[first] < rank[other] {
@@ -213,8 +214,12 @@ mod tests {
             let leads = |from: &usize| {
                 successors[*from].iter().any(|to| *to != head && members.contains(to))
             };
-            let more: Vec<usize> =
-                blocks.iter().copied().filter(|one| !members.contains(one)).filter(leads).collect();
+            let more: Vec<usize> = blocks
+                .iter()
+                .copied()
+                .filter(|block| !members.contains(block))
+                .filter(leads)
+                .collect();
             if more.is_empty() {
                 return members;
             }
@@ -250,7 +255,7 @@ mod tests {
             let natural: BTreeSet<usize> = loops.heads.intersection(&reachable).copied().collect();
             prop_assert_eq!(natural, heads(&graph));
             let nest = &loops.nest;
-            let heads: BTreeSet<usize> = nest.loops.iter().map(|one| one.head).collect();
+            let heads: BTreeSet<usize> = nest.loops.iter().map(|nested| nested.head).collect();
             prop_assert_eq!(&heads, &loops.heads);
             for (number, nested) in nest.loops.iter().enumerate().filter(|(_, nested)| reachable.contains(&nested.head)) {
                 prop_assert!(nested.outer.is_none_or(|outer| outer < number));

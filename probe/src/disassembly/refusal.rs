@@ -140,7 +140,8 @@ impl Image {
         }
         let call = next.saturating_sub(JUMP_BYTES as u64)..next;
         let function = self.function_at(call.start);
-        let function = function.map_or(call.clone(), |one| one.start..one.start + one.size);
+        let function = function
+            .map_or(call.clone(), |function| function.start..function.start + function.size);
         self.memory_difference(&call).or_else(|| self.memory_difference(&function)).is_none()
     }
 }

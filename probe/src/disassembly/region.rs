@@ -153,10 +153,10 @@ impl RegionFinder<'_> {
     /// End of the padding that begins at the end of the body.
     fn padding(&self, from: u64) -> u64 {
         let image = self.image;
-        let next = image.functions.partition_point(|one| one.start < from);
-        let next = image.functions.get(next).map_or(u64::MAX, |one| one.start);
-        let part = image.fragments.partition_point(|one| one.start < from);
-        let part = image.fragments.get(part).map_or(u64::MAX, |one| one.start);
+        let next = image.functions.partition_point(|function| function.start < from);
+        let next = image.functions.get(next).map_or(u64::MAX, |function| function.start);
+        let part = image.fragments.partition_point(|part| part.start < from);
+        let part = image.fragments.get(part).map_or(u64::MAX, |part| part.start);
         let mut end = from;
         let last = next.min(part).min(from + PADDING);
         while end < last {

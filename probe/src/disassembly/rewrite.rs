@@ -177,8 +177,9 @@ pub(super) fn plan(
 fn entry_loop(bodies: &[Body]) -> Option<bool> {
     let (first, parts) = bodies.split_first()?;
     let start = first.range.start;
-    let leads_to_start =
-        |body: &Body| body.instructions.iter().any(|one| branch_target(one) == Some(start));
+    let leads_to_start = |body: &Body| {
+        body.instructions.iter().any(|instruction| branch_target(instruction) == Some(start))
+    };
     let is_target = !first.branches_to(start).is_empty() || parts.iter().any(leads_to_start);
     is_target.then(|| blocks::are_flags_alive(first, 0))
 }

@@ -120,7 +120,8 @@ fn in_function(image: &Image, function: &Function) -> Vec<Site> {
 fn in_body(image: &Image, body: &Body) -> Vec<Site> {
     let site = |(index, instruction): (usize, &Instruction)| {
         let function = |address| {
-            let position = image.functions.binary_search_by_key(&address, |one| one.start);
+            let position =
+                image.functions.binary_search_by_key(&address, |function| function.start);
             position.is_ok().then_some(address)
         };
         let (kind, target) = if is_call(instruction) {

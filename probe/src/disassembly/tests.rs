@@ -32,7 +32,7 @@ fn listing(path: &Path) -> Option<Listing> {
         }
         let words: Vec<&str> = rest.split_whitespace().collect();
         let mnemonics = ["bnd", "notrack", "repz"];
-        let words: Vec<&str> = words.into_iter().filter(|one| !mnemonics.contains(one)).collect();
+        let words: Vec<&str> = words.into_iter().filter(|word| !mnemonics.contains(word)).collect();
         let Some(mnemonic) = words.first() else { continue };
         called = mnemonic.starts_with("call");
         if mnemonic.starts_with("ret") {
@@ -83,7 +83,7 @@ fn check(path: &Path, listing: &Listing, image: &Image, rewrites: &[Rewrite]) {
         (address < region.limit).then_some(*region)
     };
     let redirects = rewrites.iter().flat_map(|rewrite| &rewrite.redirects);
-    let redirected: HashSet<u64> = redirects.map(|one| one.ip()).collect();
+    let redirected: HashSet<u64> = redirects.map(|instruction| instruction.ip()).collect();
     for (from, to) in &listing.branches {
         if let Some(region) = inside(*to) {
             let own = (region.start()..region.limit).contains(from);
@@ -106,7 +106,8 @@ fn check(path: &Path, listing: &Listing, image: &Image, rewrites: &[Rewrite]) {
 /// Number of return instructions in functions that no region or detour covers.
 fn untagged(listing: &Listing, image: &Image, rewrites: &[Rewrite]) -> usize {
     let moved = rewrites.iter().flat_map(|rewrite| rewrite.regions.iter().chain(&rewrite.detours));
-    let moved: HashSet<u64> = moved.flat_map(|one| &one.instructions).map(|one| one.ip()).collect();
+    let moved: HashSet<u64> =
+        moved.flat_map(|region| &region.instructions).map(|instruction| instruction.ip()).collect();
     let in_function = |address: &&u64| image.function_at(**address).is_some();
     let exits = listing.exits.iter().filter(in_function);
     exits.filter(|address| !moved.contains(address)).count()
@@ -114,7 +115,8 @@ fn untagged(listing: &Listing, image: &Image, rewrites: &[Rewrite]) -> usize {
 
 /// Like [`check`], with all blocks requested, most of which must be tagged.
 fn check_blocks(path: &Path, listing: &Listing, image: &Image) {
-    let functions: Vec<_> = image.functions.iter().map(|one| (one, Granularity::Blocks)).collect();
+    let functions: Vec<_> =
+        image.functions.iter().map(|function| (function, Granularity::Blocks)).collect();
     for exits in [true, false] {
         let rewrites = Disassembly::new(image, &FileIndex::new(image))
             .rewrites_with_granularity(&functions, exits);

@@ -114,13 +114,13 @@ pub struct Go {
 impl Go {
     /// The function that contains an address.
     pub(crate) fn function_at(&self, address: u64) -> Option<&GoFunction> {
-        let after = self.functions.partition_point(|one| one.start <= address);
-        self.functions.get(after.checked_sub(1)?).filter(|one| address < one.end)
+        let after = self.functions.partition_point(|function| function.start <= address);
+        self.functions.get(after.checked_sub(1)?).filter(|function| address < function.end)
     }
 
     /// Start of the function with this name.
     pub(crate) fn start_of(&self, name: &str) -> Option<u64> {
-        self.functions.iter().find(|one| one.name == name).map(|one| one.start)
+        self.functions.iter().find(|function| function.name == name).map(|function| function.start)
     }
 
     /// Whether the table could be read.
@@ -134,7 +134,7 @@ impl Go {
         let mut named: Vec<u64> =
             known.iter().filter(is_function).map(|symbol| symbol.address).collect();
         named.sort_unstable();
-        let missing = |one: &&GoFunction| named.binary_search(&one.start).is_err();
+        let missing = |function: &&GoFunction| named.binary_search(&function.start).is_err();
         let symbol = |function: &GoFunction| Symbol {
             name: function.name.clone(),
             address: function.start,
@@ -231,7 +231,7 @@ fn read_table(layout: &Layout, table: &[u8], text_start: u64, file_bytes: usize)
         go.functions.push(GoFunction { start, end, name, is_special });
     }
     go.recovery_points.sort_unstable();
-    let goexit = go.functions.iter().find(|one| one.name == GOEXIT)?;
+    let goexit = go.functions.iter().find(|function| function.name == GOEXIT)?;
     (bytes_at(&layout.text, goexit.start)?.first() == Some(&NOP)).then_some(go)
 }
 
@@ -306,7 +306,7 @@ mod tests {
         ]);
         let go = read_table(&layout(), &table, START, table.len()).unwrap();
         let functions: Vec<_> =
-            go.functions.iter().map(|one| (&*one.name, one.is_special)).collect();
+            go.functions.iter().map(|function| (&*function.name, function.is_special)).collect();
         let named = [
             ("runtime.goexit", true),
             ("main.f", false),
@@ -315,7 +315,7 @@ mod tests {
         ];
         assert_eq!(functions, named);
         assert_eq!(go.recovery_points, [START + 16 + 5]);
-        assert_eq!(go.function_at(START + 31).map(|one| one.start), Some(START + 16));
+        assert_eq!(go.function_at(START + 31).map(|function| function.start), Some(START + 16));
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub(super) fn call_sites(
 ) -> Result<Vec<(Range<u64>, u64)>, String> {
     let mut sites = Vec::new();
     let mut entries_left =
-        SHARED * segments.iter().copied().flatten().map(|one| one.bytes.len()).sum::<usize>();
+        SHARED * segments.iter().copied().flatten().map(|text| text.bytes.len()).sum::<usize>();
     for (start, table) in tables {
         // Damage in one table does not affect the next.
         let _ = pads(segments, *start, *table, (&mut sites, &mut entries_left));

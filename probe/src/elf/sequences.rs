@@ -96,7 +96,8 @@ impl RestartableSequences {
     /// The first address within a range that belongs to a section, or to the signature before its
     /// abort handler.
     pub fn first_within(&self, range: &Range<u64>) -> Option<u64> {
-        let place = self.places.get(self.places.partition_point(|one| one.end <= range.start))?;
+        let place =
+            self.places.get(self.places.partition_point(|place| place.end <= range.start))?;
         (place.start < range.end).then_some(place.start.max(range.start))
     }
 }

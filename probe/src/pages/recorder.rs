@@ -199,7 +199,7 @@ impl<W: Write> Recorder<W> {
         begin_ns: u64,
     ) -> Result<Scan, Unread> {
         let mut findings = Found::default();
-        for mapping in mapped.iter().filter(|one| one.start.0 < KERNEL) {
+        for mapping in mapped.iter().filter(|mapping| mapping.start.0 < KERNEL) {
             let described = described(mapping);
             let number = match known.mappings.get(&described) {
                 Some(number) => *number,

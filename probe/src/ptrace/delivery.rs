@@ -57,7 +57,7 @@ impl Process {
         let is_ignored = has(&text, "SigIgn:", signal);
         if has(&text, "SigCgt:", signal) {
             Disposition::Caught
-        } else if text.is_empty() || is_ignored || harmless.iter().any(|one| signal == *one) {
+        } else if text.is_empty() || is_ignored || harmless.iter().any(|known| signal == *known) {
             Disposition::Harmless
         } else {
             Disposition::Fatal
@@ -235,7 +235,7 @@ pub fn pending_signals(
     let count = Errno::result(result);
     let count = count.map_err(PtraceError::new(thread, "read its pending signals"))?;
     let signals = signals.iter().take(count as usize);
-    Ok(signals.map(|one| (SignalNumber(one.si_signo), one.si_code)).collect())
+    Ok(signals.map(|info| (SignalNumber(info.si_signo), info.si_code)).collect())
 }
 
 /// Replaces the fault address in the siginfo of a pending signal. Returns whether an instruction

@@ -16,7 +16,9 @@ const BY_SIGNAL: i32 = 128;
 /// The error of setting the signal mask.
 pub fn block_signals() -> Result<SigSet, Errno> {
     let mut signals = SigSet::empty();
-    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().for_each(|one| signals.add(one));
+    [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
+        .into_iter()
+        .for_each(|signal| signals.add(signal));
     let mut blocked = signals;
     blocked.add(Signal::SIGCHLD);
     blocked.thread_block()?;

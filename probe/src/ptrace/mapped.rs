@@ -89,9 +89,9 @@ pub fn program_mapping(pid: Pid, mapped: &[Mapping]) -> Option<&Mapping> {
     let link = format!("/proc/{}/exe", live_thread(pid));
     let id = std::fs::metadata(&link).ok().map(|status| FileId::from_status(&status));
     let path = std::fs::read_link(&link).ok();
-    let code = || mapped.iter().filter(|one| one.executable && one.file.is_some());
-    let same_id = code().find(|one| one.file == id);
-    same_id.or_else(|| code().find(|one| path.as_ref() == Some(&one.path)))
+    let code = || mapped.iter().filter(|mapping| mapping.executable && mapping.file.is_some());
+    let same_id = code().find(|mapping| mapping.file == id);
+    same_id.or_else(|| code().find(|mapping| path.as_ref() == Some(&mapping.path)))
 }
 
 /// Opens the file of a mapping. `mapped`: all mappings of the process; `read`: reads its memory,
@@ -145,7 +145,9 @@ fn begins_as_memory(
     mapped: &[Mapping],
     read: &impl Fn(RunAddr, &mut [u8]) -> bool,
 ) -> bool {
-    let is_first = |one: &&Mapping| one.is_same_file(mapping) && one.offset == 0 && !one.writable;
+    let is_first = |candidate: &&Mapping| {
+        candidate.is_same_file(mapping) && candidate.offset == 0 && !candidate.writable
+    };
     let Some(first) = mapped.iter().find(is_first) else { return false };
     let (mut memory, mut bytes) = ([0; COMPARED], [0; COMPARED]);
     read(first.start, &mut memory) && file.read_exact_at(&mut bytes, 0).is_ok() && memory == bytes
@@ -188,9 +190,10 @@ impl ReadMemory for RunningMemory {
 /// As [`mappings`].
 pub fn code_files(pid: Pid) -> Result<(Vec<Mapping>, Vec<Mapping>), PtraceError> {
     let mapped = mappings(pid)?;
-    let code = mapped.iter().filter(|one| one.executable && one.path.is_absolute());
+    let code = mapped.iter().filter(|mapping| mapping.executable && mapping.path.is_absolute());
     let mut seen = HashSet::new();
-    let files = code.filter(|one| one.file.is_some() && seen.insert((one.file, &one.path)));
+    let files =
+        code.filter(|mapping| mapping.file.is_some() && seen.insert((mapping.file, &mapping.path)));
     let files = files.cloned().collect();
     Ok((files, mapped))
 }

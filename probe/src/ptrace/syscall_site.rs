@@ -148,9 +148,9 @@ impl Stopped<'_> {
             }
             (mapping, firsts.get(&key).copied())
         });
-        let code = with_first.filter(|(one, _)| one.executable && !one.shared);
+        let code = with_first.filter(|(mapping, _)| mapping.executable && !mapping.shared);
         let candidates =
-            code.filter_map(|(one, first)| self.site_after_code(one, first, &mappings));
+            code.filter_map(|(mapping, first)| self.site_after_code(mapping, first, &mappings));
         let mut sites: Vec<SyscallSite> = candidates.take(SITES).collect();
         let entry = self.entry().filter(|_| sites.is_empty());
         sites.extend(entry.map(|address| SyscallSite { address, original: None }));
@@ -269,7 +269,7 @@ fn read_at(file: &File, offset: u64, bytes: &mut [u8]) -> std::io::Result<usize>
 /// the other process.
 fn own_vdso(headers: &[u8], inside: u64) -> Option<Vec<u8>> {
     let mappings = mappings(Pid::this()).ok()?;
-    let own = mappings.iter().find(|one| one.path.as_os_str() == "[vdso]")?;
+    let own = mappings.iter().find(|mapping| mapping.path.as_os_str() == "[vdso]")?;
     let size = (own.end - own.start) as usize;
     // SAFETY: the kernel has mapped that many readable bytes there, for the lifetime of this
     // process.

@@ -143,7 +143,8 @@ pub(crate) fn scan(file: &File, range: &Range<RunAddr>) -> Option<Step> {
     // both outlive the call.
     let count = unsafe { libc::ioctl(file.as_raw_fd(), SCAN, &raw mut arguments) };
     let count = usize::try_from(count).ok()?.min(RANGES);
-    let parts = regions[..count].iter().map(|one| RunAddr(one.start)..RunAddr(one.end)).collect();
+    let parts =
+        regions[..count].iter().map(|region| RunAddr(region.start)..RunAddr(region.end)).collect();
     let rest = RunAddr(arguments.walk_end);
     (rest > range.start).then_some((parts, rest))
 }
@@ -199,7 +200,8 @@ mod tests {
         }
         let whole = RunAddr(start as u64)..RunAddr((start + RESERVED) as u64);
         let mapped = mappings(Pid::this()).unwrap();
-        let mapping = mapped.iter().find(|one| one.start <= whole.start && whole.start < one.end);
+        let mapping =
+            mapped.iter().find(|mapping| mapping.start <= whole.start && whole.start < mapping.end);
         let find = |pages: TouchedPages| -> Vec<u64> {
             let (mut offsets, mut rest) = (Vec::new(), whole.clone());
             let mut budget = SearchBudget::new(Pid::this(), "pages", RESERVED as u64);

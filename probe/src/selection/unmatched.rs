@@ -29,7 +29,8 @@ impl Selection {
     pub fn record_matches(&self, functions: &[Function], library: Option<&str>) {
         let rules = self.rules_for(library).map(|(_, named)| named);
         for named in rules.chain(self.granularity_rules.iter().map(|(_, named)| named)) {
-            if !named.has_matched() && functions.iter().any(|one| named.rule.matches(one, library))
+            if !named.has_matched()
+                && functions.iter().any(|function| named.rule.matches(function, library))
             {
                 named.set_matched();
             }
@@ -67,7 +68,9 @@ pub fn near_misses(rule: &str, functions: &[Function]) -> Vec<String> {
         return Vec::new();
     }
     let most = (meant.chars().count() / 3).clamp(1, 3);
-    let names = functions.iter().flat_map(|one| std::iter::once(&one.name).chain(&one.symbols));
+    let names = functions
+        .iter()
+        .flat_map(|function| std::iter::once(&function.name).chain(&function.symbols));
     let mut near: BTreeSet<(usize, usize, &String)> = BTreeSet::new();
     for name in names {
         let lower = name.to_lowercase();
@@ -166,7 +169,7 @@ mod tests {
         // Copies share what is recorded, because child processes have copies.
         selection.clone().record_matches(&functions(&["main", "crc32"]), None);
         let unmatched = |selection: &Selection| -> Vec<String> {
-            selection.unmatched().into_iter().map(|one| one.rule).collect()
+            selection.unmatched().into_iter().map(|entry| entry.rule).collect()
         };
         assert_eq!(unmatched(&selection), ["mian", "absent", "library=libz*/crc32"]);
         // A rule without `library=` includes nothing of a library.

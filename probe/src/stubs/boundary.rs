@@ -305,7 +305,7 @@ mod tests {
         let code = chunk_switch::code(&shape(true), AT).unwrap();
         let instructions: Vec<Instruction> =
             Decoder::with_ip(64, &code, AT, 0).into_iter().collect();
-        let is_call = |one: &Instruction| one.mnemonic() == Mnemonic::Syscall;
+        let is_call = |instruction: &Instruction| instruction.mnemonic() == Mnemonic::Syscall;
         let first = instructions.iter().position(is_call).unwrap();
         let last = instructions.iter().rposition(is_call).unwrap();
         let (mut now, mut stack) = (thread(), Stack::default());

@@ -68,10 +68,13 @@ impl SystemCalls {
     pub fn find(code: &[u8]) -> Option<SystemCalls> {
         let instructions: Vec<Instruction> =
             Decoder::with_ip(64, code, 0, DecoderOptions::NONE).into_iter().collect();
-        let is_call = |one: &&Instruction| one.mnemonic() == Mnemonic::Syscall;
-        let offsets: Vec<usize> =
-            instructions.iter().filter(is_call).map(|one| one.ip() as usize).collect();
-        let first = instructions.iter().position(|one| is_call(&one))?;
+        let is_call = |instruction: &&Instruction| instruction.mnemonic() == Mnemonic::Syscall;
+        let offsets: Vec<usize> = instructions
+            .iter()
+            .filter(is_call)
+            .map(|instruction| instruction.ip() as usize)
+            .collect();
+        let first = instructions.iter().position(|instruction| is_call(&instruction))?;
         // The instruction behind the call sets `r14d` to the number of waits, and is skipped.
         let silent = instructions.get(first + 1)?.next_ip() as usize;
         Some(SystemCalls { offsets, silent })

@@ -168,10 +168,12 @@ pub(super) fn encode(
     let is_own = |address| numbers.find(address).is_some();
     let names_itself = instructions
         .iter()
-        .filter(|one| one.is_ip_rel_memory_operand())
+        .filter(|instruction| instruction.is_ip_rel_memory_operand())
         .map(Instruction::ip_rel_memory_address)
         .any(|address| address == 0 || is_own(address));
-    if names_itself || !instructions.iter().any(|one| is_own(one.near_branch_target())) {
+    if names_itself
+        || !instructions.iter().any(|instruction| is_own(instruction.near_branch_target()))
+    {
         if let Some(encoded) = encode_each(instructions, at) {
             return Ok(encoded);
         }
@@ -181,7 +183,7 @@ pub(super) fn encode(
     }
     // For a target out of reach, the block encoder would load the target from memory, or compute it
     // in 32 bits.
-    if !instructions.iter().all(|one| reaches(one, at)) {
+    if !instructions.iter().all(|instruction| reaches(instruction, at)) {
         return Err(StubError { at, reason: StubErrorReason::ReferenceTooFar });
     }
     let block = InstructionBlock::new(instructions, at);
@@ -254,7 +256,7 @@ mod tests {
         let moved: Vec<Instruction> = Decoder::with_ip(64, &code, THERE, 0).into_iter().collect();
         assert_eq!(moved[1].ip_rel_memory_address(), HERE);
         assert_eq!(moved[2].near_branch_target(), moved[1].ip());
-        let places = moved.iter().map(|one| (one.ip() - THERE) as u32);
+        let places = moved.iter().map(|instruction| (instruction.ip() - THERE) as u32);
         assert!(places.eq(offsets), "{moved:?}");
     }
 

@@ -15,7 +15,7 @@ pub(super) fn in_order(rewrite: &Rewrite, start: u64) -> Vec<&Region> {
     let next = entry.and_then(continuation);
     let mut regions: Vec<&Region> = rewrite.regions.iter().collect();
     let leads_to = |region: &Region, address| {
-        region.instructions.iter().any(|one| one.near_branch_target() == address)
+        region.instructions.iter().any(|instruction| instruction.near_branch_target() == address)
     };
     regions.sort_by_cached_key(|region| match region {
         region if region.entry => 1,

@@ -55,7 +55,8 @@ impl Stubs {
         context: &Context,
         stub: u64,
     ) -> Result<Option<u64>, StubError> {
-        let lookup = self.lookup.filter(|one| region.entry && one.function.0 == context.start);
+        let lookup =
+            self.lookup.filter(|lookup| region.entry && lookup.function.0 == context.start);
         // At the head of a loop the registers that the search changes may be live.
         let Some(lookup) = lookup.filter(|_| rewrite.entry_loop.is_none()) else { return Ok(None) };
         self.align();

@@ -113,8 +113,8 @@ pub fn list_bytes(entries: u64) -> u64 {
 
 /// Encodes a list. `entries`: sorted by original address. `next`: address of the next list, or 0.
 pub fn list(entries: &[Entry], next: RunAddr) -> Vec<u8> {
-    let first = entries.first().map_or(0, |one| one.original.0);
-    let end = entries.last().map_or(0, |one| one.original.0 + 1);
+    let first = entries.first().map_or(0, |entry| entry.original.0);
+    let end = entries.last().map_or(0, |entry| entry.original.0 + 1);
     let mut bytes = Vec::with_capacity(list_bytes(entries.len() as u64) as usize);
     for word in [next.0, first, end, entries.len() as u64] {
         bytes.extend(word.to_le_bytes());

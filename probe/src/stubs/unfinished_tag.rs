@@ -215,8 +215,10 @@ mod tests {
             let code = &code[(state.rip - AT) as usize..];
             UnfinishedTag::decode(&code[..UNFINISHED_BYTES.min(code.len())], state, &shape)
         };
-        let found_by =
-            instructions.iter().position(|one| one.memory_segment() == Register::GS).unwrap();
+        let found_by = instructions
+            .iter()
+            .position(|instruction| instruction.memory_segment() == Register::GS)
+            .unwrap();
         for early in &instructions[..=found_by] {
             assert!(from(&found(early.ip(), &place).0).is_none(), "{place:?}");
         }

@@ -147,7 +147,8 @@ pub(crate) fn check(image: &Image, stubs: &Stubs, changes: &[&Changes], bias: Lo
     }
     for (address, pushed, rsp) in model.shared() {
         let state = table.find(&mut context, there(address));
-        let place = |number| pushed.iter().find(|(one, _)| *one == number).map(|(_, at)| *at);
+        let place =
+            |number| pushed.iter().find(|(register, _)| *register == number).map(|(_, at)| *at);
         let kept = KEPT.into_iter().filter_map(|number| Some((number, place(number)?)));
         let pc = place(11).map_or(Pc::InR11, Pc::At);
         let expected = Found { pc, rsp, kept: kept.collect() };

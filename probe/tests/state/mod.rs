@@ -24,15 +24,16 @@ impl State {
         let mapped = mappings(pid).unwrap();
         let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
         // Only the process itself can read the kernel's mapping.
-        let code =
-            mapped.iter().filter(|one| one.executable && one.path != Path::new("[vsyscall]"));
+        let code = mapped
+            .iter()
+            .filter(|mapping| mapping.executable && mapping.path != Path::new("[vsyscall]"));
         let code = code.map(|mapping| {
             let mut bytes = vec![0; (mapping.end - mapping.start) as usize];
             memory.read_exact_at(&mut bytes, mapping.start.0).unwrap();
             (mapping.start, mapping.end, bytes)
         });
         let code = code.collect();
-        let is_ours = |one: &&Mapping| one.path.to_string_lossy().contains("hmtt-tag");
+        let is_ours = |mapping: &&Mapping| mapping.path.to_string_lossy().contains("hmtt-tag");
         let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
         let files = files.map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap());
         let mut files: Vec<PathBuf> = files.collect();

@@ -51,7 +51,8 @@ impl Workload {
     pub fn has_original_code(&self) -> bool {
         let text = &self.image.text;
         let mapped = mappings(self.pid()).unwrap();
-        let mapping = mapped.iter().find(|one| one.executable && one.path == self.image.path);
+        let mapping =
+            mapped.iter().find(|mapping| mapping.executable && mapping.path == self.image.path);
         let start = mapping.unwrap().start - text[0].offset / 4096 * 4096;
         let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).unwrap();
         text.iter().all(|text| {

@@ -57,10 +57,11 @@ fn contain(ranges: &[Range<RunAddr>], address: RunAddr) -> bool {
 impl Caches {
     /// Finds the memory of caches. `mapped`: all mappings of the process.
     pub fn find(memory: &impl ReadMemory, mapped: &[Mapping]) -> Self {
-        let ours = || mapped.iter().filter(|one| one.shared && is_tag_memory(&one.path));
+        let ours =
+            || mapped.iter().filter(|mapping| mapping.shared && is_tag_memory(&mapping.path));
         let mut of_tags = BTreeSet::<Option<FileId>>::new();
         let mut without_header = BTreeSet::new();
-        for mapping in ours().filter(|one| one.offset == 0) {
+        for mapping in ours().filter(|mapping| mapping.offset == 0) {
             let mut first = [0; 8];
             let is_read = memory.read(mapping.start, &mut first).is_ok();
             match u64::from_le_bytes(first) {
@@ -72,8 +73,9 @@ impl Caches {
             }
         }
         let mut caches = Caches::default();
-        let is_cache =
-            |one: &&Mapping| !of_tags.contains(&one.file) && !without_header.contains(&one.start);
+        let is_cache = |mapping: &&Mapping| {
+            !of_tags.contains(&mapping.file) && !without_header.contains(&mapping.start)
+        };
         for mapping in ours().filter(is_cache) {
             let of_kind = if mapping.executable { &mut caches.code } else { &mut caches.data };
             of_kind.push(mapping.start..mapping.end);
@@ -162,7 +164,7 @@ pub fn threads_with_lost_areas(
     for thread in process.threads.keys() {
         let base = RunAddr(process.registers(*thread)?.gs_base);
         let is_area = AREAS.contains(&base) && base.0.is_multiple_of(PAGE_BYTES);
-        if is_area && !mapped.iter().any(|one| (one.start..one.end).contains(&base)) {
+        if is_area && !mapped.iter().any(|mapping| (mapping.start..mapping.end).contains(&base)) {
             lost.push(*thread);
         }
     }

@@ -76,17 +76,20 @@ impl Records {
     /// [`TagError::Ptrace`]: the end of an area cannot be read.
     pub fn read(memory: &impl ReadMemory, mapped: &[Mapping]) -> Result<Self, TagError> {
         // Tags are only put into private mappings of files.
-        let text = mapped.iter().filter(|one| one.executable && !one.shared && one.file.is_some());
-        let text: Vec<Range<RunAddr>> = text.map(|one| one.start..one.end).collect();
-        let bytes: u64 = text.iter().map(|one| one.end - one.start).sum();
+        let text = mapped
+            .iter()
+            .filter(|mapping| mapping.executable && !mapping.shared && mapping.file.is_some());
+        let text: Vec<Range<RunAddr>> = text.map(|mapping| mapping.start..mapping.end).collect();
+        let bytes: u64 = text.iter().map(|range| range.end - range.start).sum();
         let remaining = bytes.saturating_mul(RECORDS_PER_BYTE).saturating_add(RECORDS);
         let (claims, places, addresses, areas) = Default::default();
         let mut reader =
             Reader { memory, mapped, text, remaining, claims, places, found: addresses, areas };
         let mut seen = BTreeSet::<Option<FileId>>::new();
         let mut shared = Vec::new();
-        let ours = mapped.iter().filter(|one| is_tag_memory(&one.path) && one.offset == 0);
-        for mapping in ours.filter(|one| one.shared) {
+        let ours =
+            mapped.iter().filter(|mapping| is_tag_memory(&mapping.path) && mapping.offset == 0);
+        for mapping in ours.filter(|mapping| mapping.shared) {
             if reader.read(mapping, seen.insert(mapping.file))? {
                 shared.push(mapping.start..mapping.end);
             }
@@ -167,7 +170,7 @@ impl<M: ReadMemory> Reader<'_, M> {
 
     /// Whether code of a file is at an address.
     fn is_text(&self, address: RunAddr, length: usize) -> bool {
-        let next = self.text.partition_point(|one| one.start <= address);
+        let next = self.text.partition_point(|range| range.start <= address);
         let Some(end) = address.checked_add(length as u64) else { return false };
         next.checked_sub(1).is_some_and(|at| end <= self.text[at].end)
     }
@@ -175,10 +178,10 @@ impl<M: ReadMemory> Reader<'_, M> {
     /// Keeps an area if it really was added for stubs: it is anonymous memory with the cookie at
     /// its end, or with zeros in its first and last page.
     fn area(&mut self, start: RunAddr, bytes: u64, cookie: u64) -> Result<(), TagError> {
-        let is_whole = [start.0, bytes].iter().all(|one| one.is_multiple_of(PAGE_BYTES));
+        let is_whole = [start.0, bytes].iter().all(|number| number.is_multiple_of(PAGE_BYTES));
         let end = start.checked_add(bytes).filter(|_| is_whole && bytes != 0);
         let Some(area) = end.map(|end| start..end) else { return Ok(()) };
-        let next = self.mapped.partition_point(|one| one.start <= start);
+        let next = self.mapped.partition_point(|mapping| mapping.start <= start);
         let mapping = next.checked_sub(1).map(|at| &self.mapped[at]);
         if !mapping.is_some_and(|one| can_be(one, &area)) {
             return Ok(());
@@ -236,7 +239,7 @@ impl<M: ReadMemory> Reader<'_, M> {
 
     /// Reads code from an address on, up to a page within one mapping.
     fn block(&self, start: RunAddr) -> Block {
-        let next = self.text.partition_point(|one| one.start <= start);
+        let next = self.text.partition_point(|range| range.start <= start);
         let end = next.checked_sub(1).map_or(start, |at| self.text[at].end);
         let mut bytes = vec![0; end.offset_from(start).unwrap_or(0).min(PAGE_BYTES) as usize];
         // A page of a truncated file has no contents.

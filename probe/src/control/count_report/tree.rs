@@ -61,7 +61,7 @@ impl<'a> TreeCounts<'a> {
         let processes = self.programs.iter().map(ProgramCounts::to_json_in_tree);
         let (functions, processes): (Vec<_>, Vec<_>) = (functions.collect(), processes.collect());
         let mut json = json!({ "functions": functions, "processes": processes });
-        if self.programs.iter().any(|one| one.blocks.is_some()) {
+        if self.programs.iter().any(|counts| counts.blocks.is_some()) {
             let blocks = self.blocks.iter().map(|(program, block)| {
                 let mut block = block.to_json();
                 block["program"] = json!(program);

@@ -34,7 +34,7 @@ const PREFIXES: usize = 2;
 /// Offset of the first instruction that loads `gs` and whose opcode is behind the first `skipped`
 /// bytes.
 pub(super) fn find(code: &[u8], skipped: usize) -> Option<usize> {
-    let is_mov = |at: &usize| code.get(at + 1).is_some_and(|one| one & REGISTER_BITS == GS_BITS);
+    let is_mov = |at: &usize| code.get(at + 1).is_some_and(|byte| byte & REGISTER_BITS == GS_BITS);
     let moves = memchr::memchr_iter(MOV, code).filter(is_mov);
     let pops = memmem::find_iter(code, &POP);
     let far = memmem::find_iter(code, &LGS);
@@ -57,7 +57,8 @@ fn load(code: &[u8], opcode: usize) -> Option<usize> {
     }
     let starts = start..=opcode;
     starts.into_iter().find(|start| {
-        let loads = decode(code, *start).next().is_some_and(|(_, one)| loads_gs(&one));
+        let loads =
+            decode(code, *start).next().is_some_and(|(_, instruction)| loads_gs(&instruction));
         loads && is_in_code(code, *start)
     })
 }
@@ -73,7 +74,7 @@ fn loads_gs(instruction: &Instruction) -> bool {
 /// Instructions from an offset on, each with its offset.
 fn decode(code: &[u8], start: usize) -> impl Iterator<Item = (usize, Instruction)> + '_ {
     let decoder = Decoder::with_ip(64, &code[start..], start as u64, DecoderOptions::NONE);
-    decoder.into_iter().map(|one| (one.ip() as usize, one))
+    decoder.into_iter().map(|instruction| (instruction.ip() as usize, instruction))
 }
 
 /// Whether an instruction begins at a place, and the instructions near it are common in programs.
@@ -223,8 +224,10 @@ mod tests {
     fn no_library_is_taken_for_one_that_loads_gs() {
         let mapped = crate::ptrace::mappings(nix::unistd::Pid::this()).unwrap();
         let own = std::env::current_exe().unwrap();
-        let files = mapped.iter().filter(|one| one.executable && one.path.is_absolute());
-        let loaded: Vec<_> = files.map(|one| &one.path).filter(|path| **path != own).collect();
+        let files =
+            mapped.iter().filter(|mapping| mapping.executable && mapping.path.is_absolute());
+        let loaded: Vec<_> =
+            files.map(|mapping| &mapping.path).filter(|path| **path != own).collect();
         let folder = loaded.iter().find_map(|path| path.parent()?.read_dir().ok());
         let beside = folder.into_iter().flatten().flatten().map(|entry| entry.path());
         let is_crypto = |path: &std::path::PathBuf| {

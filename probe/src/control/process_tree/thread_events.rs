@@ -35,7 +35,7 @@ impl ProcessTree<'_> {
                     self.add_child(pid, child)?;
                 }
                 let waits = |tagged: &mut Tagged| {
-                    tagged.memory_sharers.values().any(|one| *one == Some(thread))
+                    tagged.memory_sharers.values().any(|sharer| *sharer == Some(thread))
                 };
                 match self.tagged(pid).is_some_and(waits) {
                     true => Ok(()),

@@ -31,7 +31,7 @@ impl Slots {
     /// record that its parent had begun, so the slot of that record is assigned as late as
     /// possible.
     pub fn new(shared: Arc<Shared>, inherited: Option<InheritedMemory>) -> Self {
-        let last_slot = inherited.map_or(0, |one| shared.slot_of(one.gs));
+        let last_slot = inherited.map_or(0, |memory| shared.slot_of(memory.gs));
         let next = last_slot % (SLOTS / 2) + 1;
         Slots { shared, of: BTreeMap::new(), free: FreeSlots::default(), next }
     }

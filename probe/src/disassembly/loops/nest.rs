@@ -46,14 +46,15 @@ impl Nest {
 
     /// The loop `from` and all loops that contain it, from the inside outwards.
     pub fn outwards(&self, from: Option<usize>) -> impl Iterator<Item = usize> {
-        std::iter::successors(from, |one| self.loops[*one].outer)
+        std::iter::successors(from, |number| self.loops[*number].outer)
     }
 
     /// Loops that the edge between two blocks leaves, from the inside outwards.
     pub fn left_by(&self, from: usize, to: usize) -> impl Iterator<Item = usize> {
         let kept = self.innermost[to];
-        let contains_target = move |one: &usize| self.outwards(kept).any(|other| other == *one);
-        self.outwards(self.innermost[from]).take_while(move |one| !contains_target(one))
+        let contains_target =
+            move |number: &usize| self.outwards(kept).any(|other| other == *number);
+        self.outwards(self.innermost[from]).take_while(move |number| !contains_target(number))
     }
 }
 

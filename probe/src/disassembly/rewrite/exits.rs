@@ -117,13 +117,13 @@ impl Planner<'_> {
             return false;
         }
         let can_stay = |it: &Self, one| it.can_be_redirected(one) || it.is_covered(one);
-        if !branches.iter().all(|one| can_stay(self, *one) || self.cover(*one)) {
+        if !branches.iter().all(|branch| can_stay(self, *branch) || self.cover(*branch)) {
             return false;
         }
         if self.is_covered(index) {
             return true;
         }
-        let in_place = branches.iter().filter(|one| !self.is_covered(**one));
+        let in_place = branches.iter().filter(|branch| !self.is_covered(**branch));
         let in_place: Vec<_> = in_place.map(|branch| finder.body.instructions[*branch]).collect();
         self.redirects.extend(in_place);
         self.detours.push(span);

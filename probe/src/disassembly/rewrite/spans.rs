@@ -34,7 +34,7 @@ impl Spans {
         start: u64,
         end: u64,
     ) -> impl Iterator<Item = &'a Span> {
-        let after = body.instructions.partition_point(|one| one.ip() < end);
+        let after = body.instructions.partition_point(|instruction| instruction.ip() < end);
         let before = self.0.range(..after).rev().map(|(_, span)| span);
         before.take_while(move |span| start < span.limit)
     }

@@ -70,7 +70,7 @@ fn a_branch_with_a_target_inside_is_not_redirected() {
     let branch = START + ENTRY.len() as u64;
     let redirected = |targets: &[u64]| {
         let rewrite = rewrite(&[&code, &[0xc3; 16]], targets);
-        rewrite.redirects.iter().any(|one| one.ip() == branch)
+        rewrite.redirects.iter().any(|instruction| instruction.ip() == branch)
     };
     assert!(redirected(&[]));
     assert!(!redirected(&[branch + 2]));

@@ -64,13 +64,13 @@ impl<M> Stacks<'_, M> {
     /// The mapping that contains an address. A binary search is used: a process may have tens of
     /// thousands of mappings.
     fn holding(&self, address: RunAddr) -> Option<&Mapping> {
-        let next = self.mappings.partition_point(|one| one.start <= address);
+        let next = self.mappings.partition_point(|mapping| mapping.start <= address);
         let mapping = self.mappings.get(next.checked_sub(1)?);
-        mapping.filter(|one| address < one.end)
+        mapping.filter(|mapping| address < mapping.end)
     }
 
     fn is_code(&self, address: RunAddr) -> bool {
-        self.holding(address).is_some_and(|one| one.executable)
+        self.holding(address).is_some_and(|mapping| mapping.executable)
     }
 }
 

@@ -38,7 +38,7 @@ impl Model {
         let shared = start..start + stubs.shared_bytes() as u64;
         let (lookups, copies) = (Vec::new(), HashMap::new());
         let mut model = Model { code, start, shared, lookups, copies };
-        for (old, new) in changes.iter().flat_map(|one| &one.moved) {
+        for (old, new) in changes.iter().flat_map(|change| &change.moved) {
             let (old, new) = (old.0, new.0);
             let bytes = bytes_of(image, old, 1).map(|_| original(image, old)).unwrap();
             let copy = model.copy_of(&bytes, new);
@@ -115,8 +115,9 @@ impl Model {
 
     /// All instructions that can be reached from jumps and copies.
     pub fn reached(&self, changes: &[&Changes]) -> BTreeSet<u64> {
-        let starts = changes.iter().flat_map(|one| one.moved.iter().map(|(_, new)| new.0));
-        let mut open: Vec<u64> = starts.chain(changes.iter().map(|one| one.entry.0)).collect();
+        let starts = changes.iter().flat_map(|change| change.moved.iter().map(|(_, new)| new.0));
+        let mut open: Vec<u64> =
+            starts.chain(changes.iter().map(|change| change.entry.0)).collect();
         let mut reached = BTreeSet::new();
         while let Some(at) = open.pop() {
             if !self.holds(at) || self.shared.contains(&at) || !reached.insert(at) {

@@ -22,7 +22,7 @@ fn check_program(path: &str, sink: Sink, granularity: Granularity) {
         return;
     };
     let bias = if image.relocatable { BIAS } else { LoadBias::NONE };
-    let chosen: Vec<_> = image.functions.iter().map(|one| (one, granularity)).collect();
+    let chosen: Vec<_> = image.functions.iter().map(|function| (function, granularity)).collect();
     let index = FileIndex::new(&image);
     let rewrites =
         Disassembly::new(&image, &index).rewrites_with_granularity(&chosen, sink.exits());
@@ -34,16 +34,16 @@ fn check_program(path: &str, sink: Sink, granularity: Granularity) {
         .collect();
     let tags = rewrites.iter().map(|(_, rewrite)| Stubs::tags(rewrite)).sum();
     let mut stubs = Stubs::new(bias.to_run(FileAddr(DISTANCE)), bias, sink, tags).unwrap();
-    let looks_up = image.functions.iter().find(|one| one.name == "_dl_find_object");
-    stubs.look_up(
-        looks_up
-            .map(|one| Lookup { function: FileAddr(one.start), list: RunAddr(0x1234_5678_9abc) }),
-    );
+    let looks_up = image.functions.iter().find(|function| function.name == "_dl_find_object");
+    stubs.look_up(looks_up.map(|function| Lookup {
+        function: FileAddr(function.start),
+        list: RunAddr(0x1234_5678_9abc),
+    }));
     let mut changes: Vec<Changes> = Vec::new();
     for (number, (function, rewrite)) in rewrites.iter().enumerate() {
         changes.extend(stubs.add(rewrite, function.start, FunctionId(number as u32)).ok());
     }
-    assert_eq!(changes.iter().any(|one| one.looks_up), looks_up.is_some());
+    assert_eq!(changes.iter().any(|change| change.looks_up), looks_up.is_some());
     let changes: Vec<&Changes> = changes.iter().collect();
     let instructions = check(&image, &stubs, &changes, bias);
     assert!(instructions > 10 * changes.len() / 3, "{instructions} of {}", changes.len());

@@ -87,7 +87,7 @@ impl Bench {
         ];
         // The same file is mapped twice.
         mapped.push(mapped[0].clone());
-        mapped.sort_by_key(|one| one.start);
+        mapped.sort_by_key(|mapping| mapping.start);
         Records::read(&RunningMemory::open(Pid::this()).unwrap(), &mapped).unwrap()
     }
 }

@@ -85,7 +85,7 @@ fn mappings() -> Vec<Mapping> {
 fn rips(frames: &mut SignalFrames, memory: &Memory, thread: i32, offset: u64) -> Vec<u64> {
     let thread = (Pid::from_raw(thread), (RunAddr(RESTORER + 256), RunAddr(STACKS + offset)));
     let returns = frames.returns(memory, thread, &mappings(), &[]).unwrap();
-    returns.iter().map(|one| one.rip.0).collect()
+    returns.iter().map(|handler_return| handler_return.rip.0).collect()
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn frames_are_found_though_their_restorer_is_overwritten() {
     let rips = |rip: u64, rsp: u64, changed: &[RunAddr]| -> Vec<u64> {
         let thread = (Pid::from_raw(1), (RunAddr(rip), RunAddr(STACKS + rsp)));
         let returns = SignalFrames::default().returns(&memory, thread, &mappings(), changed);
-        returns.unwrap().iter().map(|one| one.rip.0).collect()
+        returns.unwrap().iter().map(|handler_return| handler_return.rip.0).collect()
     };
     let changed = [RunAddr(RESTORER)];
     assert_eq!(rips(RESTORER + 256, 0, &[]), [0; 0]);
