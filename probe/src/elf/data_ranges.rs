@@ -145,7 +145,6 @@ impl Places<'_, '_> {
 
     /// Address of a hash table, address of its end, and number of its symbols (generic ABI
     /// supplement, "GNU hash section").
-    /// section").
     fn gnu_hash(&self, address: u64) -> Option<(u64, u64, u64)> {
         let [buckets, first, blooms, _] = self.words::<4>(address)?.map(u64::from);
         let bucket_table = address.checked_add(16 + 8 * blooms)?;

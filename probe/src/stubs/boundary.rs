@@ -112,7 +112,6 @@ impl Effects {
                 // A store of a constant is the effect of the tag: the event word for a card, the
                 // last word of a record, or the flag that a thread has given up waiting at a
                 // breakpoint.
-                // breakpoint.
                 None => {
                     self.is_done |= instruction.op0_kind() == OpKind::Memory
                         && instruction.op1_kind() == OpKind::Immediate32;
