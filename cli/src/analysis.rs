@@ -28,12 +28,12 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let capture = CaptureFile::open(&arguments.file)?;
     let ending = capture.read(
         |_| true,
-        |found| {
-            if cards.len() <= found.card.0 {
-                cards.resize_with(found.card.0 + 1, Analysis::default);
+        |batch| {
+            if cards.len() <= batch.card.0 {
+                cards.resize_with(batch.card.0 + 1, Analysis::default);
             }
-            if let Some(item) = &found.item {
-                cards[found.card.0].item(item);
+            if let Some(item) = &batch.item {
+                cards[batch.card.0].item(item);
             }
         },
     )?;

@@ -99,18 +99,18 @@ impl CaptureFile {
     }
 
     /// Reads the whole file. `packets` receives each frame first, and returns whether to continue.
-    /// `found` receives the decoded items.
+    /// `items` receives the decoded items.
     ///
     /// # Errors
     /// The content is unreadable, or the capture has no frame of a card. Everything before the
-    /// error was passed to `found`.
+    /// error was passed to `items`.
     pub fn read(
         self,
         packets: impl FnMut(&Packet<'_>) -> bool,
-        found: impl FnMut(CaptureItems<'_>),
+        items: impl FnMut(CaptureItems<'_>),
     ) -> Result<Ending> {
         let name = self.name.clone();
-        let ending = self.read_to(ItemBuffer::<true>::default(), packets, found)?;
+        let ending = self.read_to(ItemBuffer::<true>::default(), packets, items)?;
         ending.check_card(&name)?;
         Ok(ending)
     }
@@ -120,16 +120,16 @@ impl CaptureFile {
     pub fn count(
         self,
         packets: impl FnMut(&Packet<'_>) -> bool,
-        found: impl FnMut(CaptureItems<'_>),
+        items: impl FnMut(CaptureItems<'_>),
     ) -> Result<Ending> {
-        self.read_to(ItemBuffer::<false>::default(), packets, found)
+        self.read_to(ItemBuffer::<false>::default(), packets, items)
     }
 
     fn read_to<const EVENTS: bool>(
         mut self,
         mut buffer: ItemBuffer<EVENTS>,
         mut packets: impl FnMut(&Packet<'_>) -> bool,
-        mut found: impl FnMut(CaptureItems<'_>),
+        mut items: impl FnMut(CaptureItems<'_>),
     ) -> Result<Ending> {
         let mut malformed = 0;
         let mut pass_on = |buffer: &mut ItemBuffer<EVENTS>, interfaces: CardInterfaces<'_>| {
@@ -138,7 +138,7 @@ impl CaptureFile {
                     malformed += 1;
                     name_malformed(malformed, *origin, error);
                 }
-                found(CaptureItems { card, interface: interfaces.interface(card), accesses, item });
+                items(CaptureItems { card, interface: interfaces.interface(card), accesses, item });
             });
         };
         let unreadable = loop {

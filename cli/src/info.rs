@@ -34,9 +34,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             packets.packet(packet);
             true
         },
-        |found| {
-            if let Some(item) = &found.item {
-                info.item(found.card, item);
+        |batch| {
+            if let Some(item) = &batch.item {
+                info.item(batch.card, item);
             }
         },
     )?;

@@ -174,7 +174,7 @@ fn describe(base: &TimeBase, merge: &Merge) -> String {
 }
 
 fn state_json(merge: &Merge) -> Result<()> {
-    let one = |(session, base): (&CardSession, &TimeBase)| {
+    let entry = |(session, base): (&CardSession, &TimeBase)| {
         json!({
             "file": &*session.file, "interface": session.interface.as_deref(), "card": session.card.0 + 1,
             "source": session.source.0 + 1, "restarts_before": session.restarts_before,
@@ -183,7 +183,7 @@ fn state_json(merge: &Merge) -> Result<()> {
             "error_clocks": base.error,
         })
     };
-    let sessions: Vec<_> = merge.sessions().map(one).collect();
+    let sessions: Vec<_> = merge.sessions().map(entry).collect();
     let mut output = io::stderr().lock();
     let written = hmtt_format::json::to_writer(&mut output, &json!({ "sessions": sessions }));
     written

@@ -114,10 +114,10 @@ pub fn write_capture(
     let is_failed = std::cell::Cell::new(false);
     let read = capture.read(
         |_| !is_failed.get(),
-        |found| {
-            let is_wanted = chosen.is_none_or(|chosen| chosen == found.card);
+        |batch| {
+            let is_wanted = chosen.is_none_or(|chosen| chosen == batch.card);
             if is_wanted && !is_failed.get() {
-                written = write(&mut items, &found);
+                written = write(&mut items, &batch);
                 is_failed.set(written.is_err());
             }
         },
@@ -125,13 +125,13 @@ pub fn write_capture(
     Outcome { read, written: written.and_then(|()| items.finish()) }
 }
 
-fn write(items: &mut Items<'_>, found: &CaptureItems<'_>) -> Result<(), TableError> {
-    let card = found.card;
-    if let Some(name) = found.interface.and_then(|interface| interface.name.as_deref()) {
+fn write(items: &mut Items<'_>, batch: &CaptureItems<'_>) -> Result<(), TableError> {
+    let card = batch.card;
+    if let Some(name) = batch.interface.and_then(|interface| interface.name.as_deref()) {
         items.interface(card, name);
     }
-    items.accesses(card, found.accesses)?;
-    found.item.as_ref().map_or(Ok(()), |item: &Item| items.item(card, item))
+    items.accesses(card, batch.accesses)?;
+    batch.item.as_ref().map_or(Ok(()), |item: &Item| items.item(card, item))
 }
 
 /// Unwraps an I/O error from a table error, so that a broken pipe can be recognised.

@@ -100,25 +100,25 @@ impl SimulatorFile<'_> {
     /// Sentences on what was done with accesses to make requests of them.
     fn remarks(&self) -> Vec<String> {
         let RequestSums { merged_bursts, unsized_accesses, .. } = self.sums;
-        let mut all = Vec::new();
+        let mut notes = Vec::new();
         if self.has_caches {
-            all.push(
+            notes.push(
                 "They are what the caches have read from memory and written back; changed lines that were still in the \
                  caches at the end were not written."
                     .to_owned(),
             );
         }
         if merged_bursts > 0 {
-            all.push(format!(
+            notes.push(format!(
                 "{merged_bursts} bursts of fewer than {LINE_BYTES} bytes are merged with another one of their line."
             ));
         }
         if unsized_accesses > 0 {
-            all.push(format!(
+            notes.push(format!(
                 "Of {unsized_accesses} accesses the bytes are not known: each is a request for {LINE_BYTES} bytes."
             ));
         }
-        all
+        notes
     }
 
     /// Sentences on how to run the simulator; `None` if there is no advice.

@@ -25,21 +25,21 @@ pub struct Arguments {
 
 /// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let (found, files) = analyse(&arguments.options, "hmtt check", Check::default())?;
-    let found = found.result();
+    let (analysis, files) = analyse(&arguments.options, "hmtt check", Check::default())?;
+    let checked = analysis.result();
     let rows = |output: &mut dyn Write| {
-        found.places.iter().try_for_each(|Place { kind, source, access, clock, address }| {
+        checked.places.iter().try_for_each(|Place { kind, source, access, clock, address }| {
             let (kind, clock) = (name(*kind), optional(*clock));
             writeln!(output, "{kind},{source},{access},{clock},{address:#x}")
         })
     };
-    let text = |output: &mut dyn Write| write_text(&found, output);
+    let text = |output: &mut dyn Write| write_text(&checked, output);
     let heading = "kind,source,access,clock,address";
-    let json = json!(found);
+    let json = json!(checked);
     let forms = Forms { name: "check", json, heading, rows: &rows, text: &text };
     let incomplete = write(&arguments.options, files, forms)?;
-    let violations = found.kinds.iter().fold(0u64, |sum, of| sum.saturating_add(of.violations));
-    if found.has_violations() {
+    let violations = checked.kinds.iter().fold(0u64, |sum, of| sum.saturating_add(of.violations));
+    if checked.has_violations() {
         bail!("{} found", counted(violations, "violation"));
     }
     Ok(incomplete)
@@ -67,27 +67,27 @@ fn what(kind: Kind) -> &'static str {
     }
 }
 
-fn write_text(found: &Checked, output: &mut dyn Write) -> io::Result<()> {
-    line(output, "accesses", &found.accesses.to_string())?;
-    for of in &found.kinds {
-        let value = match (of.checked, of.violations) {
+fn write_text(checked: &Checked, output: &mut dyn Write) -> io::Result<()> {
+    line(output, "accesses", &checked.accesses.to_string())?;
+    for kind in &checked.kinds {
+        let value = match (kind.checked, kind.violations) {
             (false, _) => "not checked: the input does not know it".to_owned(),
             (true, 0) => "yes".to_owned(),
             (true, count) => format!("NO: {}", counted(count, "violation")),
         };
-        line(output, what(of.kind), &value)?;
+        line(output, what(kind.kind), &value)?;
     }
-    line(output, "restarts", &found.restarts.to_string())?;
-    let lost = counted(found.lost_accesses, "access");
-    line(output, "gaps", &format!("{}, with {lost} whose number is known", found.gap_count))?;
-    if !found.places.is_empty() {
+    line(output, "restarts", &checked.restarts.to_string())?;
+    let lost = counted(checked.lost_accesses, "access");
+    line(output, "gaps", &format!("{}, with {lost} whose number is known", checked.gap_count))?;
+    if !checked.places.is_empty() {
         writeln!(
             output,
             "\n{:<14}  {:>6}  {:>14}  {:>20}  {:>16}",
             "violation", "source", "access", "clock", "address"
         )?;
     }
-    for Place { kind, source, access, clock, address } in &found.places {
+    for Place { kind, source, access, clock, address } in &checked.places {
         let (kind, clock) =
             (name(*kind), clock.map_or_else(|| "-".into(), |clock| clock.to_string()));
         writeln!(output, "{kind:<14}  {source:>6}  {access:>14}  {clock:>20}  {address:>#16x}")?;

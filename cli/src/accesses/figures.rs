@@ -3,8 +3,8 @@
 /// Formats bytes in the largest unit that is not larger than the number.
 pub fn bytes(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let found = units.into_iter().find(|(_, log2)| bytes >> log2 > 0);
-    found.map_or_else(
+    let largest_unit = units.into_iter().find(|(_, log2)| bytes >> log2 > 0);
+    largest_unit.map_or_else(
         || format!("{bytes} bytes"),
         |(unit, log2)| format!("{:.1} {unit}", bytes as f64 / (1u64 << log2) as f64),
     )
@@ -18,8 +18,8 @@ pub fn with_bytes(count: u64, log2: u32) -> String {
 /// The size of a cache, which is a power of two.
 pub fn power_of_two(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let found = units.into_iter().find(|(_, log2)| bytes >> log2 > 0);
-    found.map_or_else(
+    let largest_unit = units.into_iter().find(|(_, log2)| bytes >> log2 > 0);
+    largest_unit.map_or_else(
         || format!("{bytes} bytes"),
         |(unit, log2)| format!("{} {unit}", bytes >> log2),
     )
@@ -28,16 +28,16 @@ pub fn power_of_two(bytes: u64) -> String {
 /// Formats seconds in the largest unit that is not larger than the time.
 pub fn seconds(seconds: f64) -> String {
     let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
-    let found = units.into_iter().find(|(least, _)| seconds >= *least);
-    let (unit, name) = found.unwrap_or((1e-9, "ns"));
+    let largest_unit = units.into_iter().find(|(least, _)| seconds >= *least);
+    let (unit, name) = largest_unit.unwrap_or((1e-9, "ns"));
     format!("{:.3} {name}", seconds / unit)
 }
 
 /// Formats a rate per second in units of 10^9, 10^6 or 10^3.
 pub fn per_second(number: f64, what: &str) -> String {
     let units = [(1e9, " G"), (1e6, " M"), (1e3, " k")];
-    let found = units.into_iter().find(|(least, _)| number >= *least);
-    let (unit, name) = found.unwrap_or((1.0, " "));
+    let largest_unit = units.into_iter().find(|(least, _)| number >= *least);
+    let (unit, name) = largest_unit.unwrap_or((1.0, " "));
     format!("{:.3}{name}{what}/s", number / unit)
 }
 

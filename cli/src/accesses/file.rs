@@ -22,13 +22,13 @@ pub fn check(path: &Path, force: bool) -> Result<()> {
 
 /// Whether two output paths name one file: through links, or by equal names of a file that does not
 /// exist yet.
-fn is_one(one: &Path, other: &Path) -> bool {
+fn is_one(first: &Path, other: &Path) -> bool {
     let place = |path: &Path| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
         Some(folder.join(path.file_name()?))
     };
-    is_same_file(one, other) || place(one).is_some_and(|at| place(other) == Some(at))
+    is_same_file(first, other) || place(first).is_some_and(|at| place(other) == Some(at))
 }
 
 /// Refuses an output that is the same file as an input or as another output.

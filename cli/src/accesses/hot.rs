@@ -41,16 +41,16 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, split, top } = arguments;
     let new = Pages::new(*top);
     let need = Need::of("hmtt hot", &new);
-    let Analysed { found, files, groups } = analyse_split(options, split, need, new)?;
-    let found = found.result();
+    let Analysed { found: analysis, files, groups } = analyse_split(options, split, need, new)?;
+    let ranking = analysis.result();
     let owners = files.resolution.clone();
     let owners = owners.as_deref();
     let rows = |output: &mut dyn Write| {
-        write_rows(&found, owners, output)?;
+        write_rows(&ranking, owners, output)?;
         owners.map_or(Ok(()), |owners| owners.write_rows(output))
     };
     let text = |output: &mut dyn Write| {
-        write_text(&found, owners, output)?;
+        write_text(&ranking, owners, output)?;
         owners.map_or(Ok(()), |owners| owners.write_tables(*top, output))
     };
     let heading = match owners {
@@ -65,27 +65,27 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let view = View { columns, cells: &cells, json: &json, rows: &of_group };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
     let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
-    let json = json(&found);
+    let json = json(&ranking);
     let forms = Forms { name: "hot", json, heading: &heading, rows: &rows, text: &text };
     write_split(options, files, forms, groups)
 }
 
-fn to_json(found: &HotPages, owners: Option<&Resolution>) -> Value {
-    let mut json = json!(found);
+fn to_json(ranking: &HotPages, owners: Option<&Resolution>) -> Value {
+    let mut json = json!(ranking);
     if let Some(owners) = owners {
-        add_owners(&found.hot_pages, &mut json["hot_pages"], owners);
-        add_owners(&found.hot_lines, &mut json["hot_lines"], owners);
+        add_owners(&ranking.hot_pages, &mut json["hot_pages"], owners);
+        add_owners(&ranking.hot_lines, &mut json["hot_lines"], owners);
     }
     json
 }
 
 /// The hottest page, its part of all touches, and the number of pages that have 90 % of all
 /// touches.
-fn cells(found: &HotPages) -> Vec<String> {
-    let hottest = found.hot_pages.first();
+fn cells(ranking: &HotPages) -> Vec<String> {
+    let hottest = ranking.hot_pages.first();
     let page = hottest.map_or_else(|| "-".to_owned(), |hot| format!("{:#x}", hot.address));
-    let part = share(hottest.map_or(0.0, |hot| hot.touches as f64), found.touches);
-    let most = found.concentration.iter().find(|one| one.share_percent == 90);
+    let part = share(hottest.map_or(0.0, |hot| hot.touches as f64), ranking.touches);
+    let most = ranking.concentration.iter().find(|one| one.share_percent == 90);
     vec![page, part, most.map_or_else(|| "-".to_owned(), |most| most.pages.to_string())]
 }
 
@@ -97,11 +97,11 @@ fn add_owners(list: &[Hot], json: &mut Value, owners: &Resolution) {
 }
 
 fn write_rows(
-    found: &HotPages,
+    ranking: &HotPages,
     owners: Option<&Resolution>,
     output: &mut dyn Write,
 ) -> io::Result<()> {
-    for (kind, list) in [("page", &found.hot_pages), ("line", &found.hot_lines)] {
+    for (kind, list) in [("page", &ranking.hot_pages), ("line", &ranking.hot_lines)] {
         for Hot { touches, source, address } in list {
             write!(output, "{kind},{source},{address:#x},{touches}")?;
             match owners {
@@ -142,37 +142,39 @@ fn write_list(
 }
 
 fn write_text(
-    found: &HotPages,
+    ranking: &HotPages,
     owners: Option<&Resolution>,
     output: &mut dyn Write,
 ) -> io::Result<()> {
-    let of_runs = found.page_run_accesses;
+    let of_runs = ranking.page_run_accesses;
     let touches = match of_runs {
-        0 => found.touches.to_string(),
-        runs if runs == found.touches => format!("{runs} of pages, whose lines are not known"),
-        runs => format!("{}, and {runs} of pages, whose lines are not known", found.touches - runs),
+        0 => ranking.touches.to_string(),
+        runs if runs == ranking.touches => format!("{runs} of pages, whose lines are not known"),
+        runs => {
+            format!("{}, and {runs} of pages, whose lines are not known", ranking.touches - runs)
+        }
     };
     line(output, "touches of lines", &touches)?;
-    line(output, "pages of 4 KiB", &with_bytes(found.pages, 12))?;
-    let lines = distinct(found.lines, 6, found.touches, of_runs);
+    line(output, "pages of 4 KiB", &with_bytes(ranking.pages, 12))?;
+    let lines = distinct(ranking.lines, 6, ranking.touches, of_runs);
     line(output, "lines of 64 bytes", &lines)?;
-    for one in &found.concentration {
-        let name = format!("pages with {} %", one.share_percent);
-        let part = share(one.pages as f64, found.pages);
-        line(output, &name, &format!("{} ({part} of all pages)", one.pages))?;
+    for quantile in &ranking.concentration {
+        let name = format!("pages with {} %", quantile.share_percent);
+        let part = share(quantile.pages as f64, ranking.pages);
+        line(output, &name, &format!("{} ({part} of all pages)", quantile.pages))?;
     }
-    write_list("page", &found.hot_pages, found.touches, owners, output)?;
-    let of_lines = found.touches - of_runs.min(found.touches);
-    write_list("line", &found.hot_lines, of_lines, owners, output)?;
-    if !found.page_runs.is_empty() {
+    write_list("page", &ranking.hot_pages, ranking.touches, owners, output)?;
+    let of_lines = ranking.touches - of_runs.min(ranking.touches);
+    write_list("line", &ranking.hot_lines, of_lines, owners, output)?;
+    if !ranking.page_runs.is_empty() {
         writeln!(output, "\n{:>25}  {:>14}", "touches in a row of a page", "runs")?;
     }
-    for one in &found.page_runs {
-        let range = match one.at_least == one.at_most {
-            true => one.at_least.to_string(),
-            false => format!("{} to {}", one.at_least, one.at_most),
+    for bucket in &ranking.page_runs {
+        let range = match bucket.at_least == bucket.at_most {
+            true => bucket.at_least.to_string(),
+            false => format!("{} to {}", bucket.at_least, bucket.at_most),
         };
-        writeln!(output, "{range:>26}  {:>14}", one.runs)?;
+        writeln!(output, "{range:>26}  {:>14}", bucket.runs)?;
     }
     Ok(())
 }

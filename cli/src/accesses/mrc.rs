@@ -56,12 +56,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let caches = if cache.is_empty() { None } else { Some(Caches::new(cache)?) };
     let need = Need::of("hmtt mrc", &mrc);
     let need = need.with(caches.as_ref().map(|_| "hmtt mrc --cache"), Detail::Address);
-    let Analysed { found, files, groups } = analyse_split(options, split, need, (mrc, caches))?;
-    let found = found.result();
-    let rows = |output: &mut dyn Write| write_rows(&shown(&found.0, bytes, chosen), output);
+    let Analysed { found: analysis, files, groups } =
+        analyse_split(options, split, need, (mrc, caches))?;
+    let results = analysis.result();
+    let rows = |output: &mut dyn Write| write_rows(&shown(&results.0, bytes, chosen), output);
     let text = |output: &mut dyn Write| {
-        write_curve(&found.0, &shown(&found.0, bytes, chosen), output)?;
-        found.1.iter().try_for_each(|caches| write_caches(caches, cache, output))
+        write_curve(&results.0, &shown(&results.0, bytes, chosen), output)?;
+        results.1.iter().try_for_each(|caches| write_caches(caches, cache, output))
     };
     let heading = "lines,cache_bytes,miss_ratio,misses";
     let names: Vec<String> =
@@ -70,13 +71,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         names.iter().map(String::as_str).chain(cache.iter().map(|name| &**name)).collect();
     let view = View {
         columns: &columns,
-        cells: &|found| cells(found, bytes),
-        json: &|found| to_json(found, bytes),
+        cells: &|results| cells(results, bytes),
+        json: &|results| to_json(results, bytes),
         rows: &|group, output| write_rows(&shown(&group.result.0, bytes, chosen), output),
     };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
     let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
-    let json = to_json(&found, bytes);
+    let json = to_json(&results, bytes);
     let forms = Forms { name: "mrc", json, heading, rows: &rows, text: &text };
     write_split(options, files, forms, groups)
 }
@@ -130,17 +131,17 @@ fn write_curve(curve: &Curve, points: &[Point], output: &mut dyn Write) -> io::R
     Ok(())
 }
 
-fn write_caches(found: &CacheCounts, names: &[String], output: &mut dyn Write) -> io::Result<()> {
+fn write_caches(counts: &CacheCounts, names: &[String], output: &mut dyn Write) -> io::Result<()> {
     writeln!(
         output,
         "\n{:>32}  {:>14}  {:>14}  {:>9}",
         "modelled cache", "lines wanted", "misses", "of wanted"
     )?;
-    for (cache, name) in found.caches.iter().zip(names) {
+    for (cache, name) in counts.caches.iter().zip(names) {
         let wanted = cache.cache_hits.saturating_add(cache.cache_misses);
         let part = share(cache.cache_misses as f64, wanted);
         writeln!(output, "{name:>32}  {wanted:>14}  {:>14}  {part:>9}", cache.cache_misses)?;
     }
-    line(output, "lines from memory", &found.line_reads.to_string())?;
-    line(output, "lines to memory", &found.line_writes.to_string())
+    line(output, "lines from memory", &counts.line_reads.to_string())?;
+    line(output, "lines to memory", &counts.line_writes.to_string())
 }

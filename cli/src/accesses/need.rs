@@ -67,9 +67,9 @@ impl Need {
             }
         }
         if unusable > 0 {
-            let all = counted(ending.accesses, "access");
+            let total = counted(ending.accesses, "access");
             ending.missing.push(format!(
-                "{unusable} of {all}, which are {}: {} needs {}; the other {used} were used",
+                "{unusable} of {total}, which are {}: {} needs {}; the other {used} were used",
                 self.unusable_records(&coarse),
                 self.analysis,
                 self.needed()
@@ -87,20 +87,20 @@ impl Need {
     /// Adds notes on the precision of the used accesses, such as bursts whose page is known and
     /// line is not.
     fn note(&self, coarse: &CoarseAccesses, ending: &mut Ending) {
-        let all = ending.accesses;
+        let total = ending.accesses;
         if coarse.page_run_accesses > 0 && self.detail <= Detail::Page {
             let count = coarse.page_run_accesses;
             let known = "of each the page is known, and not the line";
             ending
                 .notes
-                .push(format!("{count} of {all} accesses are bursts of page mode: {known}"));
+                .push(format!("{count} of {total} accesses are bursts of page mode: {known}"));
         }
         if coarse.frequency_accesses > 0 && self.detail == Detail::Time {
             let count = coarse.frequency_accesses;
             let known = "only their time is known, to the length of the card's slices";
             ending
                 .notes
-                .push(format!("{count} of {all} accesses are bursts of frequency mode: {known}"));
+                .push(format!("{count} of {total} accesses are bursts of frequency mode: {known}"));
         }
     }
 

@@ -145,8 +145,8 @@ impl Distances {
 
 fn parse_ns(text: &str) -> Result<u64> {
     let units = [("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-    let found = units.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
-    let (number, ns) = found.context("expected a number with us, ms or s")?;
+    let parts = units.iter().find_map(|(unit, ns)| Some((text.strip_suffix(unit)?, ns)));
+    let (number, ns) = parts.context("expected a number with us, ms or s")?;
     let number: u64 = number.trim().parse().context("expected a whole number of us, ms or s")?;
     let length = number.saturating_mul(*ns);
     ensure!((1_000..=1_000_000_000).contains(&length), "slices are of 1us to 1s");

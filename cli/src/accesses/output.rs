@@ -61,7 +61,7 @@ fn is_any_incomplete(files: &Files) -> bool {
 fn verdict(files: &Files) -> String {
     let accesses = files.iter().map(|read| read.ending.accesses).fold(0, u64::saturating_add);
     let memories = files.iter().map(|read| read.ending.memories.len() as u64).sum();
-    let of = format!(
+    let counts = format!(
         "{} to {}",
         counted(accesses, "access"),
         match memories {
@@ -70,8 +70,8 @@ fn verdict(files: &Files) -> String {
         }
     );
     match is_any_incomplete(files) {
-        false => format!("complete: {of}, nothing is missing"),
-        true => format!("INCOMPLETE: {of}, and not all: see `missing`"),
+        false => format!("complete: {counts}, nothing is missing"),
+        true => format!("INCOMPLETE: {counts}, and not all: see `missing`"),
     }
 }
 

@@ -49,10 +49,10 @@ type Found = Vec<WorkingSets>;
 /// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, split, slicing, working_set } = arguments;
-    let (found, files, groups) = analyse(options, split, slicing)?;
-    let rows = |output: &mut dyn Write| write_rows(&found, *working_set, output);
+    let (memories, files, groups) = analyse(options, split, slicing)?;
+    let rows = |output: &mut dyn Write| write_rows(&memories, *working_set, output);
     let text = |output: &mut dyn Write| {
-        found.iter().try_for_each(|sets| {
+        memories.iter().try_for_each(|sets| {
             write_text(&phases(sets), output)?;
             if *working_set { write_working(sets, output) } else { Ok(()) }
         })
@@ -62,12 +62,12 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let view = View {
         columns,
         cells: &cells,
-        json: &|found| to_json(found, *working_set),
+        json: &|memories| to_json(memories, *working_set),
         rows: &|group, output| write_rows(&group.result, *working_set, output),
     };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
     let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
-    let json = to_json(&found, *working_set);
+    let json = to_json(&memories, *working_set);
     let forms = Forms { name: "phases", json, heading, rows: &rows, text: &text };
     write_split(options, files, forms, groups)
 }
@@ -95,61 +95,61 @@ fn analyse(
     Ok((sets, analysed.files, analysed.groups))
 }
 
-fn to_json(found: &Found, with_sets: bool) -> Value {
-    let one = |sets: &WorkingSets| {
+fn to_json(memories: &Found, with_sets: bool) -> Value {
+    let object = |sets: &WorkingSets| {
         let mut memory = json!(phases(sets));
         if with_sets {
             memory["working_set"] = json!(sets.slices);
         }
         memory
     };
-    found.iter().map(one).collect()
+    memories.iter().map(object).collect()
 }
 
-fn write_rows(found: &Found, with_sets: bool, output: &mut dyn Write) -> io::Result<()> {
-    found.iter().try_for_each(|sets| match with_sets {
+fn write_rows(memories: &Found, with_sets: bool, output: &mut dyn Write) -> io::Result<()> {
+    memories.iter().try_for_each(|sets| match with_sets {
         true => write_slices(sets, output),
         false => write_phases(&phases(sets), output),
     })
 }
 
 /// The number of phases, and the mean number of pages in a slice, over all memories.
-fn cells(found: &Found) -> Vec<String> {
-    let count: usize = found.iter().map(|sets| phases(sets).phases.len()).sum();
-    let slices = || found.iter().flat_map(|sets| &sets.slices);
+fn cells(memories: &Found) -> Vec<String> {
+    let count: usize = memories.iter().map(|sets| phases(sets).phases.len()).sum();
+    let slices = || memories.iter().flat_map(|sets| &sets.slices);
     let pages: u64 = slices().map(|slice| slice.pages).fold(0, u64::saturating_add);
     let mean = match slices().count() {
         0 => "-".to_owned(),
-        all => format!("{:.1}", pages as f64 / all as f64),
+        slice_count => format!("{:.1}", pages as f64 / slice_count as f64),
     };
     vec![count.to_string(), mean]
 }
 
-fn write_phases(of: &MemoryPhases, output: &mut dyn Write) -> io::Result<()> {
-    of.phases.iter().try_for_each(|phase| {
+fn write_phases(memory: &MemoryPhases, output: &mut dyn Write) -> io::Result<()> {
+    memory.phases.iter().try_for_each(|phase| {
         let Phase { first_slice, last_slice, accesses, new_pages, .. } = phase;
         let Phase { slice_accesses, slice_pages, frequency_accesses, .. } = phase;
-        let source = of.source;
+        let source = memory.source;
         writeln!(output, "{source},{first_slice},{last_slice},{accesses},{slice_accesses},{slice_pages},{new_pages},{frequency_accesses}")
     })
 }
 
-fn write_slices(of: &WorkingSets, output: &mut dyn Write) -> io::Result<()> {
-    of.slices.iter().try_for_each(|one| {
-        let Working { slice, accesses, pages, new_pages, frequency_accesses } = one;
+fn write_slices(memory: &WorkingSets, output: &mut dyn Write) -> io::Result<()> {
+    memory.slices.iter().try_for_each(|working| {
+        let Working { slice, accesses, pages, new_pages, frequency_accesses } = working;
         writeln!(
             output,
             "{},{slice},{accesses},{pages},{new_pages},{frequency_accesses}",
-            of.source
+            memory.source
         )
     })
 }
 
-fn write_text(of: &MemoryPhases, output: &mut dyn Write) -> io::Result<()> {
-    let length = slice_length(of.slice_unit, of.slice_length, of.slice_seconds);
-    line(output, "slices", &format!("source {}, of {length}", of.source))?;
-    line(output, "phases", &of.phases.len().to_string())?;
-    if of.phases.is_empty() {
+fn write_text(memory: &MemoryPhases, output: &mut dyn Write) -> io::Result<()> {
+    let length = slice_length(memory.slice_unit, memory.slice_length, memory.slice_seconds);
+    line(output, "slices", &format!("source {}, of {length}", memory.source))?;
+    line(output, "phases", &memory.phases.len().to_string())?;
+    if memory.phases.is_empty() {
         return Ok(());
     }
     writeln!(
@@ -157,9 +157,9 @@ fn write_text(of: &MemoryPhases, output: &mut dyn Write) -> io::Result<()> {
         "\n{:>24}  {:>12}  {:>14}  {:>16}  {:>14}",
         "slices", "begin", "accesses/slice", "working set", "new pages"
     )?;
-    for phase in &of.phases {
+    for phase in &memory.phases {
         let range = format!("{} to {}", phase.first_slice, phase.last_slice);
-        let begin = of.slice_seconds.map(|time| seconds(phase.first_slice as f64 * time));
+        let begin = memory.slice_seconds.map(|time| seconds(phase.first_slice as f64 * time));
         let begin = begin.unwrap_or_else(|| "-".into());
         let has_pages = phase.frequency_accesses < phase.accesses;
         let known = |value: String| if has_pages { value } else { "not known".to_owned() };
@@ -174,14 +174,14 @@ fn write_text(of: &MemoryPhases, output: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn write_working(of: &WorkingSets, output: &mut dyn Write) -> io::Result<()> {
+fn write_working(memory: &WorkingSets, output: &mut dyn Write) -> io::Result<()> {
     writeln!(
         output,
         "\n{:>12}  {:>14}  {:>14}  {:>14}",
         "slice", "accesses", "pages", "new pages"
     )?;
-    of.slices.iter().try_for_each(|one| {
-        let Working { slice, accesses, pages, new_pages, frequency_accesses } = *one;
+    memory.slices.iter().try_for_each(|working| {
+        let Working { slice, accesses, pages, new_pages, frequency_accesses } = *working;
         let has_pages = frequency_accesses < accesses;
         let known = |pages: u64| if has_pages { pages.to_string() } else { "not known".to_owned() };
         let (pages, new_pages) = (known(pages), known(new_pages));

@@ -148,9 +148,9 @@ impl Arguments {
     /// Prints the paths of the written files.
     fn write_paths(&self, page: Option<&PathBuf>, output: &mut dyn Write) -> io::Result<()> {
         let shown = |path: &Path| escape::message(&path.to_string_lossy()).to_string();
-        let all =
+        let outputs =
             [("page", page), ("SVG files", self.svg.as_ref()), ("PNG files", self.png.as_ref())];
-        let written = all.into_iter().filter_map(|(name, path)| Some((name, path?)));
+        let written = outputs.into_iter().filter_map(|(name, path)| Some((name, path?)));
         written.into_iter().try_for_each(|(name, path)| line(output, name, &shown(path)))
     }
 
@@ -159,8 +159,8 @@ impl Arguments {
         #[cfg(feature = "dataset")]
         if let Some(scheduler) = &self.cluster {
             let access = Cluster { scheduler, secret_file: self.secret_file.as_deref() };
-            let (found, files) = cluster::read(access, &self.options.files, self.sample)?;
-            return Ok((found, files, None));
+            let (results, files) = cluster::read(access, &self.options.files, self.sample)?;
+            return Ok((results, files, None));
         }
         let by = self.split.by()?;
         let (sources, pagemap) = (open(&self.options.files)?, self.options.pagemap.as_deref());
@@ -170,18 +170,18 @@ impl Arguments {
 
     /// Reports all files together.
     fn report(&self, page: Option<&PathBuf>) -> Result<bool> {
-        let (found, files, groups) = self.found()?;
-        let found = found.with_sizes(self.sizes.bytes());
-        let parts = all_memories::parts(&found, &files, groups.as_ref());
+        let (results, files, groups) = self.found()?;
+        let results = results.with_sizes(self.sizes.bytes());
+        let parts = all_memories::parts(&results, &files, groups.as_ref());
         self.write_files(page, &files, to_json(&files, "report", Value::Null), &parts)?;
-        let json = if self.options.is_json() { found.json() } else { Value::Null };
+        let json = if self.options.is_json() { results.json() } else { Value::Null };
         let rows = |output: &mut dyn Write| {
-            found.timeline.iter().try_for_each(|of| {
-                of.slices.iter().try_for_each(|slice| write_slice(of.source, slice, output))
+            results.timeline.iter().try_for_each(|memory| {
+                memory.slices.iter().try_for_each(|slice| write_slice(memory.source, slice, output))
             })
         };
         let text = |output: &mut dyn Write| {
-            found.write_text(output)?;
+            results.write_text(output)?;
             self.write_paths(page, output)
         };
         let heading = if groups.is_some() { SUMS } else { SLICES };
@@ -197,19 +197,19 @@ impl Arguments {
         ensure_usage(count == 2, || format!("--compare needs two files, not {count}"))?;
         // Both files are opened before the first one is read, which may take long.
         let sources = open(&self.options.files)?;
-        let Ok([one, other]) = <[Opened; 2]>::try_from(sources) else {
+        let Ok([first, other]) = <[Opened; 2]>::try_from(sources) else {
             anyhow::bail!("--compare needs two files");
         };
         let mut files = Vec::new();
         let mut side = |opened: Opened| -> Result<Side> {
-            let (found, read, _) = Found::read(vec![opened], None, self.sample, None)?;
-            let found = found.with_sizes(self.sizes.bytes());
+            let (results, read, _) = Found::read(vec![opened], None, self.sample, None)?;
+            let results = results.with_sizes(self.sizes.bytes());
             let known = read.first().and_then(|of| of.ending.memories.first().copied());
             let name = read.first().map_or_else(String::new, |of| of.name.clone());
             files.extend(read.into_reads());
-            Ok(Side { name, found, known })
+            Ok(Side { name, found: results, known })
         };
-        let sides = [side(one)?, side(other)?];
+        let sides = [side(first)?, side(other)?];
         let files = Files::without_owners(files);
         let numbers = differences::differences(&sides);
         let parts = compare::parts(&sides, &numbers);
@@ -246,10 +246,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
 }
 
-fn write_slice(source: u64, of: &TimeSlice, output: &mut dyn Write) -> io::Result<()> {
-    let TimeSlice { slice, reads, writes, access_bytes, unsized_accesses, .. } = of;
-    let TimeSlice { pages, new_pages, gap_count, lost_accesses, .. } = of;
-    let TimeSlice { page_run_accesses, frequency_accesses, .. } = of;
+fn write_slice(source: u64, time_slice: &TimeSlice, output: &mut dyn Write) -> io::Result<()> {
+    let TimeSlice { slice, reads, writes, access_bytes, unsized_accesses, .. } = time_slice;
+    let TimeSlice { pages, new_pages, gap_count, lost_accesses, .. } = time_slice;
+    let TimeSlice { page_run_accesses, frequency_accesses, .. } = time_slice;
     writeln!(
         output,
         "{source},{slice},{reads},{writes},{access_bytes},{unsized_accesses},{pages},{new_pages},\

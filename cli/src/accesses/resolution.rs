@@ -106,7 +106,7 @@ impl Resolution {
         let Map { name, map, .. } = &self.map;
         let missing = |what: String| ("missing", escape::message(&what).to_string());
         let mut lines: Vec<_> = self.missing().map(missing).collect();
-        let of = format!(
+        let sizes = format!(
             "{}: {} of {}",
             escape::message(name),
             counted(map.snapshots.len() as u64, "snapshot"),
@@ -114,10 +114,10 @@ impl Resolution {
         );
         let [resolved, shared, ambiguous, unresolved] =
             self.shares().map(|accesses| share(accesses as f64, self.accesses()));
-        let all = format!(
+        let shares = format!(
             "{resolved} of accesses; shared {shared}, ambiguous {ambiguous}, unresolved {unresolved}"
         );
-        lines.extend([("map of pages", of), ("resolved", all), ("resolved by", self.rule())]);
+        lines.extend([("map of pages", sizes), ("resolved", shares), ("resolved by", self.rule())]);
         lines
     }
 
@@ -145,8 +145,13 @@ impl Resolution {
 
     /// Counts of resolved, shared, ambiguous and unresolved accesses.
     fn shares(&self) -> [u64; 4] {
-        let of = &self.attribution;
-        [of.resolved_accesses, of.shared_accesses, of.ambiguous_accesses, of.unresolved_accesses]
+        let attribution = &self.attribution;
+        [
+            attribution.resolved_accesses,
+            attribution.shared_accesses,
+            attribution.ambiguous_accesses,
+            attribution.unresolved_accesses,
+        ]
     }
 
     /// Facts about the map, and the counts of attributed accesses, as JSON.
@@ -213,8 +218,8 @@ impl Resolution {
 
     /// Accesses by mapping, in descending order.
     pub fn by_mapping(&self) -> impl ExactSizeIterator<Item = (String, u64)> {
-        let all = self.attribution.mappings.iter();
-        all.map(|of| (mapping_name(of.mapping.as_deref()), of.accesses))
+        let mappings = self.attribution.mappings.iter();
+        mappings.map(|of| (mapping_name(of.mapping.as_deref()), of.accesses))
     }
 
     /// Prints tables of accesses by process and by mapping, with at most `most` rows each.
@@ -225,31 +230,31 @@ impl Resolution {
 
     /// Prints accesses by process and by mapping as CSV, with the columns of rows of pages.
     pub fn write_rows(&self, output: &mut dyn Write) -> io::Result<()> {
-        for of in &self.attribution.processes {
-            let pid = of.pid.map(|pid| pid.to_string()).unwrap_or_default();
-            writeln!(output, "process,,,{},,{pid},{},,", of.accesses, quoted(&of.comm))?;
+        for process in &self.attribution.processes {
+            let pid = process.pid.map(|pid| pid.to_string()).unwrap_or_default();
+            writeln!(output, "process,,,{},,{pid},{},,", process.accesses, quoted(&process.comm))?;
         }
-        for of in &self.attribution.mappings {
-            let mapping = quoted(of.mapping.as_deref().unwrap_or_default());
-            writeln!(output, "mapping,,,{},,,,{mapping},", of.accesses)?;
+        for entry in &self.attribution.mappings {
+            let mapping = quoted(entry.mapping.as_deref().unwrap_or_default());
+            writeln!(output, "mapping,,,{},,,,{mapping},", entry.accesses)?;
         }
         Ok(())
     }
 }
 
-/// Prints a table of the first `most` rows of a list. `all`: number of all accesses.
+/// Prints a table of the first `most` rows of a list. `total`: number of all accesses.
 fn write_table(
     what: &str,
     list: impl ExactSizeIterator<Item = (String, u64)>,
     most: usize,
-    all: u64,
+    total: u64,
     output: &mut dyn Write,
 ) -> io::Result<()> {
     if list.len() > 0 {
         writeln!(output, "\n{:>14}  {:>15}  {what}", "accesses", "of all accesses")?;
     }
     list.take(most).try_for_each(|(name, accesses)| {
-        let part = share(accesses as f64, all);
+        let part = share(accesses as f64, total);
         writeln!(output, "{accesses:>14}  {part:>15}  {name}")
     })
 }

@@ -40,14 +40,16 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         None => {
             let new = Reuse::new(log2);
             let need = Need::of("hmtt reuse", &new);
-            let Analysed { found, files, groups } = analyse_split(options, split, need, new)?;
-            print(options, files, &found.result(), groups)
+            let Analysed { found: analysis, files, groups } =
+                analyse_split(options, split, need, new)?;
+            print(options, files, &analysis.result(), groups)
         }
         Some(rate) => {
             let new = Shards::new(log2, rate);
             let need = Need::of("hmtt reuse", &new);
-            let Analysed { found, files, groups } = analyse_split(options, split, need, new)?;
-            print(options, files, &found.result(), groups)
+            let Analysed { found: analysis, files, groups } =
+                analyse_split(options, split, need, new)?;
+            print(options, files, &analysis.result(), groups)
         }
     }
 }
@@ -55,37 +57,37 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 fn print(
     options: &Options,
     files: Files,
-    found: &Reuses,
+    reuses: &Reuses,
     groups: Option<Groups<Reuses>>,
 ) -> Result<bool> {
-    let rows = |output: &mut dyn Write| write_rows(found, output);
-    let text = |output: &mut dyn Write| write_text(found, output);
+    let rows = |output: &mut dyn Write| write_rows(reuses, output);
+    let text = |output: &mut dyn Write| write_text(reuses, output);
     let heading = "distance_at_least,distance_at_most,touches";
     let columns = &["touches", "first touches"];
     let view = View {
         columns,
         cells: &cells,
-        json: &|found| json!(found),
+        json: &|reuses| json!(reuses),
         rows: &|group, output| write_rows(&group.result, output),
     };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
     let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
-    let json = json!(found);
+    let json = json!(reuses);
     let forms = Forms { name: "reuse", json, heading, rows: &rows, text: &text };
     write_split(options, files, forms, groups)
 }
 
-fn write_rows(found: &Reuses, output: &mut dyn Write) -> io::Result<()> {
-    found.distances.iter().try_for_each(|bucket| {
+fn write_rows(reuses: &Reuses, output: &mut dyn Write) -> io::Result<()> {
+    reuses.distances.iter().try_for_each(|bucket| {
         let Bucket { distance_at_least, distance_at_most, touches } = bucket;
         writeln!(output, "{distance_at_least},{distance_at_most},{touches}")
     })
 }
 
 /// Number of touches, and number of first touches of a line or page.
-fn cells(found: &Reuses) -> Vec<String> {
-    let first = found.first_touches.max(0.0).round();
-    vec![found.touches.to_string(), format!("{first:.0}")]
+fn cells(reuses: &Reuses) -> Vec<String> {
+    let first = reuses.first_touches.max(0.0).round();
+    vec![reuses.touches.to_string(), format!("{first:.0}")]
 }
 
 /// Writes the sampling method, and how far the number of sampled touches is from the expected
@@ -107,15 +109,15 @@ pub fn write_sample(
     line(output, "sampled touches", &format!("{sampled} ({more} {word} than expected)"))
 }
 
-fn write_text(found: &Reuses, output: &mut dyn Write) -> io::Result<()> {
-    write_sample(found.sampling_rate, found.sampled_touches, found.touches, output)?;
-    line(output, "unit", &format!("{} bytes", found.unit_bytes))?;
-    line(output, "touches of units", &found.touches.to_string())?;
-    let first = found.first_touches.max(0.0).round();
-    let part = share(first, found.touches);
-    let size = bytes((first as u64).saturating_mul(found.unit_bytes));
+fn write_text(reuses: &Reuses, output: &mut dyn Write) -> io::Result<()> {
+    write_sample(reuses.sampling_rate, reuses.sampled_touches, reuses.touches, output)?;
+    line(output, "unit", &format!("{} bytes", reuses.unit_bytes))?;
+    line(output, "touches of units", &reuses.touches.to_string())?;
+    let first = reuses.first_touches.max(0.0).round();
+    let part = share(first, reuses.touches);
+    let size = bytes((first as u64).saturating_mul(reuses.unit_bytes));
     line(output, "first touches", &format!("{first:.0} ({part}): {size}"))?;
-    if found.distances.is_empty() {
+    if reuses.distances.is_empty() {
         return Ok(());
     }
     writeln!(
@@ -124,13 +126,13 @@ fn write_text(found: &Reuses, output: &mut dyn Write) -> io::Result<()> {
         "distance in units", "touches", "of all", "up to it"
     )?;
     let mut sum = 0.0;
-    for Bucket { distance_at_least, distance_at_most, touches } in &found.distances {
+    for Bucket { distance_at_least, distance_at_most, touches } in &reuses.distances {
         sum += touches;
         let range = match distance_at_least == distance_at_most {
             true => distance_at_least.to_string(),
             false => format!("{distance_at_least} to {distance_at_most}"),
         };
-        let [part, up_to] = [*touches, sum].map(|count| share(count, found.touches));
+        let [part, up_to] = [*touches, sum].map(|count| share(count, reuses.touches));
         writeln!(output, "{range:>32}  {touches:>14.0}  {part:>9}  {up_to:>9}")?;
     }
     Ok(())

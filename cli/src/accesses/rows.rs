@@ -25,31 +25,31 @@ pub struct Arguments {
 
 /// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let (found, files) = analyse(&arguments.options, "hmtt rows", Rows::default())?;
-    let found = found.result();
+    let (analysis, files) = analyse(&arguments.options, "hmtt rows", Rows::default())?;
+    let memories = analysis.result();
     let rows = |output: &mut dyn Write| {
-        found.iter().try_for_each(|of| {
-            of.banks.iter().try_for_each(|one| {
-                let BankRows { rank, bank, accesses, outcomes, .. } = one;
+        memories.iter().try_for_each(|memory| {
+            memory.banks.iter().try_for_each(|bank_rows| {
+                let BankRows { rank, bank, accesses, outcomes, .. } = bank_rows;
                 let Outcomes { same_row_accesses, other_row_accesses, first_accesses } = outcomes;
                 writeln!(
                     output,
                     "{},{rank},{bank},{accesses},{same_row_accesses},{other_row_accesses},{first_accesses}",
-                    of.source
+                    memory.source
                 )
             })
         })
     };
     let text = |output: &mut dyn Write| {
-        found.iter().try_for_each(|of| {
-            if found.len() > 1 {
-                line(output, "memory", &format!("source {}", of.source))?;
+        memories.iter().try_for_each(|memory| {
+            if memories.len() > 1 {
+                line(output, "memory", &format!("source {}", memory.source))?;
             }
-            write_text(of, output)
+            write_text(memory, output)
         })
     };
     let heading = "source,rank,bank,accesses,same_row_accesses,other_row_accesses,first_accesses";
-    let json = json!(found);
+    let json = json!(memories);
     write(
         &arguments.options,
         files,
@@ -58,38 +58,38 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 /// Writes the sums over all banks of a memory.
-pub fn write_sums(found: &MemoryRows, output: &mut dyn Write) -> io::Result<()> {
-    let all = found.outcomes.accesses();
-    let of_all = |part: u64| format!("{part} ({})", share(part as f64, all));
-    if found.unmapped_accesses > 0 {
-        let value = format!("not known of {}", counted(found.unmapped_accesses, "access"));
+pub fn write_sums(memory: &MemoryRows, output: &mut dyn Write) -> io::Result<()> {
+    let total = memory.outcomes.accesses();
+    let of_all = |part: u64| format!("{part} ({})", share(part as f64, total));
+    if memory.unmapped_accesses > 0 {
+        let value = format!("not known of {}", counted(memory.unmapped_accesses, "access"));
         line(output, "banks and rows", &format!("{value}: no memory is described"))?;
     }
-    if all == 0 {
+    if total == 0 {
         return Ok(());
     }
-    line(output, "banks", &found.banks.len().to_string())?;
-    line(output, "to the same row", &of_all(found.outcomes.same_row_accesses))?;
-    line(output, "to another row", &of_all(found.outcomes.other_row_accesses))?;
-    line(output, "row before not known", &of_all(found.outcomes.first_accesses))
+    line(output, "banks", &memory.banks.len().to_string())?;
+    line(output, "to the same row", &of_all(memory.outcomes.same_row_accesses))?;
+    line(output, "to another row", &of_all(memory.outcomes.other_row_accesses))?;
+    line(output, "row before not known", &of_all(memory.outcomes.first_accesses))
 }
 
-fn write_text(found: &MemoryRows, output: &mut dyn Write) -> io::Result<()> {
-    write_sums(found, output)?;
-    if found.banks.is_empty() {
+fn write_text(memory: &MemoryRows, output: &mut dyn Write) -> io::Result<()> {
+    write_sums(memory, output)?;
+    if memory.banks.is_empty() {
         return Ok(());
     }
-    let all = found.outcomes.accesses();
+    let total = memory.outcomes.accesses();
     writeln!(
         output,
         "\n{:>4}  {:>4}  {:>14}  {:>9}  {:>9}  {:>11}  {:>9}",
         "rank", "bank", "accesses", "of all", "same row", "another row", "not known"
     )?;
-    for BankRows { rank, bank, accesses, outcomes, .. } in &found.banks {
+    for BankRows { rank, bank, accesses, outcomes, .. } in &memory.banks {
         let Outcomes { same_row_accesses, other_row_accesses, first_accesses } = *outcomes;
         let [same, other, first] = [same_row_accesses, other_row_accesses, first_accesses]
             .map(|part| share(part as f64, *accesses));
-        let part = share(*accesses as f64, all);
+        let part = share(*accesses as f64, total);
         writeln!(
             output,
             "{rank:>4}  {bank:>4}  {accesses:>14}  {part:>9}  {same:>9}  {other:>11}  {first:>9}"

@@ -62,23 +62,23 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         tracks.iter_mut().for_each(|tracks| tracks.part(memory, part));
     };
     let analysed = analyse_observed(options, split, need, new, &mut observe)?;
-    let Analysed { found, mut files, groups } = analysed;
+    let Analysed { found: analysis, mut files, groups } = analysed;
     card_slices.check("hmtt stats", slicing)?;
-    let found = found.result();
-    if found.1.is_none() && tracks.is_none() {
+    let stats = analysis.result();
+    if stats.1.is_none() && tracks.is_none() {
         files.only_sum();
     }
     if let Some(groups) = &groups {
         profile::write(profile, groups, tracks)?;
     }
     let owners = files.resolution.clone();
-    let rows = |output: &mut dyn Write| write_rows(&found, output);
+    let rows = |output: &mut dyn Write| write_rows(&stats, output);
     let text = |output: &mut dyn Write| {
-        write_sums(&found.0, output)?;
-        found.1.iter().flatten().try_for_each(|of| write_rates(of, output))?;
+        write_sums(&stats.0, output)?;
+        stats.1.iter().flatten().try_for_each(|of| write_rates(of, output))?;
         owners.as_ref().map_or(Ok(()), |of| of.write_tables(LISTED, output))
     };
-    let heading = if found.1.is_some() { SLICES } else { SUMS };
+    let heading = if stats.1.is_some() { SLICES } else { SUMS };
     let cells = |_: &Found| Vec::new();
     let view = View {
         columns: &[],
@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
     let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
-    let json = to_json(&found);
+    let json = to_json(&stats);
     let forms = Forms { name: "stats", json, heading, rows: &rows, text: &text };
     write_split(options, files, forms, groups)
 }
@@ -130,31 +130,31 @@ pub fn write_row(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-fn write_slices(of: &Rates, output: &mut dyn Write) -> io::Result<()> {
-    of.slices.iter().try_for_each(|Rate { slice, reads, writes }| {
-        writeln!(output, "{},{slice},{reads},{writes}", of.source)
+fn write_slices(rates: &Rates, output: &mut dyn Write) -> io::Result<()> {
+    rates.slices.iter().try_for_each(|Rate { slice, reads, writes }| {
+        writeln!(output, "{},{slice},{reads},{writes}", rates.source)
     })
 }
 
 /// Writes the sums as text, each with its unit.
 pub fn write_sums(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
-    let all = sums.accesses;
-    let of_all = |part: u64| format!("{part} ({})", share(part as f64, all));
-    line(output, "accesses", &all.to_string())?;
+    let total = sums.accesses;
+    let of_all = |part: u64| format!("{part} ({})", share(part as f64, total));
+    line(output, "accesses", &total.to_string())?;
     line(output, "reads", &of_all(sums.reads))?;
     line(output, "writes", &of_all(sums.writes))?;
     let unknown = match sums.unsized_accesses {
         0 => String::new(),
         more => format!(", without {} of unknown size", counted(more, "access")),
     };
-    if sums.unsized_accesses < all || all == 0 {
+    if sums.unsized_accesses < total || total == 0 {
         let value = format!("{}{unknown}", with_bytes(sums.access_bytes, 0));
         line(output, "bytes accessed", &value)?;
     }
     let without_page = sums.frequency_accesses;
-    line(output, "pages of 4 KiB", &distinct(sums.pages, 12, all, without_page))?;
+    line(output, "pages of 4 KiB", &distinct(sums.pages, 12, total, without_page))?;
     let without_line = sums.page_run_accesses.saturating_add(without_page);
-    line(output, "lines of 64 bytes", &distinct(sums.lines, 6, all, without_line))?;
+    line(output, "lines of 64 bytes", &distinct(sums.lines, 6, total, without_line))?;
     if let Some(threads) = sums.thread_count {
         line(output, "threads", &threads.to_string())?;
     }
@@ -182,7 +182,7 @@ pub fn write_sums(sums: &Sums, output: &mut dyn Write) -> io::Result<()> {
 pub fn distinct(count: u64, log2: u32, accesses: u64, unknown: u64) -> String {
     match unknown {
         0 => with_bytes(count, log2),
-        all if all >= accesses => "not known".to_owned(),
+        missing if missing >= accesses => "not known".to_owned(),
         more => {
             let without = counted(more, "access");
             format!("{}, without {without} whose address is not known", with_bytes(count, log2))
@@ -200,16 +200,16 @@ pub fn slice_length(unit: SliceUnit, length: u64, in_seconds: Option<f64>) -> St
 }
 
 /// Writes a summary of a memory's slices: their number, and the slice with most accesses.
-fn write_rates(of: &Rates, output: &mut dyn Write) -> io::Result<()> {
-    let length = slice_length(of.slice_unit, of.slice_length, of.slice_seconds);
-    line(output, "slices", &format!("source {}, of {length}", of.source))?;
-    line(output, "  with accesses", &of.slices.len().to_string())?;
+fn write_rates(rates: &Rates, output: &mut dyn Write) -> io::Result<()> {
+    let length = slice_length(rates.slice_unit, rates.slice_length, rates.slice_seconds);
+    line(output, "slices", &format!("source {}, of {length}", rates.source))?;
+    line(output, "  with accesses", &rates.slices.len().to_string())?;
     let accesses = |rate: &&Rate| rate.reads.saturating_add(rate.writes);
     // The first slice of those with the maximum, because `max_by_key` returns the last one.
-    let most = of.slices.iter().rev().max_by_key(accesses);
+    let most = rates.slices.iter().rev().max_by_key(accesses);
     if let Some(most) = most {
         let count = accesses(&most);
-        let rate = of.slice_seconds.map(|time| per_second(count as f64 / time, " accesses"));
+        let rate = rates.slice_seconds.map(|time| per_second(count as f64 / time, " accesses"));
         let rate = rate.map_or_else(String::new, |rate| format!(" ({rate})"));
         let value = format!("{}{rate}, in slice {}", counted(count, "access"), most.slice);
         line(output, "  most in one", &value)?;

@@ -37,69 +37,69 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let Arguments { options, split, top } = arguments;
     let new = Streams::new(*top);
     let need = Need::of("hmtt streams", &new);
-    let Analysed { found, files, groups } = analyse_split(options, split, need, new)?;
-    let found = found.result();
-    let rows = |output: &mut dyn Write| write_rows(&found, output);
-    let text = |output: &mut dyn Write| write_text(&found, output);
+    let Analysed { found: analysis, files, groups } = analyse_split(options, split, need, new)?;
+    let streams = analysis.result();
+    let rows = |output: &mut dyn Write| write_rows(&streams, output);
+    let text = |output: &mut dyn Write| write_text(&streams, output);
     let heading = "stride_bytes,accesses";
     let columns = &["in streams", "hottest stride"];
     let view = View {
         columns,
         cells: &cells,
-        json: &|found| json!(found),
+        json: &|streams| json!(streams),
         rows: &|group, output| write_rows(&group.result, output),
     };
     let groups = groups.as_ref().map(|groups| GroupForms { groups, view });
     let groups = groups.as_ref().map(|groups| groups as &dyn Printed);
-    let json = json!(found);
+    let json = json!(streams);
     let forms = Forms { name: "streams", json, heading, rows: &rows, text: &text };
     write_split(options, files, forms, groups)
 }
 
-fn write_rows(found: &Found, output: &mut dyn Write) -> io::Result<()> {
-    found.strides.iter().try_for_each(|Stride { stride_bytes, accesses }| {
+fn write_rows(streams: &Found, output: &mut dyn Write) -> io::Result<()> {
+    streams.strides.iter().try_for_each(|Stride { stride_bytes, accesses }| {
         writeln!(output, "{stride_bytes},{accesses}")
     })
 }
 
 /// The part of accesses in streams, and the most frequent stride.
-fn cells(found: &Found) -> Vec<String> {
-    let hottest = found.strides.first().map(|stride| stride.stride_bytes.to_string());
-    let part = share(found.stream_accesses as f64, found.accesses);
+fn cells(streams: &Found) -> Vec<String> {
+    let hottest = streams.strides.first().map(|stride| stride.stride_bytes.to_string());
+    let part = share(streams.stream_accesses as f64, streams.accesses);
     vec![part, hottest.unwrap_or_else(|| "-".to_owned())]
 }
 
-fn write_text(found: &Found, output: &mut dyn Write) -> io::Result<()> {
-    let all = found.accesses;
-    let of_all = |part: u64| format!("{part} ({})", share(part as f64, all));
-    let method = match found.by_instruction {
+fn write_text(streams: &Found, output: &mut dyn Write) -> io::Result<()> {
+    let total = streams.accesses;
+    let of_all = |part: u64| format!("{part} ({})", share(part as f64, total));
+    let method = match streams.by_instruction {
         true => "streams of each instruction",
         false => "streams of lines, 16 open ones",
     };
     line(output, "method", method)?;
-    line(output, "accesses", &all.to_string())?;
-    line(output, "in streams", &of_all(found.stream_accesses))?;
-    line(output, "to the same address", &of_all(found.repeated_accesses))?;
-    if !found.strides.is_empty() {
+    line(output, "accesses", &total.to_string())?;
+    line(output, "in streams", &of_all(streams.stream_accesses))?;
+    line(output, "to the same address", &of_all(streams.repeated_accesses))?;
+    if !streams.strides.is_empty() {
         writeln!(output, "\n{:>20}  {:>14}  {:>9}", "stride in bytes", "accesses", "of all")?;
     }
-    for Stride { stride_bytes, accesses } in &found.strides {
-        let part = share(*accesses as f64, all);
+    for Stride { stride_bytes, accesses } in &streams.strides {
+        let part = share(*accesses as f64, total);
         writeln!(output, "{stride_bytes:>20}  {accesses:>14}  {part:>9}")?;
     }
-    if found.other_strides > 0 {
-        let part = share(found.other_strides as f64, all);
-        writeln!(output, "{:>20}  {:>14}  {part:>9}", "others", found.other_strides)?;
+    if streams.other_strides > 0 {
+        let part = share(streams.other_strides as f64, total);
+        writeln!(output, "{:>20}  {:>14}  {part:>9}", "others", streams.other_strides)?;
     }
-    if !found.stream_lengths.is_empty() {
+    if !streams.stream_lengths.is_empty() {
         writeln!(output, "\n{:>20}  {:>14}", "accesses of a stream", "streams")?;
     }
-    for one in &found.stream_lengths {
-        let range = match one.at_least == one.at_most {
-            true => one.at_least.to_string(),
-            false => format!("{} to {}", one.at_least, one.at_most),
+    for bucket in &streams.stream_lengths {
+        let range = match bucket.at_least == bucket.at_most {
+            true => bucket.at_least.to_string(),
+            false => format!("{} to {}", bucket.at_least, bucket.at_most),
         };
-        writeln!(output, "{range:>20}  {:>14}", one.streams)?;
+        writeln!(output, "{range:>20}  {:>14}", bucket.streams)?;
     }
     Ok(())
 }

@@ -164,7 +164,7 @@ impl Sink for ProgramRows {
     fn access(&mut self, access: &ImportedAccess) -> Result<(), TableError> {
         let ImportedAccess { thread, pc, direction, address, size, .. } = *access;
         self.times += u64::from(self.has_times);
-        let made = Made {
+        let access = Made {
             pc,
             direction,
             address: Some(address),
@@ -174,7 +174,7 @@ impl Sink for ProgramRows {
             is_down: false,
             conditional: false,
         };
-        self.writer.access(&Executed::alone(thread, 0, &self.block), &made)
+        self.writer.access(&Executed::alone(thread, 0, &self.block), &access)
     }
 
     fn finish(self: Box<Self>) -> Result<(LeftOut, Option<RequestSums>), TableError> {

@@ -95,8 +95,11 @@ fn append(
     }
     let last = String::from_utf8_lossy(&last);
     if let Some(cke) = last.split_ascii_whitespace().nth(1) {
-        let all = (1u8 << memory.ranks()) - 1;
-        ensure!(u8::from_str_radix(cke, 16) == Ok(all), "it ends with CKE low or a damaged line");
+        let expected = (1u8 << memory.ranks()) - 1;
+        ensure!(
+            u8::from_str_radix(cke, 16) == Ok(expected),
+            "it ends with CKE low or a damaged line"
+        );
     }
     if !is_ended {
         copy.write(b"\n")?;
@@ -177,9 +180,9 @@ fn check_columns(header: &[String], parsed: &VectorHeader) -> Result<()> {
     let own = HeaderText { memory, page_policy: "", last_clock: 0 }.to_string();
     let columns = |text: &str| text.strip_prefix("columns=").map(|names| names.trim().to_owned());
     let own = own.lines().find_map(columns);
-    let Some(found) = header.iter().find_map(|line| columns(line)) else { return Ok(()) };
-    if Some(&found) != own.as_ref() {
-        bail!("it has the columns {found}, not {}", own.unwrap_or_default());
+    let Some(heading) = header.iter().find_map(|line| columns(line)) else { return Ok(()) };
+    if Some(&heading) != own.as_ref() {
+        bail!("it has the columns {heading}, not {}", own.unwrap_or_default());
     }
     Ok(())
 }

@@ -63,13 +63,13 @@ fn with_value<'a>(word: &str, words: &mut impl Iterator<Item = &'a str>) -> Resu
 }
 
 fn mode(value: &str) -> Result<Mode> {
-    let found = (0..=u8::MAX).map_while(Mode::from_code).find(|mode| mode.name() == value);
-    found.context("a mode is line, page, frequency or analysis")
+    let mode = (0..=u8::MAX).map_while(Mode::from_code).find(|mode| mode.name() == value);
+    mode.context("a mode is line, page, frequency or analysis")
 }
 
 fn granularity(value: &str) -> Result<Granularity> {
-    let all = [Granularity::Line, Granularity::Burst];
-    all.into_iter().find(|unit| unit.name() == value).context("a granularity is line or burst")
+    let units = [Granularity::Line, Granularity::Burst];
+    units.into_iter().find(|unit| unit.name() == value).context("a granularity is line or burst")
 }
 
 fn switch(value: &str) -> Result<bool> {

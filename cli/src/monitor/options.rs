@@ -245,9 +245,9 @@ fn geometry(text: &str) -> Result<Geometry, String> {
         digits.parse::<u64>().ok()?.checked_mul(unit)
     };
     let numbers: Option<Vec<u64>> = text.split(',').map(number).collect();
-    let found = match numbers.as_deref() {
+    let geometry = match numbers.as_deref() {
         Some([size, ways, line]) => Geometry::new(*size, *ways, *line),
         _ => return Err("give three numbers, such as 32K,8,64".into()),
     };
-    found.ok_or_else(|| "lines and sets must be powers of two, at most 64M and 64 ways".into())
+    geometry.ok_or_else(|| "lines and sets must be powers of two, at most 64M and 64 ways".into())
 }

@@ -239,10 +239,10 @@ impl Observer for Outputs {
         };
         Ok(Box::new(move |outcome| {
             let (has_failed, is_lost) = output.finish(outcome, &prefix, &heading);
-            let mut all = finished.lock().unwrap_or_else(PoisonError::into_inner);
-            all.has_failed |= has_failed;
-            all.is_lost |= is_lost;
-            all.named.extend(path.map(|path| (pid, program, path)));
+            let mut outcome = finished.lock().unwrap_or_else(PoisonError::into_inner);
+            outcome.has_failed |= has_failed;
+            outcome.is_lost |= is_lost;
+            outcome.named.extend(path.map(|path| (pid, program, path)));
         }))
     }
 

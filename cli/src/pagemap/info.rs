@@ -46,12 +46,12 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     Ok(!map.missing.is_empty())
 }
 
-fn longest(map: &PageMap, of: fn(&MappedProcess) -> u64) -> u64 {
-    map.processes.iter().map(of).max().unwrap_or(0)
+fn longest(map: &PageMap, value: fn(&MappedProcess) -> u64) -> u64 {
+    map.processes.iter().map(value).max().unwrap_or(0)
 }
 
-fn sum(map: &PageMap, of: fn(&MappedProcess) -> u64) -> u64 {
-    map.processes.iter().filter(|one| !one.is_gone).map(of).fold(0, u64::saturating_add)
+fn sum(map: &PageMap, value: fn(&MappedProcess) -> u64) -> u64 {
+    map.processes.iter().filter(|one| !one.is_gone).map(value).fold(0, u64::saturating_add)
 }
 
 /// Time from the begin of the first snapshot to the end of the last one.
@@ -84,19 +84,19 @@ fn ending(map: &PageMap) -> Option<&'static str> {
 fn to_json(map: &PageMap) -> Value {
     // A map without times has only the order of snapshots, so no durations are printed.
     let timed = |ns: Option<u64>| ns.filter(|_| map.is_timed());
-    let process = |of: &MappedProcess| {
+    let process = |mapped: &MappedProcess| {
         json!({
-            "pid": of.process.pid,
-            "comm": of.process.comm,
-            "exe": of.process.exe,
-            "start_ticks": of.process.start_ticks,
-            "scan_count": of.scans,
-            "present_pages": of.present_pages,
-            "swapped_pages": of.swapped_pages,
-            "hidden_pages": of.hidden_pages,
-            "longest_scan_ns": timed(Some(of.longest_scan_ns)),
-            "longest_stale_ns": timed(Some(of.longest_stale_ns)).filter(|ns| *ns > 0),
-            "gone": of.is_gone,
+            "pid": mapped.process.pid,
+            "comm": mapped.process.comm,
+            "exe": mapped.process.exe,
+            "start_ticks": mapped.process.start_ticks,
+            "scan_count": mapped.scans,
+            "present_pages": mapped.present_pages,
+            "swapped_pages": mapped.swapped_pages,
+            "hidden_pages": mapped.hidden_pages,
+            "longest_scan_ns": timed(Some(mapped.longest_scan_ns)),
+            "longest_stale_ns": timed(Some(mapped.longest_stale_ns)).filter(|ns| *ns > 0),
+            "gone": mapped.is_gone,
         })
     };
     let last = map.snapshots.last();
@@ -158,15 +158,15 @@ fn write_text(map: &PageMap, output: &mut dyn Write) -> io::Result<()> {
     }
     line("mappings", &map.mappings.len().to_string())?;
     line("processes", &map.processes.len().to_string())?;
-    let mut all: Vec<&MappedProcess> = map.processes.iter().collect();
-    all.sort_by_key(|of| std::cmp::Reverse(of.present_pages));
+    let mut processes: Vec<&MappedProcess> = map.processes.iter().collect();
+    processes.sort_by_key(|of| std::cmp::Reverse(of.present_pages));
     writeln!(
         output,
         "\n{:>10}  {:<COMM_WIDTH$}  {:>10}  {:>10}  {:>8}  program",
         "pid", "process", "pages", "swapped", "readings"
     )?;
-    for of in all.into_iter().take(LISTED) {
-        let process = &of.process;
+    for mapped in processes.into_iter().take(LISTED) {
+        let process = &mapped.process;
         let comm: String =
             escape::message(&process.comm).to_string().chars().take(COMM_WIDTH).collect();
         let exe = escape::message(&process.exe).to_string();
@@ -175,7 +175,7 @@ fn write_text(map: &PageMap, output: &mut dyn Write) -> io::Result<()> {
         writeln!(
             output,
             "{:>10}  {comm:<COMM_WIDTH$}  {:>10}  {:>10}  {:>8}  {exe}",
-            process.pid, of.present_pages, of.swapped_pages, of.scans
+            process.pid, mapped.present_pages, mapped.swapped_pages, mapped.scans
         )?;
     }
     Ok(())

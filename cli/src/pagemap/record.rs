@@ -76,8 +76,8 @@ fn record(
     let begin = Instant::now();
     loop {
         let round = Instant::now();
-        let all = if arguments.all { all_processes().context("/proc")? } else { Vec::new() };
-        let pids = if arguments.all { &all } else { &chosen };
+        let all_pids = if arguments.all { all_processes().context("/proc")? } else { Vec::new() };
+        let pids = if arguments.all { &all_pids } else { &chosen };
         let processes = marks.with_next(|marks| recorder.snapshot(pids, !arguments.all, marks))?;
         // The file gets its name after the first snapshot, because a map without snapshots is of no
         // use.

@@ -16,7 +16,7 @@ pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
     let blocks = verdicts.iter().filter_map(|(_, rewrite)| Some(&rewrite.as_ref().ok()?.blocks));
     let heads: Vec<u64> = blocks.flatten().map(|block| block.start).collect();
     let mut lines = image.find_lines(&heads)?.into_iter();
-    let mut all = Vec::new();
+    let mut values = Vec::new();
     print(|output| {
         for (function, rewrite) in &verdicts {
             let Function { name, start, size, .. } = function;
@@ -27,14 +27,14 @@ pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
                         let mut value = block_json(function, block);
                         value["source_line"] = line.into();
                         value["refused"] = block.refusal.as_ref().map(ToString::to_string).into();
-                        all.push(value);
+                        values.push(value);
                         return Ok(());
                     }
                     let text = shown(function, block, line.as_deref());
                     writeln!(output, "{}", escape::name(&text))
                 })?,
                 Err(refusal) if is_json => {
-                    all.push(json!({ "function": name, "refused": refusal.to_string() }));
+                    values.push(json!({ "function": name, "refused": refusal.to_string() }));
                 }
                 Err(refusal) => {
                     let name = escape::name(name);
@@ -43,7 +43,7 @@ pub fn list(image: &Image, selection: &Selection, is_json: bool) -> Result<()> {
             }
         }
         if is_json {
-            hmtt_format::json::to_writer_pretty(&mut *output, &json!({ "blocks": all }))?;
+            hmtt_format::json::to_writer_pretty(&mut *output, &json!({ "blocks": values }))?;
             writeln!(output)?;
         }
         Ok(())

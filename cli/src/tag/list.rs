@@ -207,11 +207,11 @@ impl<'a> Listing<'a> {
 
     fn summary(&self, output: &mut impl Write) -> io::Result<()> {
         let good = self.chosen.iter().filter(|(_, rewrite)| rewrite.is_ok()).count();
-        let all = self.chosen.len();
+        let total = self.chosen.len();
         let pointed = self.chosen.iter().filter(|(one, _)| self.is_pointed_at(one)).count();
         writeln!(
             output,
-            "\n{good} of {all} functions can be tagged; data contain the addresses of {pointed}"
+            "\n{good} of {total} functions can be tagged; data contain the addresses of {pointed}"
         )?;
         writeln!(
             output,

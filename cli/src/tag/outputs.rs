@@ -91,9 +91,9 @@ impl Failures {
 
     /// Prints the errors. Returns whether there are any.
     fn print(&self) -> bool {
-        let mut all = self.file.iter().chain(&self.log).peekable();
-        let has_failed = all.peek().is_some();
-        for error in all {
+        let mut errors = self.file.iter().chain(&self.log).peekable();
+        let has_failed = errors.peek().is_some();
+        for error in errors {
             report!("hmtt: {}", escape::message(&format!("{error:#}")));
         }
         has_failed

@@ -56,10 +56,10 @@ pub fn print_refused(tagged: &Tagged, prefix: &str) {
         report!("hmtt: warning: {prefix}no function of {library} is tagged: {reason}");
     }
     if !tagged.refused().is_empty() {
-        let (refused, all) =
+        let (refused, total) =
             (tagged.refused().len(), tagged.refused().len() + tagged.functions().count());
         report!(
-            "hmtt: warning: {prefix}{refused} of {all} functions are not tagged; hmtt tag list prints the reasons"
+            "hmtt: warning: {prefix}{refused} of {total} functions are not tagged; hmtt tag list prints the reasons"
         );
         let differing = tagged.refused().iter().filter(|one| one.reason.is_of_process());
         for Refused { function, reason } in differing.take(NAMED) {
@@ -69,9 +69,9 @@ pub fn print_refused(tagged: &Tagged, prefix: &str) {
     }
     let refused = tagged.refused_blocks().count();
     if refused != 0 {
-        let all = refused + tagged.blocks().count();
+        let total = refused + tagged.blocks().count();
         report!(
-            "hmtt: warning: {prefix}{refused} of {all} blocks are not tagged; hmtt tag list prints the reasons"
+            "hmtt: warning: {prefix}{refused} of {total} blocks are not tagged; hmtt tag list prints the reasons"
         );
     }
 }

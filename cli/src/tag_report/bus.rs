@@ -77,13 +77,13 @@ fn read(path: &Path, bus: &mut Bus<Listeners>) -> Result<bool> {
     let mut others = 0;
     let ending = CaptureFile::open(path)?.read(
         |_| true,
-        |found| {
-            if found.card != CardId(0) {
-                others = others.max(found.card.0);
+        |batch| {
+            if batch.card != CardId(0) {
+                others = others.max(batch.card.0);
                 return;
             }
-            bus.accesses(&found.accesses);
-            found.item.iter().for_each(|item| bus.item(item));
+            bus.accesses(&batch.accesses);
+            batch.item.iter().for_each(|item| bus.item(item));
         },
     )?;
     if others != 0 {

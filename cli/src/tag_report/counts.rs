@@ -28,10 +28,10 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let path = &arguments.log;
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| format!("{name}: cannot open"))?;
-    let all: Value = serde_json::from_reader(BufReader::new(file))
+    let document: Value = serde_json::from_reader(BufReader::new(file))
         .with_context(|| format!("{name}: neither a tag log nor a file of counts"))?;
-    let rows = rows(&all, "functions");
-    if all.get("sink").is_some() {
+    let rows = rows(&document, "functions");
+    if document.get("sink").is_some() {
         bail!("{name} names the functions of a log or a card's tags; give the log itself");
     }
     let Some(mut rows) = rows else {
@@ -50,11 +50,11 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             "{name} has counts only, no times: record a log (--sink log --marks) to combine it with a trace"
         );
     }
-    rows.extend(self::rows(&all, "blocks").unwrap_or_default());
+    rows.extend(self::rows(&document, "blocks").unwrap_or_default());
     rows.sort_by_key(|(calls, _)| std::cmp::Reverse(*calls));
     print(|output| {
         if arguments.json {
-            hmtt_format::json::to_writer(&mut *output, &all)?;
+            hmtt_format::json::to_writer(&mut *output, &document)?;
             return writeln!(output);
         }
         let mut rows = rows.iter().filter(|(calls, _)| *calls != 0);
@@ -65,24 +65,24 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 
 /// Count and name of each function or block in a list. `list`: key of the list. Returns `None` if
 /// the list does not exist.
-fn rows(all: &Value, list: &str) -> Option<Vec<(u64, String)>> {
-    let row = |one: &Value| {
+fn rows(document: &Value, list: &str) -> Option<Vec<(u64, String)>> {
+    let row = |entry: &Value| {
         // The key of blocks was the last one while maps of tags had version 1.
-        let count = ["calls", "entries", "count"].iter().find_map(|key| one.get(key));
+        let count = ["calls", "entries", "count"].iter().find_map(|key| entry.get(key));
         let calls = count?.as_u64()?;
-        let mut name = match one.get("name").and_then(Value::as_str) {
+        let mut name = match entry.get("name").and_then(Value::as_str) {
             Some(name) => name.to_owned(),
             None => {
-                let offset = one.get("offset")?.as_i64()?;
+                let offset = entry.get("offset")?.as_i64()?;
                 let sign = if offset < 0 { '-' } else { '+' };
-                format!("{}{sign}{:x}", one.get("function")?.as_str()?, offset.unsigned_abs())
+                format!("{}{sign}{:x}", entry.get("function")?.as_str()?, offset.unsigned_abs())
             }
         };
-        if let Some(program) = one.get("program").and_then(Value::as_str) {
+        if let Some(program) = entry.get("program").and_then(Value::as_str) {
             let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
             name = format!("{program}: {name}");
         }
         Some((calls, escape::name(&name).to_string()))
     };
-    all.get(list)?.as_array()?.iter().map(row).collect()
+    document.get(list)?.as_array()?.iter().map(row).collect()
 }

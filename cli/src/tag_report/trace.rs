@@ -45,13 +45,13 @@ pub fn split(log: Log<'_>, capture: &Path, regions: Regions, calls: &mut Calls) 
     let mut steps = Steps::default();
     let ending = CaptureFile::open(capture)?.read(
         |_| true,
-        |found| {
-            if found.card != sync.card {
+        |batch| {
+            if batch.card != sync.card {
                 return;
             }
             let mut step = |clock, step| split.step(clock, step);
-            steps.accesses(&found.accesses, &mut step);
-            found.item.iter().for_each(|item| steps.item(item, &mut step));
+            steps.accesses(&batch.accesses, &mut step);
+            batch.item.iter().for_each(|item| steps.item(item, &mut step));
         },
     )?;
     split.finish(steps.last).with_context(|| name.to_string())?;

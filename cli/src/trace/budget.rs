@@ -294,8 +294,8 @@ impl Regulator {
         let shared = if planned > 0.0 { written / planned } else { 1.0 };
         let scale = window.units / (costs.seen_units as f64).max(1.0);
         let most = (most / scale - costs.seen_numbers as f64) / shared.max(f64::EPSILON);
-        let sum = |of: fn(&Level) -> f64, at: &dyn Fn(usize) -> usize| -> f64 {
-            known.iter().enumerate().map(|(one, (_, levels))| of(&levels[at(one)])).sum()
+        let sum = |value: fn(&Level) -> f64, at: &dyn Fn(usize) -> usize| -> f64 {
+            known.iter().enumerate().map(|(one, (_, levels))| value(&levels[at(one)])).sum()
         };
         if sum(|level| level.units, &|_| last) <= most {
             return HashMap::new();
@@ -303,8 +303,8 @@ impl Regulator {
         let levels: Vec<Vec<Level>> =
             known.iter().map(|(_, levels)| levels[..last].to_vec()).collect();
         let best = choose(&levels, most.max(0.0));
-        let all = sum(|level| level.accesses, &|_| last);
-        if most <= 0.0 || sum(|level| level.accesses, &|one| best[one]) < LEAST_KNOWN * all {
+        let total = sum(|level| level.accesses, &|_| last);
+        if most <= 0.0 || sum(|level| level.accesses, &|one| best[one]) < LEAST_KNOWN * total {
             return HashMap::new();
         }
         let extents =
@@ -322,9 +322,9 @@ impl Regulator {
         }
         let Times { passed, native } = self.all;
         let slowdown = if native > 0.0 { format!("{:.2}", passed / native) } else { "-".into() };
-        let all = self.started.elapsed().as_secs_f64();
+        let elapsed = self.started.elapsed().as_secs_f64();
         format!(
-            "the program was recorded {windows} times, for {recorded:.3} s of {all:.3} s; estimated slowdown: {slowdown}"
+            "the program was recorded {windows} times, for {recorded:.3} s of {elapsed:.3} s; estimated slowdown: {slowdown}"
         )
     }
 }

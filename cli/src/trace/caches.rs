@@ -68,17 +68,17 @@ impl std::str::FromStr for CacheArgument {
 
 /// Parses the values of `--cache` into levels of caches; `None` without values.
 pub fn levels(arguments: &[CacheArgument]) -> Result<Option<Vec<CacheConfiguration>>> {
-    let one = |argument: &CacheArgument| match argument {
+    let placed = |argument: &CacheArgument| match argument {
         CacheArgument::Desktop => None,
         CacheArgument::One(cache) => Some(*cache),
     };
     match arguments {
         [] => Ok(None),
         [CacheArgument::Desktop] => Ok(Some(CacheConfiguration::DESKTOP_LEVELS.to_vec())),
-        all => {
-            let all: Option<Vec<PlacedCache>> = all.iter().map(one).collect();
-            let all = all.context("--cache desktop cannot be given with other caches")?;
-            let (levels, instructions) = places::in_order(&all).context("--cache")?;
+        list => {
+            let caches: Option<Vec<PlacedCache>> = list.iter().map(placed).collect();
+            let caches = caches.context("--cache desktop cannot be given with other caches")?;
+            let (levels, instructions) = places::in_order(&caches).context("--cache")?;
             ensure!(instructions.is_none(), "--cache i1: only accesses to data are recorded");
             Ok(Some(levels))
         }

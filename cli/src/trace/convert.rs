@@ -152,7 +152,7 @@ impl Conversion<'_> {
                 (ending, false)
             }
             Some(regions) => {
-                let (mut all, mut outputs, mut name) = (Vec::new(), Vec::new(), String::new());
+                let (mut pieces, mut outputs, mut name) = (Vec::new(), Vec::new(), String::new());
                 for region in regions {
                     let output = region.output.as_deref().or(self.output);
                     if output.is_some_and(|output| is_same_file(path, output)) {
@@ -161,9 +161,9 @@ impl Conversion<'_> {
                     let (output, file) = open(output, self.to, self.force)?;
                     name = output.name.clone();
                     outputs.push(output);
-                    all.push((region.instructions.clone(), self.exporter(file)?));
+                    pieces.push((region.instructions.clone(), self.exporter(file)?));
                 }
-                let mut cut = Cut::new(all);
+                let mut cut = Cut::new(pieces);
                 let (read, left_out) = self.steps(&name, &mut cut)?;
                 warn(&name, left_out.into_iter().chain(cut.left_out()).collect());
                 let (is_short, sums) = (cut.is_short(), cut.sums_of_regions().to_vec());

@@ -117,7 +117,7 @@ pub const CHOSEN: &str = "only some of the accesses were to be recorded";
 /// Sentences on what is missing in a trace.
 pub fn what_is_missing(ending: &Ending) -> Vec<String> {
     let Ending { dropped, cut_threads, invalid_chunks, is_cut, .. } = *ending;
-    let all = [
+    let reasons = [
         (dropped > 0, format!("{dropped} words were dropped because rings were full")),
         (cut_threads > 0, format!("the last accesses of {cut_threads} threads are missing")),
         (
@@ -126,7 +126,7 @@ pub fn what_is_missing(ending: &Ending) -> Vec<String> {
         ),
         (is_cut, "the file is cut: what follows is missing".to_owned()),
     ];
-    let counts = all.into_iter().filter_map(|(is_so, what)| is_so.then_some(what));
+    let counts = reasons.into_iter().filter_map(|(is_so, what)| is_so.then_some(what));
     let unrecorded = &ending.unrecorded;
     let unrecorded = unrecorded.missing().into_iter().chain(unrecorded.children_text());
     counts.chain(unrecorded).chain(ending.missing_of_region()).collect()

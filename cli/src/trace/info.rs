@@ -91,12 +91,12 @@ fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".into(), |share| format!("{:.1} %", 100.0 * share))
 }
 
-fn function(function: Option<&Function>, of: Sums, accuracy: Accuracy) -> Value {
+fn function(function: Option<&Function>, counts: Sums, accuracy: Accuracy) -> Value {
     let known = |name: fn(&Function) -> &String| {
         function.map(name).filter(|name| !name.is_empty()).cloned()
     };
     let names = json!({ "function": known(|one| &one.name), "object": known(|one| &one.path) });
-    with(with(names, sums(of)), json!({ "chosen": chosen(accuracy) }))
+    with(with(names, sums(counts)), json!({ "chosen": chosen(accuracy) }))
 }
 
 impl Info {
@@ -172,14 +172,16 @@ impl Info {
         }
         let [blocks, executions] = summary.accuracy();
         if blocks.traced < blocks.accesses {
-            for (name, of) in [("chosen in blocks", blocks), ("chosen when executed", executions)] {
+            for (name, counts) in
+                [("chosen in blocks", blocks), ("chosen when executed", executions)]
+            {
                 let value = format!(
                     "{} of {}, minimal accuracy {}, alignment-independent {}, payoff {:.2}",
-                    of.traced,
-                    of.accesses,
-                    percent(of.minimal()),
-                    percent(of.alignment_independent()),
-                    of.payoff().unwrap_or(0.0),
+                    counts.traced,
+                    counts.accesses,
+                    percent(counts.minimal()),
+                    percent(counts.alignment_independent()),
+                    counts.payoff().unwrap_or(0.0),
                 );
                 line(name, value)?;
             }
@@ -196,13 +198,16 @@ impl Info {
             let seconds = ending.native_ns as f64 / 1e9;
             line("note", format!("the program ran natively for {seconds:.3} s, as was asked for"))?;
         }
-        for (thread, of) in summary.threads() {
-            line(&format!("thread {thread}"), format!("{} accesses", of.accesses()))?;
+        for (thread, counts) in summary.threads() {
+            line(&format!("thread {thread}"), format!("{} accesses", counts.accesses()))?;
         }
-        for (one, of, _) in summary.hottest(LISTED) {
-            let name = shown(one).unwrap_or_else(|| "?".into());
-            let part = 100.0 * of.accesses() as f64 / sums.accesses() as f64;
-            line("function", format!("{:>5.1} % {:>12} accesses  {name}", part, of.accesses()))?;
+        for (function, counts, _) in summary.hottest(LISTED) {
+            let name = shown(function).unwrap_or_else(|| "?".into());
+            let part = 100.0 * counts.accesses() as f64 / sums.accesses() as f64;
+            line(
+                "function",
+                format!("{:>5.1} % {:>12} accesses  {name}", part, counts.accesses()),
+            )?;
         }
         what_is_missing(ending).iter().try_for_each(|what| line("missing", what.clone()))
     }

@@ -81,23 +81,23 @@ impl Region {
     /// Code that ran natively although that was not planned. If the region is over, only native
     /// code within the region is stated.
     pub fn unrecorded(&self, outcome: &Outcome) -> Unrecorded {
-        let all = outcome.unrecorded();
+        let unrecorded = outcome.unrecorded();
         if !self.is_over() {
-            return all;
+            return unrecorded;
         }
         let native_code = self.lock().cutter.seen().native;
         let continuation = Continuation::None;
-        Unrecorded { native_code, native_threads: 0, continuation, ..all }
+        Unrecorded { native_code, native_threads: 0, continuation, ..unrecorded }
     }
 
     /// Sentences on what is missing of the region. Called when the program is no longer recorded.
     pub fn missing(&self, outcome: &Outcome) -> Vec<String> {
-        let mut all = match self.is_over() {
+        let mut missing = match self.is_over() {
             true => self.unrecorded(outcome).missing(),
             false => outcome.missing_accesses(),
         };
         let (result, seen) = (self.result(), self.lock().cutter.seen());
-        all.extend(result.missing_text());
+        missing.extend(result.missing_text());
         let more = [
             (seen.lost > 0, format!("{} words about accesses were dropped", seen.lost)),
             (
@@ -109,8 +109,8 @@ impl Region {
                 format!("{} instructions of the region were counted only", seen.counted_only),
             ),
         ];
-        all.extend(more.into_iter().filter_map(|(is_so, what)| is_so.then_some(what)));
-        all
+        missing.extend(more.into_iter().filter_map(|(is_so, what)| is_so.then_some(what)));
+        missing
     }
 }
 
@@ -122,8 +122,8 @@ struct RegionSink {
 
 /// Byte offset in a block's code of its instruction number `index`.
 fn offset(block: &BlockAccesses, index: u16) -> usize {
-    let all = instructions(block.start, &block.code);
-    all.get(usize::from(index)).map_or(block.code.len(), |one| one.offset.into())
+    let instructions = instructions(block.start, &block.code);
+    instructions.get(usize::from(index)).map_or(block.code.len(), |one| one.offset.into())
 }
 
 impl AccessSink for RegionSink {

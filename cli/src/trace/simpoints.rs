@@ -33,8 +33,8 @@ struct SimPoint {
 /// # Errors
 /// The files cannot be read, or have another content than SimPoint writes.
 pub fn regions(list: &Path, weights: &Path, length: u64, output: &Path) -> Result<Vec<Region>> {
-    let all = chosen(&read(list)?, &read(weights)?);
-    let all = all.with_context(|| format!("{} and {}", list.display(), weights.display()))?;
+    let points = chosen(&read(list)?, &read(weights)?);
+    let points = points.with_context(|| format!("{} and {}", list.display(), weights.display()))?;
     let region = |point: &SimPoint| {
         let first = point.interval.checked_mul(length);
         let end = first.and_then(|first| first.checked_add(length));
@@ -43,7 +43,7 @@ pub fn regions(list: &Path, weights: &Path, length: u64, output: &Path) -> Resul
             .with_context(|| format!("interval {} of {length} instructions", point.interval))?;
         Ok(Region { instructions, output: Some(name(output, point)) })
     };
-    all.iter().map(region).collect()
+    points.iter().map(region).collect()
 }
 
 /// The file of weights that belongs to a list. Its name has `weights` where the list has
@@ -77,21 +77,21 @@ fn read(path: &Path) -> Result<String> {
 /// Parses lines of two numbers: a value and the number of a cluster. `what`: name of the file, for
 /// errors.
 fn pairs<T: FromStr<Err: Display>>(text: &str, what: &str) -> Result<Vec<(T, u64)>> {
-    let mut all = Vec::new();
+    let mut pairs = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             [] => {}
             [value, cluster] => {
                 let value = value.parse().ok().zip(cluster.parse().ok());
-                all.push(
+                pairs.push(
                     value.with_context(|| format!("{what}: line {number} has no two numbers"))?,
                 );
             }
             _ => bail!("{what}: line {number} has no two numbers"),
         }
     }
-    Ok(all)
+    Ok(pairs)
 }
 
 /// The chosen intervals, ascending. Example: the list `7 0`, `2 1` and the weights `0.25 0`, `0.75
@@ -103,20 +103,20 @@ fn chosen(list: &str, weights: &str) -> Result<Vec<SimPoint>> {
         let other = by_cluster.insert(cluster, weight);
         ensure!(other.is_none(), "weights: cluster {cluster} has two weights");
     }
-    let mut all = Vec::new();
+    let mut points = Vec::new();
     for (interval, cluster) in pairs::<u64>(list, "simpoints")? {
         let weight = by_cluster.get(&cluster);
         let weight = *weight.with_context(|| format!("cluster {cluster} has no weight"))?;
-        all.push(SimPoint { interval, weight });
+        points.push(SimPoint { interval, weight });
     }
-    ensure!(!all.is_empty(), "no interval is chosen");
-    ensure!(all.len() <= MOST_INTERVALS, "more than {MOST_INTERVALS} intervals");
-    all.sort_by_key(|point| point.interval);
-    let twice = all.windows(2).find(|pair| pair[0].interval == pair[1].interval);
+    ensure!(!points.is_empty(), "no interval is chosen");
+    ensure!(points.len() <= MOST_INTERVALS, "more than {MOST_INTERVALS} intervals");
+    points.sort_by_key(|point| point.interval);
+    let twice = points.windows(2).find(|pair| pair[0].interval == pair[1].interval);
     if let Some([point, _]) = twice {
         bail!("interval {} is chosen twice", point.interval);
     }
-    Ok(all)
+    Ok(points)
 }
 
 #[cfg(test)]
@@ -125,10 +125,10 @@ mod tests {
 
     #[test]
     fn intervals_have_the_weights_of_their_clusters() {
-        let all = chosen("7 0\n2 1\n", "0.25 0\n0.75 1\n").unwrap();
+        let points = chosen("7 0\n2 1\n", "0.25 0\n0.75 1\n").unwrap();
         let expected = [(2, 0.75), (7, 0.25)];
-        assert_eq!(all, expected.map(|(interval, weight)| SimPoint { interval, weight }));
-        let names: Vec<_> = all.iter().map(|point| name(Path::new("a/ph.cs"), point)).collect();
+        assert_eq!(points, expected.map(|(interval, weight)| SimPoint { interval, weight }));
+        let names: Vec<_> = points.iter().map(|point| name(Path::new("a/ph.cs"), point)).collect();
         assert_eq!(names, ["a/ph.2-0.75.cs", "a/ph.7-0.25.cs"].map(PathBuf::from));
         assert_eq!(weights_of(Path::new("a/ph.simpoints")), Some("a/ph.weights".into()));
         assert_eq!(weights_of(Path::new("a/ph")), None);

@@ -75,28 +75,28 @@ impl<W: Write> Visitor for Lines<W> {
 fn line(
     output: &mut impl Write,
     weighted: bool,
-    ThreadAccess { thread, made }: &ThreadAccess,
+    ThreadAccess { thread, made: access }: &ThreadAccess,
     function: &str,
 ) -> io::Result<()> {
     let mut line = Line::default();
     line.decimal((*thread).into());
     line.text(b" ");
-    line.hexadecimal(made.pc);
-    line.text(if made.direction == Direction::Write { b" W " } else { b" R " });
-    match made.address {
+    line.hexadecimal(access.pc);
+    line.text(if access.direction == Direction::Write { b" W " } else { b" R " });
+    match access.address {
         Some(address) => line.hexadecimal(address),
         None => line.text(b"?"),
     }
-    line.text(if made.is_down { b" -" } else { b" " });
-    line.decimal(made.size.into());
-    if made.elements != 1 {
+    line.text(if access.is_down { b" -" } else { b" " });
+    line.decimal(access.size.into());
+    if access.elements != 1 {
         line.text(b"*");
-        line.decimal(made.elements);
+        line.decimal(access.elements);
     }
-    line.text(if made.conditional { b" ?" } else { b"" });
+    line.text(if access.conditional { b" ?" } else { b"" });
     if weighted {
         line.text(b" x");
-        line.decimal(made.represents.into());
+        line.decimal(access.represents.into());
     }
     output.write_all(line.bytes())?;
     output.write_all(function.as_bytes())?;
@@ -183,9 +183,11 @@ mod tests {
             let [writes, is_known, is_down, conditional, weighted] = flags;
             let direction = if writes { Direction::Write } else { Direction::Read };
             let address = is_known.then_some(address);
-            let made = Made { pc, direction, address, size, represents, elements, is_down, conditional };
-            let mut found = Vec::new();
-            line(&mut found, weighted, &ThreadAccess { thread, made }, " in main").unwrap();
+            let access =
+                Made { pc, direction, address, size, represents, elements, is_down, conditional };
+            let mut written = Vec::new();
+            let access = ThreadAccess { thread, made: access };
+            line(&mut written, weighted, &access, " in main").unwrap();
             let address = address.map_or("?".into(), |address| format!("{address:x}"));
             let sign = if is_down { "-" } else { "" };
             let times = if elements == 1 { String::new() } else { format!("*{elements}") };
@@ -195,7 +197,7 @@ mod tests {
             let expected = format!(
                 "{thread} {pc:x} {letter} {address} {sign}{size}{times}{maybe}{weight} in main\n"
             );
-            prop_assert_eq!(String::from_utf8(found).unwrap(), expected);
+            prop_assert_eq!(String::from_utf8(written).unwrap(), expected);
         }
     }
 }

@@ -41,28 +41,28 @@ fn range(from: u64, to: u64) -> String {
 
 /// The extent of curves on the x axis: from the first to the last x, or from 0 to 1 without points.
 pub fn extent_of(curves: &[Curve]) -> (f64, f64) {
-    let all = || curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0));
-    let Some(first) = all().reduce(f64::min) else { return (0.0, 1.0) };
-    (first, all().fold(first + 1.0, f64::max))
+    let positions = || curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0));
+    let Some(first) = positions().reduce(f64::min) else { return (0.0, 1.0) };
+    (first, positions().fold(first + 1.0, f64::max))
 }
 
 /// A sentence on sampling, if the results are estimated from a sample.
-pub fn sampled(found: &Found) -> String {
-    let rate = found.reuse.sampling_rate;
+pub fn sampled(results: &Found) -> String {
+    let rate = results.reuse.sampling_rate;
     let rate = (rate < 1.0).then(|| text(Unit::Share, rate));
     rate.map_or_else(String::new, |rate| format!(" Estimated from {rate} of all lines."))
 }
 
 /// The curve of the distribution: part of all touches over the number of hottest pages.
-pub fn distribution_curve(found: &Found, name: &str) -> Curve {
+pub fn distribution_curve(results: &Found, name: &str) -> Curve {
     let point = |one: &HotShare| ((one.pages.max(1) as f64).log2(), one.touch_share);
-    Curve { name: name.to_owned(), points: found.distribution.iter().map(point).collect() }
+    Curve { name: name.to_owned(), points: results.distribution.iter().map(point).collect() }
 }
 
 /// The miss-ratio curve: part of touches that miss over the size of the cache.
-pub fn miss_curve(found: &Found, name: &str) -> Curve {
+pub fn miss_curve(results: &Found, name: &str) -> Curve {
     let point = |one: &mrc::Point| ((one.cache_bytes.max(1) as f64).log2(), one.miss_ratio);
-    Curve { name: name.to_owned(), points: found.mrc.points.iter().map(point).collect() }
+    Curve { name: name.to_owned(), points: results.mrc.points.iter().map(point).collect() }
 }
 
 /// The chart of distribution curves.
@@ -74,24 +74,25 @@ pub fn distribution_chart(curves: Vec<Curve>) -> Chart {
 }
 
 /// The chart of touches by page number.
-fn address_chart(found: &Found) -> Chart {
-    let of = &found.address_distribution;
-    let has_sources = of.blocks.last().is_some_and(|last| last.source > 1);
-    let block = text(Unit::Bytes, of.block_bytes as f64);
-    let words = |one: &AddressBlock| {
-        let source = if has_sources { format!("source {}, ", one.source) } else { String::new() };
-        let (pages, touches) = (one.pages as f64, one.touches as f64);
-        let part = share(touches, found.hot.touches as f64);
-        let address = format!("{:#x}", one.address);
+fn address_chart(results: &Found) -> Chart {
+    let distribution = &results.address_distribution;
+    let has_sources = distribution.blocks.last().is_some_and(|last| last.source > 1);
+    let block = text(Unit::Bytes, distribution.block_bytes as f64);
+    let words = |address_block: &AddressBlock| {
+        let source =
+            if has_sources { format!("source {}, ", address_block.source) } else { String::new() };
+        let (pages, touches) = (address_block.pages as f64, address_block.touches as f64);
+        let part = share(touches, results.hot.touches as f64);
+        let address = format!("{:#x}", address_block.address);
         let (touches, pages) = (counted(touches, "touch"), counted(pages, "page"));
         let words = format!("{source}{block} from {address} on: {touches} of {pages} ({part})");
         (address, words)
     };
-    let words = of.blocks.iter().map(words).collect();
-    let values = vec![of.blocks.iter().map(|one| one.touches as f64).collect()];
+    let words = distribution.blocks.iter().map(words).collect();
+    let values = vec![distribution.blocks.iter().map(|one| one.touches as f64).collect()];
     let about = format!(
         "Touches of the pages in the order of their numbers, in blocks of {block}; blocks without touches are left out.{}",
-        Modes::of_sums(&found.stats).left_out(Detail::Page)
+        Modes::of_sums(&results.stats).left_out(Detail::Page)
     );
     let content = Content::bars(words, None, vec!["touches".to_owned()], values);
     let extent = content.bars_extent();
@@ -114,25 +115,25 @@ pub fn miss_part(curves: Vec<Curve>, sampled: &str) -> Part {
 }
 
 /// The table of misses of caches of the chosen sizes.
-fn miss_table(found: &Found, limits: &str) -> Part {
-    let row = |one: &mrc::Point| {
-        let bytes = text(Unit::Bytes, one.cache_bytes as f64);
-        let ratio = text(Unit::Share, one.miss_ratio);
-        vec![bytes, exact(one.lines as f64), exact(one.misses), ratio]
+fn miss_table(results: &Found, limits: &str) -> Part {
+    let row = |point: &mrc::Point| {
+        let bytes = text(Unit::Bytes, point.cache_bytes as f64);
+        let ratio = text(Unit::Share, point.miss_ratio);
+        vec![bytes, exact(point.lines as f64), exact(point.misses), ratio]
     };
     let about = format!(
         "Touches that LRU caches of these sizes miss, if any line can be anywhere in them.{limits}"
     );
     let heads = ["cache", "lines in it", "misses", "of all touches"];
-    let rows = found.misses().iter().map(row).collect();
+    let rows = results.misses().iter().map(row).collect();
     Part::Table(Table::new(MISSES, &about, &heads, rows))
 }
 
-fn run_chart(found: &Found) -> Chart {
-    let runs = &found.hot.page_runs;
-    let words = |one: &hmtt::analysis::pages::Runs| {
-        let length = range(one.at_least, one.at_most);
-        let words = format!("{length} touches in a row: {}", counted(one.runs as f64, "run"));
+fn run_chart(results: &Found) -> Chart {
+    let runs = &results.hot.page_runs;
+    let words = |bucket: &hmtt::analysis::pages::Runs| {
+        let length = range(bucket.at_least, bucket.at_most);
+        let words = format!("{length} touches in a row: {}", counted(bucket.runs as f64, "run"));
         (length, words)
     };
     let words = runs.iter().map(words).collect();
@@ -144,18 +145,19 @@ fn run_chart(found: &Found) -> Chart {
     Chart::new([RUN_LENGTHS, about], extent, x, y, content)
 }
 
-fn reuse_chart(found: &Found, limits: &str) -> Chart {
-    let all = found.reuse.touches as f64;
-    let of_all = |touches: f64| format!("{} ({})", counted(touches, "touch"), share(touches, all));
+fn reuse_chart(results: &Found, limits: &str) -> Chart {
+    let total = results.reuse.touches as f64;
+    let of_all =
+        |touches: f64| format!("{} ({})", counted(touches, "touch"), share(touches, total));
     let (mut words, mut values) = (Vec::new(), Vec::new());
-    for Bucket { distance_at_least, distance_at_most, touches } in &found.reuse.distances {
+    for Bucket { distance_at_least, distance_at_most, touches } in &results.reuse.distances {
         let distance = range(*distance_at_least, *distance_at_most);
         let label = text(Unit::Count, *distance_at_least as f64);
         words.push((label, format!("distance {distance}: {}", of_all(*touches))));
         values.push(*touches);
     }
-    let first = found.reuse.first_touches;
-    let text = format!("{FIRST_TOUCHES}: {} ({})", exact(first), share(first, all));
+    let first = results.reuse.first_touches;
+    let text = format!("{FIRST_TOUCHES}: {} ({})", exact(first), share(first, total));
     words.push((FIRST.to_owned(), text));
     values.push(first);
     let about =
@@ -169,11 +171,11 @@ fn reuse_chart(found: &Found, limits: &str) -> Chart {
 
 /// A table of the pages or lines with most touches, with their owners if there is a map of pages.
 fn hottest(title: &str, list: &[Hot], touches: u64, owners: Option<&Resolution>) -> Part {
-    let row = |one: &Hot| {
-        let part = share(one.touches as f64, touches as f64);
-        let address = format!("{:#x}", one.address);
-        let mut row = vec![address, one.source.to_string(), exact(one.touches as f64), part];
-        row.extend(owners.iter().flat_map(|owners| owners.describe(one.address).names()));
+    let row = |place: &Hot| {
+        let part = share(place.touches as f64, touches as f64);
+        let address = format!("{:#x}", place.address);
+        let mut row = vec![address, place.source.to_string(), exact(place.touches as f64), part];
+        row.extend(owners.iter().flat_map(|owners| owners.describe(place.address).names()));
         row
     };
     let about = "An access touches each line that it has bytes of.";
@@ -186,39 +188,39 @@ fn hottest(title: &str, list: &[Hot], touches: u64, owners: Option<&Resolution>)
 }
 
 /// The table of sums.
-fn sums(found: &Found) -> Part {
-    let of = &found.stats;
-    let all = of.accesses as f64;
-    let of_all = |part: u64| format!("{} ({})", exact(part as f64), share(part as f64, all));
-    let modes = Modes::of_sums(of);
+fn sums(results: &Found) -> Part {
+    let stats = &results.stats;
+    let total = stats.accesses as f64;
+    let of_all = |part: u64| format!("{} ({})", exact(part as f64), share(part as f64, total));
+    let modes = Modes::of_sums(stats);
     let with_bytes = |count: u64, unit: f64, needed: Detail| match modes.absent(needed) {
         Some(_) => "not known".to_owned(),
         None => format!("{} ({})", exact(count as f64), text(Unit::Bytes, count as f64 * unit)),
     };
-    let accessed = match of.unsized_accesses {
-        0 => text(Unit::Bytes, of.access_bytes as f64),
+    let accessed = match stats.unsized_accesses {
+        0 => text(Unit::Bytes, stats.access_bytes as f64),
         more => format!("not known of {}", counted(more as f64, "access")),
     };
-    let time = match (of.duration_seconds, of.duration_clocks) {
+    let time = match (stats.duration_seconds, stats.duration_clocks) {
         (Some(time), _) => text(Unit::Seconds, time),
         (None, Some(clocks)) => counted(clocks as f64, "clock"),
         _ => "not known".to_owned(),
     };
-    let bandwidth = of.bytes_per_second.map(|rate| text(Unit::BytesPerSecond, rate));
+    let bandwidth = stats.bytes_per_second.map(|rate| text(Unit::BytesPerSecond, rate));
     let mut rows = vec![
-        ("accesses", exact(all)),
-        ("reads", of_all(of.reads)),
-        ("writes", of_all(of.writes)),
-        ("pages of 4 KiB", with_bytes(of.pages, 4096.0, Detail::Page)),
-        ("lines of 64 bytes", with_bytes(of.lines, 64.0, Detail::Address)),
+        ("accesses", exact(total)),
+        ("reads", of_all(stats.reads)),
+        ("writes", of_all(stats.writes)),
+        ("pages of 4 KiB", with_bytes(stats.pages, 4096.0, Detail::Page)),
+        ("lines of 64 bytes", with_bytes(stats.lines, 64.0, Detail::Address)),
         ("bytes accessed", accessed),
         ("time", time),
         ("mean bandwidth", bandwidth.unwrap_or("not known".to_owned())),
     ];
-    rows.extend(of.thread_count.map(|threads| ("threads", exact(threads as f64))));
+    rows.extend(stats.thread_count.map(|threads| ("threads", exact(threads as f64))));
     let of_modes = [
-        ("accesses of page mode, without lines", of.page_run_accesses),
-        ("accesses of frequency mode, without pages", of.frequency_accesses),
+        ("accesses of page mode, without lines", stats.page_run_accesses),
+        ("accesses of frequency mode, without pages", stats.frequency_accesses),
     ];
     rows.extend(
         of_modes
@@ -231,73 +233,73 @@ fn sums(found: &Found) -> Part {
 }
 
 /// Charts that need the page of each access.
-fn of_pages(found: &Found, modes: &Modes) -> Vec<Part> {
+fn of_pages(results: &Found, modes: &Modes) -> Vec<Part> {
     if let Some(reason) = modes.absent(Detail::Page) {
         let titles = [BY_RANK, BY_NUMBER, RUN_LENGTHS, "Hottest pages"];
         return titles.map(|title| Part::absent(title, reason.clone(), false)).into();
     }
     vec![
-        Part::Chart(distribution_chart(vec![distribution_curve(found, "have")])),
-        Part::Chart(address_chart(found)),
-        Part::Chart(run_chart(found)),
+        Part::Chart(distribution_chart(vec![distribution_curve(results, "have")])),
+        Part::Chart(address_chart(results)),
+        Part::Chart(run_chart(results)),
     ]
 }
 
 /// Charts that need the address of each access.
-fn of_lines(found: &Found, modes: &Modes) -> Vec<Part> {
+fn of_lines(results: &Found, modes: &Modes) -> Vec<Part> {
     if let Some(reason) = modes.absent(Detail::Address) {
         let titles = [REUSE_DISTANCES, MISS_RATIOS, MISSES, "Hottest lines"];
         return titles.map(|title| Part::absent(title, reason.clone(), false)).into();
     }
-    let limits = format!("{}{}", sampled(found), modes.left_out(Detail::Address));
-    let curves = vec![miss_curve(found, "misses")];
+    let limits = format!("{}{}", sampled(results), modes.left_out(Detail::Address));
+    let curves = vec![miss_curve(results, "misses")];
     vec![
-        Part::Chart(reuse_chart(found, &limits)),
+        Part::Chart(reuse_chart(results, &limits)),
         miss_part(curves, &limits),
-        miss_table(found, &limits),
+        miss_table(results, &limits),
     ]
 }
 
 /// Charts and tables of all memories.
-fn together(found: &Found, owners: Option<&Resolution>) -> Vec<Part> {
-    if found.stats.accesses == 0 {
+fn together(results: &Found, owners: Option<&Resolution>) -> Vec<Part> {
+    if results.stats.accesses == 0 {
         return vec![Part::absent("Charts", "There are no accesses.", true)];
     }
-    let modes = Modes::of_sums(&found.stats);
-    let mut parts = of_pages(found, &modes);
-    parts.extend(of_lines(found, &modes));
+    let modes = Modes::of_sums(&results.stats);
+    let mut parts = of_pages(results, &modes);
+    parts.extend(of_lines(results, &modes));
     parts.extend(owners.into_iter().flat_map(owners::lists));
     if modes.absent(Detail::Page).is_none() {
-        parts.push(hottest("Hottest pages", &found.hot.hot_pages, found.hot.touches, owners));
+        parts.push(hottest("Hottest pages", &results.hot.hot_pages, results.hot.touches, owners));
     }
     if modes.absent(Detail::Address).is_none() {
-        let touches = found.hot.touches.saturating_sub(found.hot.page_run_accesses);
-        parts.push(hottest("Hottest lines", &found.hot.hot_lines, touches, owners));
+        let touches = results.hot.touches.saturating_sub(results.hot.page_run_accesses);
+        parts.push(hottest("Hottest lines", &results.hot.hot_lines, touches, owners));
     }
     parts
 }
 
 /// All parts of a report. `files`: names of the memories, what is known of them, and the owners of
 /// their pages. `split`: groups of accesses, if the user wants them.
-pub fn parts(found: &Found, files: &Files, split: Option<&OwnGroups>) -> Parts {
-    let memories = |of: &Read| {
-        of.ending.memories.iter().map(|known| (of.name.clone(), *known)).collect::<Vec<_>>()
+pub fn parts(results: &Found, files: &Files, split: Option<&OwnGroups>) -> Parts {
+    let memories = |file: &Read| {
+        file.ending.memories.iter().map(|known| (file.name.clone(), *known)).collect::<Vec<_>>()
     };
     let owners = files.resolution.as_deref();
     let known: Vec<_> = files.iter().flat_map(memories).collect();
     let memory = |number: usize| {
         let source = known.get(number);
         let name = source.map_or("", |(name, _)| name);
-        let memory = found.memory(number, source.map(|(_, known)| known))?;
+        let memory = results.memory(number, source.map(|(_, known)| known))?;
         Some((format!("source {}: {name}", number + 1), memory.parts()))
     };
-    let mut first = vec![sums(found)];
+    let mut first = vec![sums(results)];
     first.extend(owners.map(owners::shares));
     first.extend(split.into_iter().flat_map(groups::parts));
-    let shown = found.timeline.len().min(MOST_MEMORIES);
+    let shown = results.timeline.len().min(MOST_MEMORIES);
     Parts {
         first,
         memories: (0..shown).filter_map(memory).collect(),
-        last: together(found, owners),
+        last: together(results, owners),
     }
 }

@@ -268,8 +268,8 @@ impl Parts {
         let of_memories = self.memories.iter().zip(1..).flat_map(move |((_, parts), number)| {
             parts.iter().map(move |part| (several.then_some(number), part))
         });
-        let all = self.first.iter().chain(&self.last).map(|part| (None, part));
-        of_memories.chain(all).filter_map(|(memory, part)| match part {
+        let common_parts = self.first.iter().chain(&self.last).map(|part| (None, part));
+        of_memories.chain(common_parts).filter_map(|(memory, part)| match part {
             Part::Chart(chart) => Some((memory, chart)),
             _ => None,
         })

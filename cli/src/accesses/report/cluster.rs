@@ -176,8 +176,8 @@ fn progress(scheduler: &str) -> ProgressBar {
 
 /// Reads little-endian numbers. Returns `None` if the output has ended before the first one.
 fn numbers<const COUNT: usize>(output: &mut impl io::Read) -> Result<Option<[u64; COUNT]>> {
-    let mut all = [0; COUNT];
-    for (at, number) in all.iter_mut().enumerate() {
+    let mut values = [0; COUNT];
+    for (at, number) in values.iter_mut().enumerate() {
         let mut bytes = [0; 8];
         match output.read_exact(&mut bytes) {
             Ok(()) => *number = u64::from_le_bytes(bytes),
@@ -185,7 +185,7 @@ fn numbers<const COUNT: usize>(output: &mut impl io::Read) -> Result<Option<[u64
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(Some(all))
+    Ok(Some(values))
 }
 
 /// Reads the rows of the next state, which must belong to `piece`. Returns `None` if the output
@@ -193,8 +193,8 @@ fn numbers<const COUNT: usize>(output: &mut impl io::Read) -> Result<Option<[u64
 fn state(output: &mut impl io::Read, piece: u64) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     loop {
-        let Some([number, all, row]) = numbers(output)? else { return Ok(None) };
-        let left = all.saturating_sub(bytes.len() as u64);
+        let Some([number, total, row]) = numbers(output)? else { return Ok(None) };
+        let left = total.saturating_sub(bytes.len() as u64);
         ensure!(
             number == piece && row > 0 && row <= left.min(MOST_ROW_BYTES),
             "{}: a state is not in order",
@@ -203,7 +203,7 @@ fn state(output: &mut impl io::Read, piece: u64) -> Result<Option<Vec<u8>>> {
         let begin = bytes.len();
         bytes.resize(begin + row as usize, 0);
         output.read_exact(&mut bytes[begin..])?;
-        if bytes.len() as u64 == all {
+        if bytes.len() as u64 == total {
             return Ok(Some(bytes));
         }
     }

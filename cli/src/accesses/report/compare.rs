@@ -28,19 +28,19 @@ pub struct Side {
 
 /// The table of the banks of both files.
 fn bank_table(memories: &[Memory<'_>; 2]) -> Option<Part> {
-    let [one, other] = [memories[0].rows?, memories[1].rows?];
+    let [first, other] = [memories[0].rows?, memories[1].rows?];
     let mut places: Vec<(u16, u16)> =
-        one.banks.iter().chain(&other.banks).map(|of| (of.rank, of.bank)).collect();
+        first.banks.iter().chain(&other.banks).map(|of| (of.rank, of.bank)).collect();
     places.sort_unstable();
     places.dedup();
     let mut marked = Vec::new();
     let row = |(at, (rank, bank)): (usize, (u16, u16))| {
-        let of =
-            [one, other].map(|of| of.banks.iter().find(|of| (of.rank, of.bank) == (rank, bank)));
+        let banks =
+            [first, other].map(|of| of.banks.iter().find(|of| (of.rank, of.bank) == (rank, bank)));
         let words = format!("{rank}/{bank}");
-        let accesses = of.map(|of| Some(of.map_or(0.0, |of| of.accesses as f64)));
-        let same =
-            of.map(|of| Some(of?.outcomes.same_row_accesses as f64 / of?.accesses.max(1) as f64));
+        let accesses = banks.map(|of| Some(of.map_or(0.0, |of| of.accesses as f64)));
+        let same = banks
+            .map(|of| Some(of?.outcomes.same_row_accesses as f64 / of?.accesses.max(1) as f64));
         let counts = Difference::new("", words, Shown::Exact, accesses);
         let shares = Difference::new("", "", Shown::In(Unit::Share), same);
         if counts.differs || shares.differs {
@@ -59,22 +59,24 @@ fn bank_table(memories: &[Memory<'_>; 2]) -> Option<Part> {
 }
 
 /// All parts of a comparison.
-pub fn parts(sides: &[Side; 2], all: &[Difference]) -> Parts {
-    let [one, other] = [0, 1].map(|at| sides[at].found.memory(0, sides[at].known.as_ref()));
-    let mut first = vec![table(sides, all)];
+pub fn parts(sides: &[Side; 2], numbers: &[Difference]) -> Parts {
+    let [memory_a, memory_b] = [0, 1].map(|at| sides[at].found.memory(0, sides[at].known.as_ref()));
+    let mut first = vec![table(sides, numbers)];
     let used = |of: &Memory<'_>| !of.time.slices.is_empty();
     let mut over_time = Vec::new();
-    match one.filter(used).zip(other.filter(used)) {
-        Some((one, other)) if Time::new(one.time).is_like(&Time::new(other.time)) => {
-            let pair = Pair::new([one, other]);
+    match memory_a.filter(used).zip(memory_b.filter(used)) {
+        Some((memory_a, memory_b))
+            if Time::new(memory_a.time).is_like(&Time::new(memory_b.time)) =>
+        {
+            let pair = Pair::new([memory_a, memory_b]);
             over_time.extend(pair.over_time());
             over_time.extend(pair.heat_maps());
             over_time.extend(bank_table(&pair.memories));
         }
-        Some((one, other)) => {
+        Some((memory_a, memory_b)) => {
             let reason = "The files have different units of time, so charts over time have axes of their own.";
             first.push(Part::absent("Time", reason, true));
-            for (side, memory) in SIDES.into_iter().zip([one, other]) {
+            for (side, memory) in SIDES.into_iter().zip([memory_a, memory_b]) {
                 over_time.extend(memory.parts().into_iter().filter_map(|part| apart(part, side)));
             }
         }

@@ -70,7 +70,7 @@ impl Found {
         grouping: Option<Grouping<Option<Summary>>>,
     ) -> Result<(Found, Files, Option<OwnGroups>)> {
         let mut cards = Cards::default();
-        let Analysed { found, files, groups } = analyse_groups(
+        let Analysed { found: analysis, files, groups } = analyse_groups(
             sources,
             NEED,
             pagemap,
@@ -80,7 +80,7 @@ impl Found {
                 cards.part(memory, part);
             },
         )?;
-        Ok((Found::new(found, cards.result()), files, groups))
+        Ok((Found::new(analysis, cards.result()), files, groups))
     }
 
     /// Takes the results out of the analyses. `card_rows`: results of the cards themselves.
@@ -149,10 +149,10 @@ impl Found {
     /// Writes the sums as text.
     pub fn write_text(&self, output: &mut dyn Write) -> io::Result<()> {
         write_sums(&self.stats, output)?;
-        for one in self.hot.concentration.iter().take(2).filter(|_| self.hot.touches > 0) {
-            let name = format!("pages with {} %", one.share_percent);
-            let part = share(one.pages as f64, self.hot.pages);
-            line(output, &name, &format!("{} ({part} of all pages)", one.pages))?;
+        for quantile in self.hot.concentration.iter().take(2).filter(|_| self.hot.touches > 0) {
+            let name = format!("pages with {} %", quantile.share_percent);
+            let part = share(quantile.pages as f64, self.hot.pages);
+            line(output, &name, &format!("{} ({part} of all pages)", quantile.pages))?;
         }
         for point in self.misses() {
             let (name, misses) = cache_sizes::line(&point);
@@ -169,13 +169,13 @@ impl Found {
         if let [rows] = &self.rows[..] {
             write_rows(rows, output)?;
         }
-        self.phases.iter().try_for_each(|of| {
-            let length = slice_length(of.slice_unit, of.slice_length, of.slice_seconds);
+        self.phases.iter().try_for_each(|memory| {
+            let length = slice_length(memory.slice_unit, memory.slice_length, memory.slice_seconds);
             let source = match self.phases.len() {
                 1 => String::new(),
-                _ => format!("source {}: ", of.source),
+                _ => format!("source {}: ", memory.source),
             };
-            let text = format!("{source}{}, of slices of {length}", of.phases.len());
+            let text = format!("{source}{}, of slices of {length}", memory.phases.len());
             line(output, "phases", &text)
         })
     }

@@ -60,12 +60,12 @@ pub fn fonts() -> Result<Arc<fontdb::Database>> {
         let families = fonts.faces().flat_map(|face| &face.families);
         families.into_iter().any(|(family, _)| family == name)
     };
-    let found = FONTS.iter().find(|name| has(name)).map(|name| (*name).to_owned());
+    let family = FONTS.iter().find(|name| has(name)).map(|name| (*name).to_owned());
     let any = || Some(fonts.faces().next()?.families.first()?.0.clone());
-    let found = found.or_else(any).context(
+    let family = family.or_else(any).context(
         "no font is installed, so that a PNG would have no numbers; install one (fonts-dejavu-core), or use --svg",
     )?;
-    fonts.set_sans_serif_family(found);
+    fonts.set_sans_serif_family(family);
     Ok(Arc::new(fonts))
 }
 

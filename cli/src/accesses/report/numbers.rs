@@ -22,8 +22,8 @@ fn plain(value: f64, digits: usize) -> String {
 }
 
 fn scaled(value: f64, units: &[(f64, &str)], digits: usize) -> String {
-    let found = units.iter().find(|(size, _)| value.abs() >= *size);
-    let (size, name) = found.or(units.last()).copied().unwrap_or((1.0, ""));
+    let unit = units.iter().find(|(size, _)| value.abs() >= *size);
+    let (size, name) = unit.or(units.last()).copied().unwrap_or((1.0, ""));
     let name = if value == 0.0 {
         units.iter().find(|(size, _)| *size == 1.0).map_or(name, |of| of.1)
     } else {
@@ -99,8 +99,9 @@ pub fn ticks(from: f64, to: f64, most: usize) -> Vec<f64> {
     let step = [1.0, 2.0, 5.0, 10.0].map(|of| of * power).into_iter().find(|of| *of >= rough);
     let step = step.unwrap_or(10.0 * power);
     let first = (from / step).ceil() * step;
-    let all = (0..most + 2).map(|index| first + index as f64 * step);
-    all.take_while(|at| *at <= to + step * 1e-6)
+    let ticks = (0..most + 2).map(|index| first + index as f64 * step);
+    ticks
+        .take_while(|at| *at <= to + step * 1e-6)
         .map(|at| if at.abs() < step * 1e-6 { 0.0 } else { at })
         .collect()
 }

@@ -53,11 +53,11 @@ impl Memory<'_> {
 
     fn marks(&self) -> Vec<Mark> {
         let scale = Time::new(self.time).scale;
-        let mark = |one: &TimeSlice| {
-            let lost = counted(one.lost_accesses as f64, "access");
-            let gaps = counted(one.gap_count as f64, "gap");
-            let at = (one.slice as f64 + 0.5) * scale;
-            (one.gap_count > 0)
+        let mark = |slice: &TimeSlice| {
+            let lost = counted(slice.lost_accesses as f64, "access");
+            let gaps = counted(slice.gap_count as f64, "gap");
+            let at = (slice.slice as f64 + 0.5) * scale;
+            (slice.gap_count > 0)
                 .then(|| Mark { at, text: format!("{gaps}, {lost} known to be lost") })
         };
         self.time.slices.iter().filter_map(mark).collect()
@@ -172,8 +172,8 @@ impl Memory<'_> {
             return vec![Part::absent(title, reason, true)];
         }
         let time = time_of(rows.slice_unit, rows.slice_length, rows.slice_seconds);
-        let series = |name: &str, colour: usize, of: fn(&Outcomes) -> u64| {
-            let values = rows.slices.iter().map(|one| of(&one.outcomes) as f64).collect();
+        let series = |name: &str, colour: usize, count: fn(&Outcomes) -> u64| {
+            let values = rows.slices.iter().map(|one| count(&one.outcomes) as f64).collect();
             TimeSeries { name: name.to_owned(), colour, slices: 0, values }
         };
         let begins = rows.slices.iter().map(|one| one.slice as f64 * time.scale).collect();
@@ -200,22 +200,22 @@ impl Memory<'_> {
         vec![Part::Chart(chart), Part::Chart(banks), Part::Table(bank_table(rows))]
     }
 
-    fn phase_table(&self, of: &MemoryPhases) -> Table {
+    fn phase_table(&self, memory: &MemoryPhases) -> Table {
         let time = Time::new(self.time);
-        let row = |one: &hmtt::analysis::phases::Phase| {
-            let has_pages = one.frequency_accesses < one.accesses;
+        let row = |phase: &hmtt::analysis::phases::Phase| {
+            let has_pages = phase.frequency_accesses < phase.accesses;
             let known = |value| if has_pages { value } else { "not known".to_owned() };
             vec![
-                time.text(one.first_slice as f64 * time.scale),
-                time.text((one.last_slice as f64 + 1.0) * time.scale),
-                exact(one.accesses as f64),
-                known(text(Unit::Bytes, one.slice_pages * 4096.0)),
-                known(exact(one.new_pages as f64)),
+                time.text(phase.first_slice as f64 * time.scale),
+                time.text((phase.last_slice as f64 + 1.0) * time.scale),
+                exact(phase.accesses as f64),
+                known(text(Unit::Bytes, phase.slice_pages * 4096.0)),
+                known(exact(phase.new_pages as f64)),
             ]
         };
         let heads = ["from", "to", "accesses", "working set", "new pages"];
         let about = "Stretches between changes of the rate or of the working set.";
-        Table::new("Phases", about, &heads, of.phases.iter().map(row).collect())
+        Table::new("Phases", about, &heads, memory.phases.iter().map(row).collect())
     }
 
     fn gap_table(&self) -> Table {
@@ -260,10 +260,10 @@ pub fn no_rows(rows: &MemoryRows) -> Option<&'static str> {
 pub fn heat_chart(heat: &MemoryHeat, extent: (f64, f64), title: &str) -> Chart {
     let time = time_of(heat.slice_unit, heat.slice_length, heat.slice_seconds);
     let block = text(Unit::Bytes, heat.block_bytes as f64);
-    let row = |one: &hmtt::analysis::heat_map::HeatRow| {
+    let row = |heat_row: &hmtt::analysis::heat_map::HeatRow| {
         // The label has all digits, so that labels of different blocks differ.
-        let label = format!("{:#x}", one.address);
-        Row { name: format!("{block} from {label} on"), label, counts: one.counts.clone() }
+        let label = format!("{:#x}", heat_row.address);
+        Row { name: format!("{block} from {label} on"), label, counts: heat_row.counts.clone() }
     };
     let rows = heat.blocks.iter().map(row).collect();
     let first = heat.first_slice as f64 * time.scale;
@@ -278,10 +278,10 @@ pub fn heat_chart(heat: &MemoryHeat, extent: (f64, f64), title: &str) -> Chart {
 pub fn bank_chart(rows: &MemoryRows, extent: (f64, f64), title: &str) -> Chart {
     let time = time_of(rows.slice_unit, rows.slice_length, rows.slice_seconds);
     let has_ranks = rows.banks.iter().any(|one| one.rank > 0);
-    let row = |one: &BankRows| {
-        let BankRows { rank, bank, .. } = one;
+    let row = |bank_rows: &BankRows| {
+        let BankRows { rank, bank, .. } = bank_rows;
         let label = if has_ranks { format!("{rank}/{bank}") } else { bank.to_string() };
-        Row { label, name: format!("rank {rank}, bank {bank}"), counts: one.counts.clone() }
+        Row { label, name: format!("rank {rank}, bank {bank}"), counts: bank_rows.counts.clone() }
     };
     let content = Content::Heat {
         first: rows.first_slice as f64 * time.scale,
@@ -295,15 +295,15 @@ pub fn bank_chart(rows: &MemoryRows, extent: (f64, f64), title: &str) -> Chart {
 }
 
 fn bank_table(rows: &MemoryRows) -> Table {
-    let all = rows.outcomes.accesses() as f64;
-    let row = |one: &BankRows| {
-        let accesses = one.accesses as f64;
+    let total = rows.outcomes.accesses() as f64;
+    let row = |bank_rows: &BankRows| {
+        let accesses = bank_rows.accesses as f64;
         let share = |part: u64| text(Unit::Share, part as f64 / accesses);
-        let Outcomes { same_row_accesses, other_row_accesses, first_accesses } = one.outcomes;
+        let Outcomes { same_row_accesses, other_row_accesses, first_accesses } = bank_rows.outcomes;
         vec![
-            format!("{}/{}", one.rank, one.bank),
+            format!("{}/{}", bank_rows.rank, bank_rows.bank),
             exact(accesses),
-            text(Unit::Share, accesses / all),
+            text(Unit::Share, accesses / total),
             share(same_row_accesses),
             share(other_row_accesses),
             exact(first_accesses as f64),

@@ -19,24 +19,29 @@ fn meaning(owner: &str) -> &'static str {
 }
 
 /// The table of accesses by `owner` value: resolved, shared, ambiguous or unresolved.
-pub fn shares(of: &Resolution) -> Part {
-    let all = of.by_owner();
-    let sum = all.iter().map(|(_, accesses)| *accesses as f64).sum();
+pub fn shares(resolution: &Resolution) -> Part {
+    let owners = resolution.by_owner();
+    let sum = owners.iter().map(|(_, accesses)| *accesses as f64).sum();
     let row = |(name, accesses): (&str, u64)| {
         let accesses = accesses as f64;
         vec![name.to_owned(), exact(accesses), share(accesses, sum), meaning(name).to_owned()]
     };
-    let about = format!("Resolved by {}.", of.rule());
+    let about = format!("Resolved by {}.", resolution.rule());
     let heads = ["owner", "accesses", "of all", "physical pages of"];
-    Part::Table(Table::new("Owners of pages", &about, &heads, all.into_iter().map(row).collect()))
+    Part::Table(Table::new(
+        "Owners of pages",
+        &about,
+        &heads,
+        owners.into_iter().map(row).collect(),
+    ))
 }
 
 /// The tables of accesses by process and by mapping.
-pub fn lists(of: &Resolution) -> Vec<Part> {
-    let all = of.by_owner().iter().map(|(_, accesses)| *accesses as f64).sum();
+pub fn lists(resolution: &Resolution) -> Vec<Part> {
+    let total = resolution.by_owner().iter().map(|(_, accesses)| *accesses as f64).sum();
     vec![
-        list("Accesses by process", "process", of.by_process(), all),
-        list("Accesses by mapping", "mapping", of.by_mapping(), all),
+        list("Accesses by process", "process", resolution.by_process(), total),
+        list("Accesses by mapping", "mapping", resolution.by_mapping(), total),
     ]
 }
 
@@ -44,7 +49,7 @@ fn list(
     title: &str,
     head: &str,
     list: impl ExactSizeIterator<Item = (String, u64)>,
-    all: f64,
+    total: f64,
 ) -> Part {
     let about = match list.len() {
         0 => return Part::absent(title, "No access was resolved or shared.", false),
@@ -54,7 +59,7 @@ fn list(
         _ => "Resolved and shared accesses.".to_owned(),
     };
     let row = |(name, accesses): (String, u64)| {
-        vec![name, exact(accesses as f64), share(accesses as f64, all)]
+        vec![name, exact(accesses as f64), share(accesses as f64, total)]
     };
     let rows = list.take(LISTED).map(row).collect();
     Part::Table(Table::new(title, &about, &[head, "accesses", "of all"], rows))

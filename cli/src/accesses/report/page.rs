@@ -61,14 +61,14 @@ fn verdict(data: &Value) -> String {
         texts(data, "missing").map(|what| format!("missing: {what}")).collect();
     items.extend(texts(data, "notes").map(|note| format!("note: {note}")));
     for source in data["sources"].as_array().into_iter().flatten() {
-        let of = |name: &str| source[name].as_str().unwrap_or_default();
+        let field = |name: &str| source[name].as_str().unwrap_or_default();
         let absent: Vec<&str> = texts(source, "absent").collect();
         let absent = match absent.is_empty() {
             true => String::new(),
             false => format!("; not known: {}", absent.join(", ")),
         };
         let number = &source["source"];
-        items.push(format!("source {number}: {} ({}){absent}", of("file"), of("kind")));
+        items.push(format!("source {number}: {} ({}){absent}", field("file"), field("kind")));
     }
     let items: String = items.iter().map(|item| format!("<li>{}</li>\n", text(item))).collect();
     format!("<div class=\"{class}\"><strong>{words}</strong>\n<ul>\n{items}</ul></div>")
@@ -176,12 +176,12 @@ mod tests {
     #[test]
     fn the_page_names_no_network() {
         let sources = [PAGE, STYLE].into_iter().chain(SCRIPT);
-        let all: String = sources.collect();
+        let content: String = sources.collect();
         for name in ["http:", "https:", "@import", "url(\"", "fetch(", "XMLHttpRequest", "import "]
         {
-            let found = all.matches(name).count();
+            let occurrences = content.matches(name).count();
             // The name of the SVG elements is no address.
-            assert_eq!(found, usize::from(name == "http:"), "{name}");
+            assert_eq!(occurrences, usize::from(name == "http:"), "{name}");
         }
     }
 

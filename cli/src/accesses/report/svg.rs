@@ -104,8 +104,8 @@ fn x_ticks(chart: &Chart) -> Vec<(f64, String)> {
     let (from, to) = chart.extent;
     match &chart.content {
         Content::Curves { .. } => {
-            let all = powers(from, to, 8).into_iter();
-            all.map(|at| (at, text(chart.x.unit, at.exp2()))).collect()
+            let exponents = powers(from, to, 8).into_iter();
+            exponents.map(|at| (at, text(chart.x.unit, at.exp2()))).collect()
         }
         Content::Bars { begins, labels, .. } => {
             begins.iter().zip(labels).map(|(begin, label)| (begin + 0.5, label.clone())).collect()
@@ -139,12 +139,13 @@ fn axes(svg: &mut String, chart: &Chart, frame: &Frame) {
 fn legend(chart: &Chart) -> Vec<(String, String)> {
     let series = |index: usize, name: &String| (paint::colour(index).to_owned(), name.clone());
     match &chart.content {
-        Content::Time { series: all, marks, limit, .. } => {
-            let mut all: Vec<_> = all.iter().map(|one| series(one.colour, &one.name)).collect();
+        Content::Time { series: lines, marks, limit, .. } => {
+            let mut entries: Vec<_> =
+                lines.iter().map(|one| series(one.colour, &one.name)).collect();
             let names = (!marks.is_empty()).then(|| "gaps".to_owned());
             let names = names.into_iter().chain(limit.as_ref().map(|limit| limit.name.clone()));
-            all.extend(names.map(|name| (ALARM.to_owned(), name)));
-            all
+            entries.extend(names.map(|name| (ALARM.to_owned(), name)));
+            entries
         }
         Content::Curves { curves } if curves.len() > 1 => {
             curves.iter().enumerate().map(|(at, one)| series(at, &one.name)).collect()

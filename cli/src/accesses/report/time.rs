@@ -22,8 +22,8 @@ pub fn time_of(unit: SliceUnit, length: u64, seconds: Option<f64>) -> Time {
 
 impl Time {
     /// The unit of time of a memory's slices.
-    pub fn new(of: &MemoryTime) -> Time {
-        time_of(of.slice_unit, of.slice_length, of.slice_seconds)
+    pub fn new(memory: &MemoryTime) -> Time {
+        time_of(memory.slice_unit, memory.slice_length, memory.slice_seconds)
     }
 
     /// Whether two times have the same unit, so that they can share an axis.

@@ -74,21 +74,21 @@ impl Described {
         if self.owner_count == 0 {
             return [self.owner.to_owned(), none(), address];
         }
-        let of = self.process.as_ref().map(|(pid, comm)| (*pid, &**comm));
-        [process_name(of), mapping_name(self.mapping.as_deref()), address]
+        let process = self.process.as_ref().map(|(pid, comm)| (*pid, &**comm));
+        [process_name(process), mapping_name(self.mapping.as_deref()), address]
     }
 }
 
 /// Name of a process, or "several processes".
-pub fn process_name(of: Option<(u32, &str)>) -> String {
-    of.map_or("several processes".to_owned(), |(pid, comm)| {
+pub fn process_name(process: Option<(u32, &str)>) -> String {
+    process.map_or("several processes".to_owned(), |(pid, comm)| {
         format!("{pid} {}", escape::message(comm)).trim_end().to_owned()
     })
 }
 
 /// Name of a mapping, or "several mappings".
-pub fn mapping_name(of: Option<&str>) -> String {
-    of.map_or("several mappings".to_owned(), |name| escape::message(name).to_string())
+pub fn mapping_name(mapping: Option<&str>) -> String {
+    mapping.map_or("several mappings".to_owned(), |name| escape::message(name).to_string())
 }
 
 /// The last `most` characters of a text, with dots before them, if it is longer than that.

@@ -76,7 +76,7 @@ pub fn name<R>(group: &GroupResult<R>) -> String {
 
 impl<R> Printed for Forms<'_, R> {
     fn json(&self, name: &str) -> Value {
-        let one = |group: &GroupResult<R>| {
+        let entry = |group: &GroupResult<R>| {
             let object = Some(&group.object).filter(|object| !object.is_empty());
             let mut value = json!({ "group": group.name, "object": object, "stats": group.sums });
             let result = (self.view.json)(&group.result);
@@ -86,7 +86,7 @@ impl<R> Printed for Forms<'_, R> {
             value
         };
         let Groups { by, inclusive, groups, notes } = self.groups;
-        let groups: Vec<Value> = groups.iter().map(one).collect();
+        let groups: Vec<Value> = groups.iter().map(entry).collect();
         json!({ "by": by, "inclusive": inclusive, "notes": notes, "groups": groups })
     }
 
@@ -115,14 +115,14 @@ impl<R> Printed for Forms<'_, R> {
         write!(output, "  {:>9}  {:>9}", "pages", "lines")?;
         self.view.columns.iter().try_for_each(|column| write!(output, "  {column:>14}"))?;
         writeln!(output, "  group")?;
-        let all = match inclusive {
+        let total = match inclusive {
             // Some accesses are in several groups, so that there is no sum to compare with.
             true => 0,
             false => groups.iter().map(|group| group.sums.accesses).sum(),
         };
         for group in groups {
             let sums = &group.sums;
-            let part = share(sums.accesses as f64, all);
+            let part = share(sums.accesses as f64, total);
             let (accesses, reads, writes) = (sums.accesses, sums.reads, sums.writes);
             write!(output, "{accesses:>12}  {part:>9}  {reads:>12}  {writes:>12}")?;
             write!(output, "  {:>9}  {:>9}", sums.pages, sums.lines)?;

@@ -115,10 +115,10 @@ fn pair(text: &str) -> Result<Pair> {
 }
 
 fn parse(text: &str) -> Result<Choice> {
-    let (what, of) = text.split_once('=').map_or((text, None), |(what, of)| (what, Some(of)));
-    Ok(match (what, of) {
-        ("kernel", of) => Choice::Kernel(of.map_or(Ok(Pair::KERNEL), pair)?),
-        ("mark", Some(of)) => Choice::Mark(pair(of)?),
+    let (what, value) = text.split_once('=').map_or((text, None), |(what, of)| (what, Some(of)));
+    Ok(match (what, value) {
+        ("kernel", value) => Choice::Kernel(value.map_or(Ok(Pair::KERNEL), pair)?),
+        ("mark", Some(value)) => Choice::Mark(pair(value)?),
         ("mark", None) => bail!("expected two marks, as in mark=1,2"),
         ("function", None) => Choice::Function,
         ("thread", None) => Choice::Thread,

@@ -147,19 +147,19 @@ pub fn write<R>(
     tracks: Option<Tracks>,
 ) -> Result<()> {
     let folded = fold(groups);
-    let mut made = Vec::new();
+    let mut outputs = Vec::new();
     #[cfg(feature = "tag")]
     if let Some(path) = &options.flame {
         let drawn = draw(&folded).with_context(|| format!("cannot write {}", path.display()))?;
-        made.push((path, drawn));
+        outputs.push((path, drawn));
     }
     if let Some(path) = &options.folded {
-        made.push((path, folded.into_bytes()));
+        outputs.push((path, folded.into_bytes()));
     }
     if let Some(path) = &options.callgrind {
         let mut profile = Vec::new();
         write_callgrind(groups, &mut profile)?;
-        made.push((path, profile));
+        outputs.push((path, profile));
     }
     if let (Some(path), Some(tracks)) = (&options.perfetto, tracks) {
         let mut events = Vec::new();
@@ -171,7 +171,7 @@ pub fn write<R>(
                 counted(other_accesses, "access")
             );
         }
-        made.push((path, events));
+        outputs.push((path, events));
     }
-    made.iter().try_for_each(|(path, bytes)| file::write(path, bytes, options.force))
+    outputs.iter().try_for_each(|(path, bytes)| file::write(path, bytes, options.force))
 }

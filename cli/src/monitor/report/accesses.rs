@@ -49,12 +49,12 @@ impl Accesses {
     pub fn read(report: &Path, profile: &Profile) -> Result<Self> {
         let path = shown(report);
         let text = std::fs::read(report).with_context(|| format!("cannot read {path}"))?;
-        let all: Value = serde_json::from_slice(&text)
+        let json: Value = serde_json::from_slice(&text)
             .with_context(|| format!("{path} is not the output of hmtt tag report --json"))?;
         let files = files(profile);
         let [blocks, loops] = ["blocks", "loops"].map(|kind| {
-            let all = all[kind].as_array().into_iter().flatten();
-            join(all.filter_map(Region::new).collect(), &files)
+            let regions = json[kind].as_array().into_iter().flatten();
+            join(regions.filter_map(Region::new).collect(), &files)
         });
         ensure!(
             !blocks.is_empty() || !loops.is_empty(),
@@ -197,9 +197,9 @@ mod tests {
         };
         let joined =
             join([0xf, 0x10, 0x13, 0x14, 0x17, 0x18, 0x30].map(region).into(), &files(&profile));
-        let found: Vec<(u64, u64)> =
+        let executions: Vec<(u64, u64)> =
             joined.iter().map(|one| (one.region.file_address, one.executions)).collect();
-        assert_eq!(found, [(0x10, 5), (0x13, 5), (0x14, 7), (0x17, 7), (0x30, u64::MAX)]);
+        assert_eq!(executions, [(0x10, 5), (0x13, 5), (0x14, 7), (0x17, 7), (0x30, u64::MAX)]);
     }
 
     #[test]

@@ -11,22 +11,22 @@ use super::accesses::Accesses;
 /// `accesses`: accesses of another run, joined with the profile.
 pub fn object(analysis: &Analysis<'_>, top: usize, accesses: Option<&Accesses>) -> String {
     let profile = analysis.profile;
-    let functions = analysis.functions().into_iter().take(top).map(|one| {
+    let functions = analysis.functions().into_iter().take(top).map(|function| {
         json!({
-            "function": one.name,
-            "object": one.object,
-            "instructions": one.instructions,
-            "entries": one.entries,
-            "calls": one.calls,
-            "returns": one.returns,
-            "block_count": one.blocks,
+            "function": function.name,
+            "object": function.object,
+            "instructions": function.instructions,
+            "entries": function.entries,
+            "calls": function.calls,
+            "returns": function.returns,
+            "block_count": function.blocks,
         })
     });
     let hottest: Vec<&Block> = analysis.hottest_blocks().into_iter().take(top).collect();
     let conditional: Vec<&Block> = analysis.conditional_blocks().into_iter().take(top).collect();
     let sites: Vec<_> = analysis.indirect_sites().into_iter().take(top).collect();
-    let all = hottest.iter().chain(&conditional).copied();
-    let sources = SourceLines::find(all.chain(sites.iter().map(|site| site.block)));
+    let blocks = hottest.iter().chain(&conditional).copied();
+    let sources = SourceLines::find(blocks.chain(sites.iter().map(|site| site.block)));
     let block = |block: &Block| {
         let mut value = serde_json::to_value(block).unwrap_or_default();
         if let Some(line) = sources.of(block) {
@@ -52,18 +52,18 @@ pub fn object(analysis: &Analysis<'_>, top: usize, accesses: Option<&Accesses>) 
     // Long lists are cut to their first `top` entries.
     let superblocks = analysis.superblocks().into_iter().take(top).cloned().collect();
     let rest = Profile { blocks: Vec::new(), edges: Vec::new(), superblocks, ..profile.clone() };
-    let mut all: Value = serde_json::to_value(&rest).unwrap_or_default();
-    if let Value::Object(object) = &mut all {
+    let mut document: Value = serde_json::to_value(&rest).unwrap_or_default();
+    if let Value::Object(object) = &mut document {
         object.remove("edges");
     }
-    all["instructions"] = json!(sum(profile.blocks.iter().map(Block::executed)));
-    all["entries"] = json!(sum(profile.blocks.iter().map(|one| one.entries)));
-    all["functions"] = functions.collect();
-    all["blocks"] = hottest.iter().map(|one| block(one)).collect();
-    all["conditional_jumps"] = conditional.iter().map(|one| block(one)).collect();
-    all["indirect_sites"] = sites.iter().map(site).collect();
+    document["instructions"] = json!(sum(profile.blocks.iter().map(Block::executed)));
+    document["entries"] = json!(sum(profile.blocks.iter().map(|one| one.entries)));
+    document["functions"] = functions.collect();
+    document["blocks"] = hottest.iter().map(|one| block(one)).collect();
+    document["conditional_jumps"] = conditional.iter().map(|one| block(one)).collect();
+    document["indirect_sites"] = sites.iter().map(site).collect();
     if let Some(accesses) = accesses {
-        all["accesses"] = accesses.json(top);
+        document["accesses"] = accesses.json(top);
     }
-    hmtt_format::json::to_string(&all).unwrap_or_default() + "\n"
+    hmtt_format::json::to_string(&document).unwrap_or_default() + "\n"
 }

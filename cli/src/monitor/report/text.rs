@@ -49,12 +49,12 @@ fn summary(profile: &Profile) -> String {
     let mut text = format!(
         "{whole} instructions in {entered} executions of {blocks} blocks, {threads} threads\n"
     );
-    if let Some(one) = &profile.selection {
-        let (left_out, of) =
-            (one.omitted_instructions, whole.saturating_add(one.omitted_instructions));
-        let (entries, blocks) = (one.omitted_entries, one.omitted_blocks);
-        let share = percent(left_out, of);
-        let superblocks = match one.omitted_superblocks {
+    if let Some(selection) = &profile.selection {
+        let (left_out, total) =
+            (selection.omitted_instructions, whole.saturating_add(selection.omitted_instructions));
+        let (entries, blocks) = (selection.omitted_entries, selection.omitted_blocks);
+        let share = percent(left_out, total);
+        let superblocks = match selection.omitted_superblocks {
             0 => String::new(),
             count => format!(", and {count} superblocks with omitted blocks"),
         };
@@ -63,12 +63,12 @@ fn summary(profile: &Profile) -> String {
             "omitted by the selection: {left_out} instructions ({share:.2} % of all) in {entries} executions of {blocks} blocks{superblocks}"
         );
     }
-    for (count, [one, more]) in [
+    for (count, [singular, plural]) in [
         (profile.native_threads, ["thread", "threads"]),
         (profile.native_children, ["child process", "child processes"]),
     ] {
         if count > 0 {
-            let what = if count == 1 { one } else { more };
+            let what = if count == 1 { singular } else { plural };
             let _ = writeln!(text, "not counted: {count} {what}, which ran natively");
         }
     }
@@ -85,11 +85,11 @@ fn functions(text: &mut String, analysis: &Analysis<'_>, top: usize) {
         "\n{:>16} {:>6} {:>14} {:>14} {:>7}  function",
         "instructions", "%", "entries", "calls", "blocks"
     );
-    for one in analysis.functions().iter().take(top) {
-        let share = percent(one.instructions, whole);
-        let (name, object) = (escape::name(one.name), base(one.object));
-        let (count, entries, blocks) = (one.instructions, one.entries, one.blocks);
-        let calls = one.calls.map_or_else(|| "-".into(), |calls| calls.to_string());
+    for function in analysis.functions().iter().take(top) {
+        let share = percent(function.instructions, whole);
+        let (name, object) = (escape::name(function.name), base(function.object));
+        let (count, entries, blocks) = (function.instructions, function.entries, function.blocks);
+        let calls = function.calls.map_or_else(|| "-".into(), |calls| calls.to_string());
         let _ = writeln!(
             text,
             "{count:>16} {share:>6.2} {entries:>14} {calls:>14} {blocks:>7}  {name} ({object})"
@@ -106,17 +106,17 @@ fn blocks(text: &mut String, analysis: &Analysis<'_>, top: usize) {
         "\n{:>16} {:>6} {:>14} {:>18}  block",
         "instructions", "%", "entries", "address"
     );
-    for (row, one) in hottest.iter().enumerate() {
-        let (count, share) = (one.executed(), percent(one.executed(), whole));
-        let (entries, at, object) = (one.entries, shown_address(one), base(&one.object));
-        let place = if one.function.is_some() { place(one) } else { "?".into() };
-        let source = sources.of(one).map(|line| format!(" {}", escape::name(line)));
+    for (row, block) in hottest.iter().enumerate() {
+        let (count, share) = (block.executed(), percent(block.executed(), whole));
+        let (entries, at, object) = (block.entries, shown_address(block), base(&block.object));
+        let place = if block.function.is_some() { place(block) } else { "?".into() };
+        let source = sources.of(block).map(|line| format!(" {}", escape::name(line)));
         let source = source.unwrap_or_default();
         let _ = writeln!(
             text,
             "{count:>16} {share:>6.2} {entries:>14} {at:>#18x}  {place} ({object}){source}"
         );
-        for line in lines(one).iter().filter(|_| row < DISASSEMBLED) {
+        for line in lines(block).iter().filter(|_| row < DISASSEMBLED) {
             let _ = writeln!(text, "{:60}{:x}  {}", "", line.address, line.text);
         }
     }
@@ -128,10 +128,10 @@ fn conditional(text: &mut String, analysis: &Analysis<'_>, top: usize) {
         "\n{:>16} {:>7} {:>18}  conditional jump at the end of",
         "executions", "taken %", "address"
     );
-    for one in analysis.conditional_blocks().into_iter().take(top) {
-        let (left, at) = (one.left(), shown_address(one));
-        let (share, object) = (percent(one.taken, left), base(&one.object));
-        let _ = writeln!(text, "{left:>16} {share:>7.2} {at:>#18x}  {} ({object})", place(one));
+    for block in analysis.conditional_blocks().into_iter().take(top) {
+        let (left, at) = (block.left(), shown_address(block));
+        let (share, object) = (percent(block.taken, left), base(&block.object));
+        let _ = writeln!(text, "{left:>16} {share:>7.2} {at:>#18x}  {} ({object})", place(block));
     }
 }
 
@@ -159,28 +159,31 @@ fn indirect(text: &mut String, analysis: &Analysis<'_>, top: usize) {
 }
 
 fn superblocks(text: &mut String, analysis: &Analysis<'_>, top: usize) {
-    let (profile, all) = (analysis.profile, analysis.superblocks());
-    if all.is_empty() {
+    let (profile, superblocks) = (analysis.profile, analysis.superblocks());
+    if superblocks.is_empty() {
         return;
     }
     let executed = sum(profile.blocks.iter().map(|one| one.entries));
-    let saved = sum(all.iter().map(|one| one.saved_numbers()));
-    let (count, share) = (all.len(), percent(saved, executed));
-    let undone = all.iter().filter(|one| one.undone).count();
+    let saved = sum(superblocks.iter().map(|one| one.saved_numbers()));
+    let (count, share) = (superblocks.len(), percent(saved, executed));
+    let undone = superblocks.iter().filter(|one| one.undone).count();
     let _ = writeln!(
         text,
         "\n{count} superblocks, of which {undone} were undone, saved {saved} of {executed} numbers \
          ({share:.2} %)\n{:>16} {:>14} {:>7} {:>7} {:>12} {:>6}  superblock that begins with",
         "saved numbers", "entries", "whole %", "blocks", "time ms", "time %"
     );
-    for one in all.into_iter().take(top) {
-        let Some(first) = one.blocks.first().and_then(|number| profile.block(*number)) else {
+    for superblock in superblocks.into_iter().take(top) {
+        let Some(first) = superblock.blocks.first().and_then(|number| profile.block(*number))
+        else {
             continue;
         };
-        let (saved, entries, blocks) = (one.saved_numbers(), one.entries, one.blocks.len());
-        let (share, object) = (percent(one.completions, entries), base(&first.object));
-        let (time, of_time) = (one.cache_ns as f64 / 1e6, percent(one.cache_ns, profile.cache_ns));
-        let undone = if one.undone { ", undone" } else { "" };
+        let (saved, entries, blocks) =
+            (superblock.saved_numbers(), superblock.entries, superblock.blocks.len());
+        let (share, object) = (percent(superblock.completions, entries), base(&first.object));
+        let (time, of_time) =
+            (superblock.cache_ns as f64 / 1e6, percent(superblock.cache_ns, profile.cache_ns));
+        let undone = if superblock.undone { ", undone" } else { "" };
         let _ = writeln!(
             text,
             "{saved:>16} {entries:>14} {share:>7.2} {blocks:>7} {time:>12.3} {of_time:>6.2}  {} ({object}){undone}",
@@ -190,17 +193,17 @@ fn superblocks(text: &mut String, analysis: &Analysis<'_>, top: usize) {
 }
 
 fn system_calls(text: &mut String, profile: &Profile, top: usize) {
-    let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for call in &profile.system_calls {
-        let sums = all.entry(&call.name).or_default();
+        let sums = by_name.entry(&call.name).or_default();
         *sums = (sums.0.saturating_add(call.calls), sums.1.saturating_add(call.total_ns));
     }
-    let mut all: Vec<_> = all.into_iter().collect();
-    all.sort_by_key(|(name, (calls, _))| (std::cmp::Reverse(*calls), *name));
-    if !all.is_empty() {
+    let mut rows: Vec<_> = by_name.into_iter().collect();
+    rows.sort_by_key(|(name, (calls, _))| (std::cmp::Reverse(*calls), *name));
+    if !rows.is_empty() {
         let _ = writeln!(text, "\n{:>16} {:>16}  system call", "calls", "nanoseconds");
     }
-    for (name, (calls, time)) in all.into_iter().take(top) {
+    for (name, (calls, time)) in rows.into_iter().take(top) {
         let _ = writeln!(text, "{calls:>16} {time:>16}  {}", escape::name(name));
     }
 }
@@ -208,18 +211,19 @@ fn system_calls(text: &mut String, profile: &Profile, top: usize) {
 fn models(text: &mut String, profile: &Profile, top: usize) {
     let Some(models) = &profile.models else { return };
     let _ = writeln!(text, "\n{:>16} {:>7}  model", "wrong, misses", "%");
-    for one in &models.predictors {
-        let (count, share) = (one.mispredictions, percent(one.mispredictions, one.branches));
-        let (name, bytes) = (escape::name(&one.name), one.size_bytes);
+    for predictor in &models.predictors {
+        let (count, share) =
+            (predictor.mispredictions, percent(predictor.mispredictions, predictor.branches));
+        let (name, bytes) = (escape::name(&predictor.name), predictor.size_bytes);
         let _ = writeln!(
             text,
             "{count:>16} {share:>7.3}  predictor {name} of {bytes} bytes, of {} jumps",
-            one.branches
+            predictor.branches
         );
     }
-    if let Some(one) = &models.icache {
-        let (count, share) = (one.cache_misses, percent(one.cache_misses, one.fetches));
-        let (bytes, ways, line) = (one.size_bytes, one.ways, one.line_bytes);
+    if let Some(cache) = &models.icache {
+        let (count, share) = (cache.cache_misses, percent(cache.cache_misses, cache.fetches));
+        let (bytes, ways, line) = (cache.size_bytes, cache.ways, cache.line_bytes);
         let _ = writeln!(
             text,
             "{count:>16} {share:>7.3}  instruction cache of {bytes} bytes, {ways} ways, lines of {line}"
@@ -231,10 +235,11 @@ fn models(text: &mut String, profile: &Profile, top: usize) {
     let mut worst: Vec<&Block> = profile.blocks.iter().filter(|one| wrong(one) > 0).collect();
     worst.sort_by_key(|one| (std::cmp::Reverse(wrong(one)), one.number));
     let _ = writeln!(text, "\n{:>16} {:>16}  block", "mispredictions", "cache misses");
-    for one in worst.into_iter().take(top) {
-        let mispredictions: Vec<String> = one.mispredictions.iter().map(u64::to_string).collect();
-        let (misses, counts) = (one.cache_misses, mispredictions.join(" "));
-        let _ = writeln!(text, "{counts:>16} {misses:>16}  {} ({})", place(one), base(&one.object));
+    for block in worst.into_iter().take(top) {
+        let mispredictions: Vec<String> = block.mispredictions.iter().map(u64::to_string).collect();
+        let (misses, counts) = (block.cache_misses, mispredictions.join(" "));
+        let _ =
+            writeln!(text, "{counts:>16} {misses:>16}  {} ({})", place(block), base(&block.object));
     }
 }
 
@@ -246,9 +251,9 @@ fn native(text: &mut String, profile: &Profile, top: usize) {
             "times", "time %", "address"
         );
     }
-    for one in profile.native.iter().take(top) {
-        let (times, at, reason) = (one.times, one.code_address, escape::name(&one.reason));
-        let share = 100.0 * one.processor_ns as f64 / profile.processor_ns.max(1) as f64;
+    for entry in profile.native.iter().take(top) {
+        let (times, at, reason) = (entry.times, entry.code_address, escape::name(&entry.reason));
+        let share = 100.0 * entry.processor_ns as f64 / profile.processor_ns.max(1) as f64;
         let _ = writeln!(text, "{times:>16} {share:>6.2} {at:>#18x}  {reason}");
     }
 }

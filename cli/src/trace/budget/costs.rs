@@ -193,20 +193,20 @@ impl CountingSink {
                 }
             }
         }
-        let mut all: Vec<(u32, u64)> =
+        let mut blocks: Vec<(u32, u64)> =
             (0..).zip(executions).filter(|(_, times)| *times > 0).collect();
-        all.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
-        all
+        blocks.sort_by_key(|(_, times)| std::cmp::Reverse(*times));
+        blocks
     }
 
     /// Computes what each function would cost at each level.
     fn count_functions(&mut self) {
         let executions = self.executions();
-        let all: u64 = executions.iter().map(|(_, times)| times).sum();
+        let total: u64 = executions.iter().map(|(_, times)| times).sum();
         let mut counter = lock(&self.counter);
         let mut seen = 0;
         for (number, times) in executions {
-            if seen as f64 > KNOWN_SHARE * all as f64 {
+            if seen as f64 > KNOWN_SHARE * total as f64 {
                 break;
             }
             seen += times;

@@ -32,39 +32,39 @@ struct Step {
 /// of (0, 0), (1, 1) and (2, 4) units and accesses have one step, from the first level to the last;
 /// its worth is 2.
 fn steps(function: usize, levels: &[Level]) -> Vec<Step> {
-    let mut all: Vec<Step> = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
     for (to, level) in levels.iter().enumerate().skip(1) {
         loop {
-            let from = levels[all.last().map_or(0, |step| step.to)];
+            let from = levels[steps.last().map_or(0, |step| step.to)];
             let (units, accesses) = (level.units - from.units, level.accesses - from.accesses);
             if accesses <= 0.0 {
                 break;
             }
             let worth = if units > 0.0 { accesses / units } else { f64::INFINITY };
-            match all.last() {
-                Some(last) if last.worth < worth => drop(all.pop()),
+            match steps.last() {
+                Some(last) if last.worth < worth => drop(steps.pop()),
                 _ => {
-                    all.push(Step { function, to, units: units.max(0.0), worth });
+                    steps.push(Step { function, to, units: units.max(0.0), worth });
                     break;
                 }
             }
         }
     }
-    all
+    steps
 }
 
 /// Chooses a level of each function. All levels together may cost at most `most_units` more than
 /// the first levels. Returns the index of each function's level. Example: functions with the levels
 /// (0, 0), (2, 4) and (0, 0), (2, 2) and 3 units get the levels 1 and 0.
 pub fn choose(functions: &[Vec<Level>], most_units: f64) -> Vec<usize> {
-    let mut all: Vec<Step> =
+    let mut candidates: Vec<Step> =
         functions.iter().enumerate().flat_map(|(at, levels)| steps(at, levels)).collect();
     // The sort is stable, so the steps of a function stay in their order.
-    all.sort_by(|one, other| other.worth.partial_cmp(&one.worth).unwrap_or(Ordering::Equal));
+    candidates.sort_by(|one, other| other.worth.partial_cmp(&one.worth).unwrap_or(Ordering::Equal));
     let mut chosen = vec![0; functions.len()];
     let mut is_full = vec![false; functions.len()];
     let mut left = most_units;
-    for step in all {
+    for step in candidates {
         if is_full[step.function] || step.units > left {
             is_full[step.function] = true;
             continue;
@@ -124,13 +124,13 @@ mod tests {
             };
             let functions: Vec<Vec<Level>> = functions.iter().map(sums).collect();
             let chosen = choose(&functions, most.into());
-            let of = |field: fn(&Level) -> f64| -> f64 {
+            let sum = |field: fn(&Level) -> f64| -> f64 {
                 functions.iter().zip(&chosen).map(|(levels, at)| field(&levels[*at])).sum()
             };
-            prop_assert!(of(|one| one.units) <= f64::from(most));
+            prop_assert!(sum(|one| one.units) <= f64::from(most));
             let greatest = functions.iter().flat_map(|levels| levels.last());
             let greatest = greatest.map(|one| one.accesses).fold(0.0, f64::max);
-            let lacking = best(&functions, most.into()) - of(|one| one.accesses);
+            let lacking = best(&functions, most.into()) - sum(|one| one.accesses);
             prop_assert!(lacking <= greatest, "{} lacking", lacking);
         }
     }

@@ -61,16 +61,16 @@ impl Code {
     /// Finds the functions of the instructions that have missed. `missed`: address and misses of
     /// each instruction.
     pub fn resolve(&mut self, missed: impl Iterator<Item = (u64, Misses)>) {
-        let found = missed.map(|(address, misses)| {
+        let entries = missed.map(|(address, misses)| {
             let number = self.function_of.get(&address).copied().unwrap_or(0);
             let index = (number as usize).checked_sub(1);
-            let found = index.and_then(|index| self.functions.get(index));
-            let named = found.filter(|one| !one.name.is_empty());
+            let owner = index.and_then(|index| self.functions.get(index));
+            let named = owner.filter(|one| !one.name.is_empty());
             let function = named.map(|one| (one.name.clone(), address.wrapping_sub(one.start)));
-            let object = found.map(|one| PathBuf::from(&one.path));
+            let object = owner.map(|one| PathBuf::from(&one.path));
             Instruction { address, object, function, misses }
         });
-        let mut instructions: Vec<_> = found.collect();
+        let mut instructions: Vec<_> = entries.collect();
         instructions.sort_by_cached_key(|one| (most_first(&one.misses), one.address));
         self.instructions = instructions;
     }
@@ -82,20 +82,20 @@ impl Code {
 
     /// Functions whose accesses have missed, in the order of reports.
     pub fn functions(&self) -> Vec<Function> {
-        let mut all = BTreeMap::<(Option<&PathBuf>, Option<&str>), Misses>::new();
+        let mut by_function = BTreeMap::<(Option<&PathBuf>, Option<&str>), Misses>::new();
         for Instruction { object, function, misses, .. } in &self.instructions {
             let name = function.as_ref().map(|(name, _)| name.as_str());
-            let sums = all.entry((object.as_ref(), name)).or_default();
+            let sums = by_function.entry((object.as_ref(), name)).or_default();
             sums.iter_mut().zip(misses).for_each(|(sum, count)| *sum += count);
         }
-        let mut all: Vec<_> = all
+        let mut functions: Vec<_> = by_function
             .into_iter()
             .map(|((object, name), misses)| {
                 let (name, object) = (name.map(str::to_owned), object.cloned());
                 Function { name, object, misses }
             })
             .collect();
-        all.sort_by_key(|one| most_first(&one.misses));
-        all
+        functions.sort_by_key(|one| most_first(&one.misses));
+        functions
     }
 }

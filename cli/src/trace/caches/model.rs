@@ -60,8 +60,8 @@ impl Model {
     pub fn units(&mut self, thread: u32, units: &[u8]) {
         let mut decoder = std::mem::take(&mut self.decoder);
         let mut budget = self.budget.clone();
-        let mut each = EachElement::new(&mut budget, |made| {
-            self.make(&made);
+        let mut each = EachElement::new(&mut budget, |access| {
+            self.make(&access);
             ControlFlow::Continue(())
         });
         decoder.units(thread, units, &mut each);
@@ -70,26 +70,29 @@ impl Model {
         self.budget = budget;
     }
 
-    fn make(&mut self, made: &Made) {
-        let Some(address) = made.address else {
-            self.unknown = self.unknown.saturating_add(made.elements);
+    fn make(&mut self, access: &Made) {
+        let Some(address) = access.address else {
+            self.unknown = self.unknown.saturating_add(access.elements);
             return;
         };
-        let (kind, count) = match made.direction {
+        let (kind, count) = match access.direction {
             Direction::Read => (AccessKind::Read, &mut self.reads),
             Direction::Write => (AccessKind::Write, &mut self.writes),
         };
         *count += 1;
         let (reads, writes) = (&mut self.line_reads, &mut self.line_writes);
         let missed =
-            self.caches.access(kind, address, made.size, &mut |transfer: Transfer| match transfer
-                .direction
-            {
-                Direction::Read => *reads += 1,
-                Direction::Write => *writes += 1,
-            });
+            self.caches.access(
+                kind,
+                address,
+                access.size,
+                &mut |transfer: Transfer| match transfer.direction {
+                    Direction::Read => *reads += 1,
+                    Direction::Write => *writes += 1,
+                },
+            );
         if missed > 0 {
-            let misses = self.misses.entry(made.pc).or_default();
+            let misses = self.misses.entry(access.pc).or_default();
             misses[..missed].iter_mut().for_each(|one| *one += 1);
         }
     }

@@ -78,8 +78,8 @@ pub fn json(model: &Model, code: &Code) -> String {
     let levels = caches.len();
     let path = |object: &Option<PathBuf>| object.as_ref().map(|path| path.display().to_string());
     let function = |Function { name, object, misses }: &Function| json!({ "function": name, "object": path(object), "cache_misses": misses[..levels] });
-    let instruction = |one: &Instruction| {
-        let Instruction { address, object, function, misses } = one;
+    let instruction = |entry: &Instruction| {
+        let Instruction { address, object, function, misses } = entry;
         let (name, offset) = function.as_ref().map(|(name, offset)| (name, offset)).unzip();
         json!({
             "code_address": format!("{address:#x}"),

@@ -68,24 +68,24 @@ impl Caches {
         first(&self.chosen[setting])
     }
 
-    /// Makes the accesses of one execution of a block in the caches. `made`: accesses, each with
+    /// Makes the accesses of one execution of a block in the caches. `accesses`: each access, with
     /// its place in the block. `recorded_by`: for each place, the settings that record the access.
-    pub fn execute(&mut self, mut made: &[(u16, Made)], recorded_by: &[Vec<u16>]) {
-        while let [(place, first), ..] = made {
+    pub fn execute(&mut self, mut accesses: &[(u16, Made)], recorded_by: &[Vec<u16>]) {
+        while let [(place, first), ..] = accesses {
             if first.elements == 1 {
                 self.budget.earn();
                 self.make(first, &recorded_by[usize::from(*place)]);
-                made = &made[1..];
+                accesses = &accesses[1..];
                 continue;
             }
             // All settings record all operands of a repeated instruction. The elements of the
             // operands are accessed in turn.
-            let count = made.iter().take_while(|(_, one)| one.pc == first.pc).count();
+            let count = accesses.iter().take_while(|(_, one)| one.pc == first.pc).count();
             let place = usize::from(*place);
             let mut instruction = std::mem::take(&mut self.instruction);
             instruction.clear();
-            instruction.extend(made[..count].iter().map(|(_, one)| *one));
-            made = &made[count..];
+            instruction.extend(accesses[..count].iter().map(|(_, one)| *one));
+            accesses = &accesses[count..];
             instruction.iter().for_each(|_| self.budget.earn());
             if !self.budget.spend(&instruction) {
                 instruction.iter_mut().for_each(|one| one.address = None);
@@ -95,22 +95,22 @@ impl Caches {
         }
     }
 
-    fn make(&mut self, made: &Made, settings: &[u16]) {
+    fn make(&mut self, access: &Made, settings: &[u16]) {
         // A size that no instruction can access, which a forged file may state, leaves the access
         // without an address.
-        let known = Elements::new(std::slice::from_ref(made)).next();
+        let known = Elements::new(std::slice::from_ref(access)).next();
         let Some(address) = known.and_then(|known| known.address) else {
-            self.unknown = self.unknown.saturating_add(made.elements);
+            self.unknown = self.unknown.saturating_add(access.elements);
             return;
         };
-        let kind = match made.direction {
+        let kind = match access.direction {
             Direction::Read => AccessKind::Read,
             Direction::Write => AccessKind::Write,
         };
-        self.full.access(kind, address, made.size, &mut |_| {});
+        self.full.access(kind, address, access.size, &mut |_| {});
         for setting in settings {
             let caches = &mut self.chosen[usize::from(*setting)];
-            caches.access(kind, address, made.size, &mut |_| {});
+            caches.access(kind, address, access.size, &mut |_| {});
         }
     }
 }
@@ -134,13 +134,13 @@ mod tests {
         let level: CacheConfiguration = "1K,1,64,lru".parse().unwrap();
         let mut caches = Caches::new(&[level; 2], 2).unwrap();
         let recorded_by = [vec![0, 1], vec![1], vec![], vec![0, 1]];
-        let one = [
+        let accesses = [
             (0, made(1, 0, 8, 1)),
             (1, made(2, 0x400, 8, 1)),
             (2, made(3, 0x20, 1, 1)),
             (3, made(4, 0x800, 8, 16)),
         ];
-        caches.execute(&one, &recorded_by);
+        caches.execute(&accesses, &recorded_by);
         let counts = |of: Counters| (of.hits, of.misses);
         assert_eq!(counts(caches.chosen(0)), (14, 3));
         assert_eq!(counts(caches.chosen(1)), (14, 4));

@@ -107,8 +107,8 @@ impl Evaluation {
         if !plan.checks.is_empty() {
             self.addresses.clear();
             self.addresses.resize(plan.recorded_by.len(), None);
-            for (place, made) in &self.made {
-                self.addresses[usize::from(*place)] = made.address;
+            for (place, access) in &self.made {
+                self.addresses[usize::from(*place)] = access.address;
             }
             plan.checks.iter_mut().for_each(|check| check.compare(&self.addresses));
         }
@@ -170,16 +170,16 @@ impl Check {
 /// instruction, and instructions between that made no accesses are skipped. If the last access has
 /// several lanes (elements of a vector instruction), the place is the same again. Example: after a
 /// block's access 0, an access of the instruction of accesses 2 and 3 has the place 2.
-fn place(block: &BlockAccesses, next: usize, made: &Made) -> Option<usize> {
+fn place(block: &BlockAccesses, next: usize, record: &Made) -> Option<usize> {
     let last = next.checked_sub(1).and_then(|last| Some((last, block.accesses.get(last)?)));
     if let Some((last, access)) = last
         && let Place::Lanes(_) = access.place
-        && (access.pc, access.direction) == (made.pc, made.direction)
+        && (access.pc, access.direction) == (record.pc, record.direction)
     {
         return Some(last);
     }
     let rest = block.accesses.get(next..)?;
-    rest.iter().position(|access| access.pc == made.pc).map(|more| next + more)
+    rest.iter().position(|access| access.pc == record.pc).map(|more| next + more)
 }
 
 impl Visitor for Evaluation {
@@ -247,7 +247,7 @@ mod tests {
             checked: 0,
             different: 0,
         };
-        let mut found = Vec::new();
+        let mut counts = Vec::new();
         for addresses in [
             [Some(0x10), Some(0x1f), None],
             [Some(0x10), Some(0x20), Some(0x18)],
@@ -256,8 +256,8 @@ mod tests {
             [None, Some(0x10), Some(0x10)],
         ] {
             check.compare(&addresses);
-            found.push((check.checked, check.different));
+            counts.push((check.checked, check.different));
         }
-        assert_eq!(found, [(1, 0), (2, 0), (3, 1), (3, 1), (3, 1)]);
+        assert_eq!(counts, [(1, 0), (2, 0), (3, 1), (3, 1), (3, 1)]);
     }
 }

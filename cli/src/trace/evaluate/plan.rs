@@ -124,8 +124,8 @@ fn at_distance_zero<'s>(
     let is_recorded = |one: &&Representative| one.coverage == Coverage::Traced;
     let is_near =
         move |one: &&Representative| near.expression.distance(&one.expression, chunk) == Some(0);
-    let all = selection.representatives.iter().filter(is_recorded).filter(is_near);
-    all.map(|one| one.access)
+    let representatives = selection.representatives.iter().filter(is_recorded).filter(is_near);
+    representatives.map(|one| one.access)
 }
 
 /// Decodes a block from its code in the file. Returns `None` if the code is not the code of one
@@ -179,8 +179,9 @@ mod tests {
     fn what_is_near_is_compared_with_what_is_recorded() {
         // Of four classes one is recorded: that of two accesses.
         let plan = Plan::new(&described(CODE), &settings(&["25%", "26%"], &[16])).unwrap();
-        let found: Vec<_> = plan.checks.iter().map(|one| (one.access, &one.recorded[..])).collect();
-        assert_eq!(found, [(1, &[0][..])]);
+        let checks: Vec<_> =
+            plan.checks.iter().map(|one| (one.access, &one.recorded[..])).collect();
+        assert_eq!(checks, [(1, &[0][..])]);
         assert_eq!(plan.checks[0].settings, [0, 1]);
     }
 

@@ -103,13 +103,13 @@ pub fn text(results: &Results, output: &mut dyn Write) -> io::Result<()> {
     let Results { accesses, executions, caches, .. } = results;
     writeln!(output, "{accesses} accesses in {executions} executed blocks")?;
     if let Some(caches) = caches {
-        let one = caches.configuration();
+        let configuration = caches.configuration();
         writeln!(
             output,
             "first cache of {} KiB, {} ways, lines of {}: {} % of the lines of all accesses miss",
-            one.size_bytes as f64 / 1024.0,
-            one.ways,
-            one.line_bytes,
+            configuration.size_bytes as f64 / 1024.0,
+            configuration.ways,
+            configuration.line_bytes,
             percent(miss_rate(caches.full()), 3)
         )?;
         if caches.unknown() > 0 {

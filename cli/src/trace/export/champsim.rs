@@ -102,8 +102,8 @@ impl<W: Write> ChampSim<W> {
     /// Writes the waiting record. `next`: address of the next instruction, if it is known.
     fn write_waiting(&mut self, next: Option<u64>) -> io::Result<()> {
         let Some(Waiting { mut record, targets }) = self.waiting.take() else { return Ok(()) };
-        if let Some((taken, untaken)) = targets {
-            record[IS_TAKEN] = u8::from(taken != untaken && next == Some(taken));
+        if let Some((target, fallthrough)) = targets {
+            record[IS_TAKEN] = u8::from(target != fallthrough && next == Some(target));
         }
         self.output.write_all(&record)
     }
@@ -164,8 +164,8 @@ fn registers(instruction: &Instruction) -> (Vec<u8>, Vec<u8>) {
     // Registers that the target is computed from. An indirect branch needs at least one, so
     // `FROM_MEMORY` replaces missing ones.
     let computed = || {
-        let all: Vec<u8> = others(reads).collect();
-        if all.is_empty() { vec![FROM_MEMORY] } else { all }
+        let registers: Vec<u8> = others(reads).collect();
+        if registers.is_empty() { vec![FROM_MEMORY] } else { registers }
     };
     let with = |first: &[u8], rest: Vec<u8>| [first, &rest].concat();
     match instruction.flow {
@@ -251,8 +251,8 @@ mod tests {
                 )
                 .unwrap();
         };
-        for one in &instructions(0x1000, code) {
-            step(0x1000 + u64::from(one.offset), one, accesses);
+        for instruction in &instructions(0x1000, code) {
+            step(0x1000 + u64::from(instruction.offset), instruction, accesses);
         }
         step(next, &instructions(next, &[0x90])[0], &[]);
         writer.finish(None).unwrap();
@@ -263,9 +263,9 @@ mod tests {
     #[test]
     fn branches_are_taken_if_their_target_follows() {
         // je 0x1010
-        for (next, taken) in [(0x1010, 1), (0x1002, 0), (0x5000, 0)] {
+        for (next, flag) in [(0x1010, 1), (0x1002, 0), (0x5000, 0)] {
             let record = records(&[0x74, 0x0e], &[], next, false)[0];
-            assert_eq!(record[..16], [0, 16, 0, 0, 0, 0, 0, 0, 1, taken, 26, 0, 26, 25, 0, 0]);
+            assert_eq!(record[..16], [0, 16, 0, 0, 0, 0, 0, 0, 1, flag, 26, 0, 26, 25, 0, 0]);
         }
         // A branch to the next instruction: je 0x1002
         assert_eq!(records(&[0x74, 0], &[], 0x1002, false)[0][IS_TAKEN], 0);
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn elements_are_records_and_other_accesses_have_places() {
-        let made = |direction, address, elements| Made {
+        let access = |direction, address, elements| Made {
             pc: 0x1000,
             direction,
             address: Some(address),
@@ -284,17 +284,17 @@ mod tests {
             conditional: false,
         };
         // rep movsq
-        let both = [made(Direction::Read, 0x100, 2), made(Direction::Write, 0x200, 2)];
-        let all = records(&[0xf3, 0x48, 0xa5], &both, 0x1003, true);
+        let both = [access(Direction::Read, 0x100, 2), access(Direction::Write, 0x200, 2)];
+        let rows = records(&[0xf3, 0x48, 0xa5], &both, 0x1003, true);
         let places: Vec<_> =
-            all.iter().map(|it| [it[0], it[READ_ADDRESSES], it[WRITTEN_ADDRESSES]]).collect();
+            rows.iter().map(|it| [it[0], it[READ_ADDRESSES], it[WRITTEN_ADDRESSES]]).collect();
         assert_eq!(places, [[0, 0, 0], [0, 8, 8], [3, 0, 0]]);
-        assert_eq!([all[1][READ_ADDRESSES + 1], all[1][WRITTEN_ADDRESSES + 1]], [1, 2]);
+        assert_eq!([rows[1][READ_ADDRESSES + 1], rows[1][WRITTEN_ADDRESSES + 1]], [1, 2]);
         // All elements of an operand are in one line.
-        let all = records(&[0xf3, 0x48, 0xa5], &both, 0x1003, false);
-        assert_eq!(all.len(), 2);
-        assert_eq!([all[0][READ_ADDRESSES + 8], all[0][WRITTEN_ADDRESSES + 8]], [0, 0]);
-        let many = vec![made(Direction::Write, 0x300, 1); 3];
+        let rows = records(&[0xf3, 0x48, 0xa5], &both, 0x1003, false);
+        assert_eq!(rows.len(), 2);
+        assert_eq!([rows[0][READ_ADDRESSES + 8], rows[0][WRITTEN_ADDRESSES + 8]], [0, 0]);
+        let many = vec![access(Direction::Write, 0x300, 1); 3];
         let mut output = Vec::new();
         let mut writer = ChampSim::new(&mut output, false);
         let instruction = instructions(0x1000, &[0x90])[0];

@@ -122,7 +122,7 @@ mod tests {
         for (direction, address) in
             [(Direction::Write, 0x1000), (Direction::Read, 0x1008), (Direction::Read, 0x1000 - 4)]
         {
-            let made = hmtt_files::access_trace::Made {
+            let access = hmtt_files::access_trace::Made {
                 pc,
                 direction,
                 address: Some(address),
@@ -132,7 +132,7 @@ mod tests {
                 is_down: false,
                 conditional: false,
             };
-            let accesses = &[made];
+            let accesses = &[access];
             let step = Step { thread, pc, instruction: &instruction, accesses, is_complete };
             requests.step(&step, &mut rounds).unwrap();
         }
@@ -149,14 +149,14 @@ mod tests {
 
     #[test]
     fn an_access_has_a_request_for_each_line() {
-        let of = |address, size| {
+        let starts = |address, size| {
             let single = Single { direction: Direction::Read, address, size };
             addresses(single).collect::<Vec<_>>()
         };
-        assert_eq!(of(0x1038, 8), [0x1038]);
-        assert_eq!(of(0x1039, 8), [0x1039, 0x1040]);
-        assert_eq!(of(0x1001, 128), [0x1001, 0x1040, 0x1080]);
-        assert_eq!(of(0x1000, 0), [0x1000]);
-        assert_eq!(of(u64::MAX, 64), [u64::MAX]);
+        assert_eq!(starts(0x1038, 8), [0x1038]);
+        assert_eq!(starts(0x1039, 8), [0x1039, 0x1040]);
+        assert_eq!(starts(0x1001, 128), [0x1001, 0x1040, 0x1080]);
+        assert_eq!(starts(0x1000, 0), [0x1000]);
+        assert_eq!(starts(u64::MAX, 64), [u64::MAX]);
     }
 }

@@ -76,8 +76,8 @@ impl Rounds {
 }
 
 /// Address of an access, if it is known and an instruction can have the access's size.
-fn address(made: &Made) -> Option<u64> {
-    made.address.filter(|_| made.size <= MOST_BYTES)
+fn address(access: &Made) -> Option<u64> {
+    access.address.filter(|_| access.size <= MOST_BYTES)
 }
 
 impl Rounds {
@@ -95,19 +95,19 @@ impl Rounds {
     ) -> io::Result<u64> {
         self.singles.clear();
         let mut unplaced = 0u64;
-        for made in accesses {
-            let Some(first) = address(made) else {
+        for access in accesses {
+            let Some(first) = address(access) else {
                 self.unknown += 1;
                 continue;
             };
             let same =
-                |other: &&Made| other.direction == made.direction && address(other).is_some();
+                |other: &&Made| other.direction == access.direction && address(other).is_some();
             let sharing = accesses.iter().filter(same).count();
-            let places = places[usize::from(made.direction == Direction::Write)];
-            let (mut element, elements) = (0, made.elements.max(1));
+            let places = places[usize::from(access.direction == Direction::Write)];
+            let (mut element, elements) = (0, access.elements.max(1));
             for _ in 0..(places / sharing).max(1) {
-                self.singles.extend(single(made, element));
-                element = next_line(made, first, element);
+                self.singles.extend(single(access, element));
+                element = next_line(access, first, element);
                 if element >= elements {
                     break;
                 }
@@ -121,10 +121,10 @@ impl Rounds {
 
 /// Number of the first element after `element` that begins in another cache line. `address`:
 /// address of element 0.
-fn next_line(made: &Made, address: u64, element: u64) -> u64 {
-    let size = u64::from(made.size.max(1));
+fn next_line(access: &Made, address: u64, element: u64) -> u64 {
+    let size = u64::from(access.size.max(1));
     let distance = element.wrapping_mul(size);
-    let bytes = if made.is_down {
+    let bytes = if access.is_down {
         address.wrapping_sub(distance) % LINE_BYTES + 1
     } else {
         LINE_BYTES - address.wrapping_add(distance) % LINE_BYTES
@@ -133,12 +133,15 @@ fn next_line(made: &Made, address: u64, element: u64) -> u64 {
 }
 
 /// The access of one element of a string instruction.
-fn single(made: &Made, element: u64) -> Option<Single> {
-    let distance = element.wrapping_mul(made.size.into());
-    let address = address(made)?;
-    let address =
-        if made.is_down { address.wrapping_sub(distance) } else { address.wrapping_add(distance) };
-    Some(Single { direction: made.direction, address, size: made.size })
+fn single(access: &Made, element: u64) -> Option<Single> {
+    let distance = element.wrapping_mul(access.size.into());
+    let address = address(access)?;
+    let address = if access.is_down {
+        address.wrapping_sub(distance)
+    } else {
+        address.wrapping_add(distance)
+    };
+    Some(Single { direction: access.direction, address, size: access.size })
 }
 
 #[cfg(test)]
@@ -150,45 +153,45 @@ mod tests {
         Made { pc: 0, direction, address, represents, size: 4, elements, is_down, conditional }
     }
 
-    fn rounds(all: &mut Rounds, accesses: &[Made]) -> Vec<Vec<u64>> {
-        let mut found = Vec::new();
+    fn rounds(state: &mut Rounds, accesses: &[Made]) -> Vec<Vec<u64>> {
+        let mut addresses = Vec::new();
         let add = |singles: &[Single]| {
-            found.push(singles.iter().map(|single| single.address).collect());
+            addresses.push(singles.iter().map(|single| single.address).collect());
             Ok(())
         };
-        all.each(accesses, add).unwrap();
-        found
+        state.each(accesses, add).unwrap();
+        addresses
     }
 
     #[test]
     fn elements_of_all_operands_are_accessed_in_turn() {
         let (read, write) = (Direction::Read, Direction::Write);
-        let mut all = Rounds::default();
+        let mut state = Rounds::default();
         let up = [made(read, Some(0x100), 2, false), made(write, Some(0x200), 2, false)];
-        assert_eq!(rounds(&mut all, &up), [[0x100, 0x200], [0x104, 0x204]]);
+        assert_eq!(rounds(&mut state, &up), [[0x100, 0x200], [0x104, 0x204]]);
         let down = [made(write, Some(0x100), 3, true)];
-        assert_eq!(rounds(&mut all, &down), [[0x100], [0xfc], [0xf8]]);
-        assert_eq!(rounds(&mut all, &[]), [[0; 0]]);
+        assert_eq!(rounds(&mut state, &down), [[0x100], [0xfc], [0xf8]]);
+        assert_eq!(rounds(&mut state, &[]), [[0; 0]]);
         let unknown = [made(read, None, 1, false), made(write, Some(0x10), 1, false)];
-        assert_eq!(rounds(&mut all, &unknown), [[0x10]]);
-        assert_eq!((all.unknown, all.left_out()), (1, None));
+        assert_eq!(rounds(&mut state, &unknown), [[0x10]]);
+        assert_eq!((state.unknown, state.left_out()), (1, None));
         let huge = Made { size: u32::MAX, ..made(write, Some(0x10), 1, false) };
-        assert_eq!(rounds(&mut all, &[huge]), [[0; 0]]);
-        assert_eq!(all.unknown, 2);
+        assert_eq!(rounds(&mut state, &[huge]), [[0; 0]]);
+        assert_eq!(state.unknown, 2);
     }
 
     #[test]
     fn all_at_once_there_is_an_element_of_each_line() {
         let (read, write) = (Direction::Read, Direction::Write);
-        let mut all = Rounds::default();
+        let mut state = Rounds::default();
         let mut lines = |accesses: &[Made]| {
-            let mut found = Vec::new();
+            let mut addresses = Vec::new();
             let add = |singles: &[Single]| {
-                found.extend(singles.iter().map(|single| single.address));
+                addresses.extend(singles.iter().map(|single| single.address));
                 Ok(())
             };
-            let unplaced = all.at_once(accesses, [4, 2], add).unwrap();
-            (found, unplaced)
+            let unplaced = state.at_once(accesses, [4, 2], add).unwrap();
+            (addresses, unplaced)
         };
         assert_eq!(lines(&[]), (vec![], 0));
         assert_eq!(lines(&[made(write, Some(0x1038), 2, false)]), (vec![0x1038], 0));
@@ -200,16 +203,16 @@ mod tests {
         assert_eq!(lines(&both), (vec![0x1000, 0x1040, 0x2000, 0x2040], 64));
         let forged = [made(write, Some(u64::MAX), u64::MAX, true)];
         assert_eq!(lines(&forged).0.len(), 2);
-        assert_eq!((lines(&[made(read, None, 1, false)]), all.unknown), ((vec![], 0), 1));
+        assert_eq!((lines(&[made(read, None, 1, false)]), state.unknown), ((vec![], 0), 1));
     }
 
     #[test]
     fn elements_are_limited_and_counted() {
-        let mut all = Rounds::default();
-        all.budget.spend_some((1 << 24) - 5, 0);
+        let mut state = Rounds::default();
+        state.budget.spend_some((1 << 24) - 5, 0);
         let forged = [made(Direction::Write, Some(u64::MAX), u64::MAX, false)];
-        assert_eq!(rounds(&mut all, &forged).len(), 1024 + 6);
-        assert_eq!(rounds(&mut all, &forged).len(), 1024 + 1);
-        assert_eq!(all.left_out(), Some(Refused { elements: u64::MAX, first: 1 }));
+        assert_eq!(rounds(&mut state, &forged).len(), 1024 + 6);
+        assert_eq!(rounds(&mut state, &forged).len(), 1024 + 1);
+        assert_eq!(state.left_out(), Some(Refused { elements: u64::MAX, first: 1 }));
     }
 }

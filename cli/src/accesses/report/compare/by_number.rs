@@ -75,21 +75,21 @@ mod tests {
 
     #[test]
     fn blocks_of_two_files_have_one_length() {
-        let one = file(0x1000, &[(1, 0x1000, 3), (1, 0x3000, 4), (1, 0x9000, 5)]);
-        let other = file(0x4000, &[(1, 0, 7), (2, 0xc000, 9)]);
-        let (block_bytes, joined) = blocks([&one, &other], 4);
+        let file_a = file(0x1000, &[(1, 0x1000, 3), (1, 0x3000, 4), (1, 0x9000, 5)]);
+        let file_b = file(0x4000, &[(1, 0, 7), (2, 0xc000, 9)]);
+        let (block_bytes, joined) = blocks([&file_a, &file_b], 4);
         let expected = [((1, 0), [7, 7]), ((1, 0x8000), [5, 0]), ((2, 0xc000), [0, 9])];
         assert_eq!((block_bytes, joined), (0x4000, Blocks::from(expected)));
-        let (block_bytes, joined) = blocks([&one, &other], 2);
+        let (block_bytes, joined) = blocks([&file_a, &file_b], 2);
         assert_eq!(block_bytes, 0x10000);
         assert_eq!(joined, Blocks::from([((1, 0), [12, 7]), ((2, 0), [0, 9])]));
         // More memories than blocks.
-        assert_eq!(blocks([&one, &other], 1), (1 << 63, joined));
+        assert_eq!(blocks([&file_a, &file_b], 1), (1 << 63, joined));
     }
 
     #[test]
     fn forged_files_have_blocks() {
-        let one = file(1 << 63, &[(1, 1 << 63, u64::MAX), (1, 0, 1)]);
-        assert_eq!(blocks([&one, &file(0, &[(1, 1 << 63, 2)])], 1).1.len(), 2);
+        let file_a = file(1 << 63, &[(1, 1 << 63, u64::MAX), (1, 0, 1)]);
+        assert_eq!(blocks([&file_a, &file(0, &[(1, 1 << 63, 2)])], 1).1.len(), 2);
     }
 }

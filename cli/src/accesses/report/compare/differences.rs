@@ -67,7 +67,9 @@ impl Difference {
         let ratio = both.filter(|(one, _)| *one != 0.0).map(|(one, other)| other / one);
         let differs = match both {
             // The ratio to the smaller value does not depend on the order of the files.
-            Some((one, other)) => one != other && one.max(other) / one.min(other) >= MARKED,
+            Some((first, second)) => {
+                first != second && first.max(second) / first.min(second) >= MARKED
+            }
             None => value_a.is_some() != value_b.is_some(),
         };
         let difference = both.map(|(one, other)| other - one);
@@ -98,9 +100,9 @@ impl Difference {
 pub const HEADING: &str = "name,value_a,value_b,difference,ratio,differs";
 
 /// Writes the numbers as CSV.
-pub fn write_rows(all: &[Difference], output: &mut dyn Write) -> io::Result<()> {
-    all.iter().try_for_each(|one| {
-        let Difference { name, value_a, value_b, difference, ratio, differs, .. } = one;
+pub fn write_rows(numbers: &[Difference], output: &mut dyn Write) -> io::Result<()> {
+    numbers.iter().try_for_each(|number| {
+        let Difference { name, value_a, value_b, difference, ratio, differs, .. } = number;
         let [value_a, value_b, difference, ratio] =
             [value_a, value_b, difference, ratio].map(|value| optional(*value));
         writeln!(output, "{name},{value_a},{value_b},{difference},{ratio},{differs}")
@@ -111,20 +113,20 @@ pub fn write_rows(all: &[Difference], output: &mut dyn Write) -> io::Result<()> 
 type Number = fn(&Found) -> Option<f64>;
 
 /// The part of accesses with known banks and rows that has an outcome.
-fn row_share(found: &Found, of: impl Fn(&Outcomes) -> u64) -> Option<f64> {
-    let all: u64 = found.rows.iter().map(|one| one.outcomes.accesses()).sum();
-    let part: u64 = found.rows.iter().map(|one| of(&one.outcomes)).sum();
-    (all > 0).then(|| part as f64 / all as f64)
+fn row_share(results: &Found, count: impl Fn(&Outcomes) -> u64) -> Option<f64> {
+    let total: u64 = results.rows.iter().map(|one| one.outcomes.accesses()).sum();
+    let part: u64 = results.rows.iter().map(|one| count(&one.outcomes)).sum();
+    (total > 0).then(|| part as f64 / total as f64)
 }
 
 /// `value`, unless all accesses of the file are known less precisely than `needed`.
-fn known(found: &Found, needed: Detail, value: f64) -> Option<f64> {
-    Modes::of_sums(&found.stats).absent(needed).is_none().then_some(value)
+fn known(results: &Found, needed: Detail, value: f64) -> Option<f64> {
+    Modes::of_sums(&results.stats).absent(needed).is_none().then_some(value)
 }
 
 /// Bytes of all accesses, if all sizes are known.
-fn access_bytes(found: &Found) -> Option<f64> {
-    (found.stats.unsized_accesses == 0).then_some(found.stats.access_bytes as f64)
+fn access_bytes(results: &Found) -> Option<f64> {
+    (results.stats.unsized_accesses == 0).then_some(results.stats.access_bytes as f64)
 }
 
 #[rustfmt::skip]
@@ -149,42 +151,46 @@ const NUMBERS: [(&str, &str, Shown, Number); 14] = [
 pub fn differences(sides: &[Side; 2]) -> Vec<Difference> {
     let both = |of: &dyn Fn(&Found) -> Option<f64>| [of(&sides[0].found), of(&sides[1].found)];
     let numbers = NUMBERS.into_iter();
-    let mut all: Vec<Difference> = numbers
+    let mut rows: Vec<Difference> = numbers
         .map(|(name, words, shown, of)| Difference::new(name, words, shown, both(&of)))
         .collect();
     for bytes in sides[0].found.cache_sizes.iter().copied() {
         let size = power_of_two(bytes);
         let values = both(&|of| of.mrc.at(bytes >> LINE_LOG2));
         let name = format!("miss_ratio of {size}");
-        all.push(Difference::new(name, format!("misses, {size}"), Shown::In(Unit::Share), values));
+        rows.push(Difference::new(name, format!("misses, {size}"), Shown::In(Unit::Share), values));
     }
-    all
+    rows
 }
 
 /// Writes the numbers as text. Numbers that differ have a star.
-pub fn write_text(sides: &[Side; 2], all: &[Difference], output: &mut dyn Write) -> io::Result<()> {
+pub fn write_text(
+    sides: &[Side; 2],
+    numbers: &[Difference],
+    output: &mut dyn Write,
+) -> io::Result<()> {
     for (letter, side) in SIDES.into_iter().zip(sides) {
         writeln!(output, "{letter}: {}", hmtt_format::escape::message(&side.name))?;
     }
-    let row = |[name, one, other, difference, ratio]: [String; 5], mark: &str| {
-        format!("{name:<26} {one:>16} {other:>16} {difference:>16} {ratio:>8} {mark}")
+    let row = |[name, value_a, value_b, difference, ratio]: [String; 5], mark: &str| {
+        format!("{name:<26} {value_a:>16} {value_b:>16} {difference:>16} {ratio:>8} {mark}")
     };
     let heads = ["", "A", "B", "B - A", "B / A"].map(str::to_owned);
     writeln!(output, "{}", row(heads, "").trim_end())?;
-    for one in all {
-        let line = row(one.cells(), if one.differs { "*" } else { "" });
+    for number in numbers {
+        let line = row(number.cells(), if number.differs { "*" } else { "" });
         writeln!(output, "{}", line.trim_end())?;
     }
     writeln!(output, "* differs by 5 % or more, or is known of one file only")
 }
 
-pub fn table(sides: &[Side; 2], all: &[Difference]) -> Part {
-    let rows = all.iter().map(|one| one.cells().to_vec()).collect();
+pub fn table(sides: &[Side; 2], numbers: &[Difference]) -> Part {
+    let rows = numbers.iter().map(|one| one.cells().to_vec()).collect();
     let about = format!(
         "A is {}, B is {}. What differs by 5 % or more, or is known of one file only, is marked.",
         sides[0].name, sides[1].name
     );
-    let marked = (0..).zip(all).filter(|(_, one)| one.differs).map(|(row, _)| row).collect();
+    let marked = (0..).zip(numbers).filter(|(_, one)| one.differs).map(|(row, _)| row).collect();
     let table = Table::new("Both files", &about, &["", "A", "B", "B - A", "B / A"], rows);
     Part::Table(Table { marked, wide: true, ..table })
 }
@@ -202,13 +208,13 @@ mod tests {
             (0.0, 0.0, false),
             (7.0, 7.0, false),
         ];
-        for (one, other, marked) in expected {
-            for values in [[Some(one), Some(other)], [Some(other), Some(one)]] {
+        for (first, second, marked) in expected {
+            for values in [[Some(first), Some(second)], [Some(second), Some(first)]] {
                 let differs = Difference::new("", "", Shown::Exact, values).differs;
                 assert_eq!(differs, marked, "{values:?}");
             }
         }
-        let of = |values| Difference::new("", "", Shown::Exact, values).differs;
-        assert!(of([Some(1.0), None]) && of([None, Some(0.0)]) && !of([None, None]));
+        let differs = |values| Difference::new("", "", Shown::Exact, values).differs;
+        assert!(differs([Some(1.0), None]) && differs([None, Some(0.0)]) && !differs([None, None]));
     }
 }

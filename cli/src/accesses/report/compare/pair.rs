@@ -72,9 +72,11 @@ impl<'a> Pair<'a> {
         let accesses = self.lines(
             ["Accesses over time", &rate],
             Axis::new(format!("accesses in a {unit}"), Unit::Count),
-            |of| {
-                let scale = Time::new(of.time).scale;
-                Some(Self::of_slices(of, |one| one.reads.saturating_add(one.writes) as f64 / scale))
+            |memory| {
+                let scale = Time::new(memory.time).scale;
+                Some(Self::of_slices(memory, |slice| {
+                    slice.reads.saturating_add(slice.writes) as f64 / scale
+                }))
             },
         );
         let bytes = format!(
@@ -84,11 +86,12 @@ impl<'a> Pair<'a> {
         let bandwidth = self.lines(
             ["Bandwidth over time", &bytes],
             Axis::new("bandwidth", Unit::BytesPerSecond),
-            |of| {
-                let scale = Time::new(of.time).scale;
-                of.no_bandwidth()
+            |memory| {
+                let scale = Time::new(memory.time).scale;
+                memory
+                    .no_bandwidth()
                     .is_none()
-                    .then(|| Self::of_slices(of, |one| one.access_bytes as f64 / scale))
+                    .then(|| Self::of_slices(memory, |one| one.access_bytes as f64 / scale))
             },
         );
         let has_pages = |of: &Memory<'_>| of.modes().absent(Detail::Page).is_none();
@@ -108,12 +111,12 @@ impl<'a> Pair<'a> {
         let rows = self.lines(
             ["Rows over time", &same],
             Axis::new("to the same row", Unit::Share),
-            |of| {
-                let rows = of.rows.filter(|rows| no_rows(rows).is_none())?;
-                let share = |one: &RowSlice| {
-                    let outcomes = one.outcomes;
+            |memory| {
+                let rows = memory.rows.filter(|rows| no_rows(rows).is_none())?;
+                let share = |slice: &RowSlice| {
+                    let outcomes = slice.outcomes;
                     (
-                        one.slice,
+                        slice.slice,
                         outcomes.same_row_accesses as f64 / outcomes.accesses().max(1) as f64,
                     )
                 };

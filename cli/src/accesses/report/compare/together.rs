@@ -12,11 +12,11 @@ use crate::accesses::report::found::{Found, MOST_BLOCKS};
 use crate::accesses::report::modes::Modes;
 use crate::accesses::report::numbers::text;
 
-/// Makes bars of the ranges that either file has. `of` returns the begin of each range, and the
+/// Makes bars of the ranges that either file has. `shares` returns the begin of each range, and the
 /// range's part of all values. First touches, whose range begins with `u64::MAX`, are set apart.
 /// Example: file A has ranges from 1 and 2, file B from 2 and 4; there are bars for 1, 2 and 4.
-fn ranges(sides: &[Side; 2], of: impl Fn(&Found) -> Vec<(u64, f64)>, noun: &str) -> Content {
-    let both = [&sides[0], &sides[1]].map(|side| of(&side.found));
+fn ranges(sides: &[Side; 2], shares: impl Fn(&Found) -> Vec<(u64, f64)>, noun: &str) -> Content {
+    let both = [&sides[0], &sides[1]].map(|side| shares(&side.found));
     let mut starts: Vec<u64> = both.iter().flatten().map(|(start, _)| *start).collect();
     starts.sort_unstable();
     starts.dedup();
@@ -30,13 +30,13 @@ fn ranges(sides: &[Side; 2], of: impl Fn(&Found) -> Vec<(u64, f64)>, noun: &str)
         start => text(Unit::Count, start as f64),
     };
     let words = |(at, start): (usize, &u64)| {
-        let of = SIDES.into_iter().zip(&values);
-        let of: Vec<String> =
-            of.map(|(side, list)| format!("{side} {}", text(Unit::Share, list[at]))).collect();
+        let lists = SIDES.into_iter().zip(&values);
+        let texts: Vec<String> =
+            lists.map(|(side, list)| format!("{side} {}", text(Unit::Share, list[at]))).collect();
         let label = label(*start);
         let words = match *start {
-            u64::MAX => format!("{FIRST_TOUCHES}: {}", of.join(", ")),
-            _ => format!("{noun} from {label}: {}", of.join(", ")),
+            u64::MAX => format!("{FIRST_TOUCHES}: {}", texts.join(", ")),
+            _ => format!("{noun} from {label}: {}", texts.join(", ")),
         };
         (label, words)
     };
@@ -47,9 +47,9 @@ fn ranges(sides: &[Side; 2], of: impl Fn(&Found) -> Vec<(u64, f64)>, noun: &str)
 
 /// The chart of touches by page number.
 fn touches_by_number(sides: &[Side; 2]) -> Part {
-    let [one, other] = sides.each_ref().map(|side| &side.found);
-    let files = [&one.address_distribution, &other.address_distribution];
-    let touches = [one.hot.touches, other.hot.touches];
+    let [first, other] = sides.each_ref().map(|side| &side.found);
+    let files = [&first.address_distribution, &other.address_distribution];
+    let touches = [first.hot.touches, other.hot.touches];
     let (content, block) = by_number::bars(files, touches, MOST_BLOCKS);
     let about = format!(
         "Touches of the pages in the order of their numbers, in blocks of {block}, as parts of all touches of each file; blocks \
@@ -70,19 +70,24 @@ pub fn together(sides: &[Side; 2]) -> Vec<Part> {
     if sides.iter().all(|side| side.found.stats.accesses == 0) {
         return vec![Part::absent("Charts", "There are no accesses.", true)];
     }
-    let curves = |of: fn(&Found, &str) -> Curve| {
-        SIDES.into_iter().zip(sides).map(|(name, side)| of(&side.found, name)).collect::<Vec<_>>()
+    let curves = |curve: fn(&Found, &str) -> Curve| {
+        SIDES
+            .into_iter()
+            .zip(sides)
+            .map(|(name, side)| curve(&side.found, name))
+            .collect::<Vec<_>>()
     };
-    let distances = |found: &Found| {
-        let all = (found.reuse.touches as f64).max(1.0);
-        let of = &found.reuse;
-        let buckets = of.distances.iter().map(|one| (one.distance_at_least, one.touches / all));
-        buckets.chain([(u64::MAX, of.first_touches / all)]).collect()
+    let distances = |results: &Found| {
+        let total = (results.reuse.touches as f64).max(1.0);
+        let reuse = &results.reuse;
+        let buckets =
+            reuse.distances.iter().map(|one| (one.distance_at_least, one.touches / total));
+        buckets.chain([(u64::MAX, reuse.first_touches / total)]).collect()
     };
-    let runs = |found: &Found| {
-        let all: u64 = found.hot.page_runs.iter().map(|one| one.runs).sum();
-        let part = |runs: u64| runs as f64 / all.max(1) as f64;
-        found.hot.page_runs.iter().map(|one| (one.at_least, part(one.runs))).collect()
+    let runs = |results: &Found| {
+        let total: u64 = results.hot.page_runs.iter().map(|one| one.runs).sum();
+        let part = |runs: u64| runs as f64 / total.max(1) as f64;
+        results.hot.page_runs.iter().map(|one| (one.at_least, part(one.runs))).collect()
     };
     let estimated: Vec<String> = sides.iter().map(|side| sampled(&side.found)).collect();
     let about = format!(
@@ -94,8 +99,8 @@ pub fn together(sides: &[Side; 2]) -> Vec<Part> {
     // A chart is left out if one of the files does not know the needed detail of any access.
     let absent = |needed: Detail, title: &str| {
         let of_side = |side: &Side| Modes::of_sums(&side.found.stats).absent(needed);
-        let found = sides.iter().zip(SIDES).find_map(|(side, name)| Some((of_side(side)?, name)));
-        found.map(|(reason, name)| Part::absent(title, format!("{reason} ({name})"), false))
+        let absence = sides.iter().zip(SIDES).find_map(|(side, name)| Some((of_side(side)?, name)));
+        absence.map(|(reason, name)| Part::absent(title, format!("{reason} ({name})"), false))
     };
     let words = [RUN_LENGTHS, "Touches in a row of one page, as parts of all runs."];
     vec![

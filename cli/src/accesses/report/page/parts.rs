@@ -26,9 +26,9 @@ fn row(class: &str, element: &str, cells: &[String]) -> String {
 }
 
 /// A table in a section. Rows that differ are marked with a star.
-fn table(of: &Table) -> String {
+fn table(table: &Table) -> String {
     let line = |(at, cells): (usize, &Vec<String>)| {
-        if !of.marked.contains(&at) {
+        if !table.marked.contains(&at) {
             return row("", "td", cells);
         }
         let mut cells = cells.clone();
@@ -37,20 +37,20 @@ fn table(of: &Table) -> String {
         }
         row(" class=\"differs\"", "td", &cells)
     };
-    let head = row("", "th", &of.heads);
-    let lines: String = of.rows.iter().enumerate().map(line).collect();
-    let title = text(&of.title);
+    let head = row("", "th", &table.heads);
+    let lines: String = table.rows.iter().enumerate().map(line).collect();
+    let title = text(&table.title);
     let inside = format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}\"><table>\n\
          <thead>{head}</thead>\n<tbody>\n{lines}</tbody>\n</table></div>\n"
     );
-    section("table", of.wide, [&of.title, &of.about], &inside)
+    section("table", table.wide, [&table.title, &table.about], &inside)
 }
 
-fn part(of: &Part) -> String {
-    match of {
+fn part(part: &Part) -> String {
+    match part {
         Part::Chart(chart) => section("chart", chart.wide, [&chart.title, &chart.about], ""),
-        Part::Table(of) => table(of),
+        Part::Table(rows) => table(rows),
         Part::Absent { title, reason, wide } => {
             let reason = format!("<p class=\"absent\">{}</p>\n", text(reason));
             section("none", *wide, [title, ""], &reason)

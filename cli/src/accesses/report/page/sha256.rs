@@ -27,9 +27,9 @@ fn digest(message: &[u8]) -> [u8; 32] {
         let mut words: Vec<u32> =
             block.as_chunks::<4>().0.iter().map(|bytes| u32::from_be_bytes(*bytes)).collect();
         for at in 16..64 {
-            let (one, two) = (words[at - 15], words[at - 2]);
-            let first = one.rotate_right(7) ^ one.rotate_right(18) ^ one >> 3;
-            let second = two.rotate_right(17) ^ two.rotate_right(19) ^ two >> 10;
+            let (older, newer) = (words[at - 15], words[at - 2]);
+            let first = older.rotate_right(7) ^ older.rotate_right(18) ^ older >> 3;
+            let second = newer.rotate_right(17) ^ newer.rotate_right(19) ^ newer >> 10;
             let sum = words[at - 16].wrapping_add(first).wrapping_add(words[at - 7]);
             words.push(sum.wrapping_add(second));
         }
@@ -37,13 +37,13 @@ fn digest(message: &[u8]) -> [u8; 32] {
         for (word, constant) in words.iter().zip(&rounds) {
             let first = v[4].rotate_right(6) ^ v[4].rotate_right(11) ^ v[4].rotate_right(25);
             let choice = v[4] & v[5] ^ !v[4] & v[6];
-            let one =
+            let sum =
                 [v[7], first, choice, *constant, *word].into_iter().fold(0, u32::wrapping_add);
             let second = v[0].rotate_right(2) ^ v[0].rotate_right(13) ^ v[0].rotate_right(22);
             let majority = v[0] & v[1] ^ v[0] & v[2] ^ v[1] & v[2];
             v.rotate_right(1);
-            v[4] = v[4].wrapping_add(one);
-            v[0] = one.wrapping_add(second).wrapping_add(majority);
+            v[4] = v[4].wrapping_add(sum);
+            v[0] = sum.wrapping_add(second).wrapping_add(majority);
         }
         state.iter_mut().zip(v).for_each(|(sum, word)| *sum = sum.wrapping_add(word));
     }

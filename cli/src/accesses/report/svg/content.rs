@@ -37,15 +37,20 @@ pub fn highest(content: &Content) -> f64 {
     }
 }
 
-fn area(of: &Slices, one: &TimeSeries, base: Option<&mut Vec<f64>>, frame: &Frame) -> String {
+fn area(
+    slices: &Slices,
+    series: &TimeSeries,
+    base: Option<&mut Vec<f64>>,
+    frame: &Frame,
+) -> String {
     let mut data = String::new();
     let mut none = Vec::new();
     let base = base.unwrap_or(&mut none);
-    for (at, (begin, value)) in of.begins.iter().zip(&one.values).enumerate() {
+    for (at, (begin, value)) in slices.begins.iter().zip(&series.values).enumerate() {
         let from = base.get(at).copied().unwrap_or(0.0);
         if *value > 0.0 {
             let left = frame.x(*begin);
-            let right = frame.x(begin + of.width).max(left + 0.6);
+            let right = frame.x(begin + slices.width).max(left + 0.6);
             let [low, high] = [frame.y(from), frame.y(from + value)];
             let _ = write!(data, "M{left:.2} {low:.2}V{high:.2}H{right:.2}V{low:.2}Z");
         }
@@ -56,12 +61,12 @@ fn area(of: &Slices, one: &TimeSeries, base: Option<&mut Vec<f64>>, frame: &Fram
     data
 }
 
-fn steps(of: &Slices, one: &TimeSeries, frame: &Frame) -> String {
+fn steps(slices: &Slices, series: &TimeSeries, frame: &Frame) -> String {
     let mut data = String::new();
     let mut end = f64::NEG_INFINITY;
-    for (begin, value) in of.begins.iter().zip(&one.values) {
-        let command = if (begin - end).abs() < of.width / 2.0 { 'L' } else { 'M' };
-        end = begin + of.width;
+    for (begin, value) in slices.begins.iter().zip(&series.values) {
+        let command = if (begin - end).abs() < slices.width / 2.0 { 'L' } else { 'M' };
+        end = begin + slices.width;
         let [left, right, y] = [frame.x(*begin), frame.x(end), frame.y(*value)];
         let _ = write!(data, "{command}{left:.2} {y:.2}H{right:.2}");
     }
@@ -78,13 +83,17 @@ fn line(index: usize) -> String {
 fn over_time(svg: &mut String, content: &Content, frame: &Frame) {
     let Content::Time { style, slices, series, marks, borders, limit } = content else { return };
     let mut base = slices.first().map(|of| vec![0.0; of.begins.len()]).unwrap_or_default();
-    for one in series {
-        let Some(of) = slices.get(one.slices) else { continue };
-        let fill = format!("fill=\"{}\"", colour(one.colour));
+    for time_series in series {
+        let Some(own_slices) = slices.get(time_series.slices) else { continue };
+        let fill = format!("fill=\"{}\"", colour(time_series.colour));
         match style {
-            Style::Steps => path(svg, &line(one.colour), &steps(of, one, frame)),
-            Style::Stacked => path(svg, &fill, &area(of, one, Some(&mut base), frame)),
-            Style::Layered => path(svg, &fill, &area(of, one, None, frame)),
+            Style::Steps => {
+                path(svg, &line(time_series.colour), &steps(own_slices, time_series, frame))
+            }
+            Style::Stacked => {
+                path(svg, &fill, &area(own_slices, time_series, Some(&mut base), frame))
+            }
+            Style::Layered => path(svg, &fill, &area(own_slices, time_series, None, frame)),
         }
     }
     let mut vertical = |class: &str, at: f64| {
@@ -102,8 +111,8 @@ fn over_time(svg: &mut String, content: &Content, frame: &Frame) {
     }
 }
 
-fn curves(svg: &mut String, all: &[Curve], frame: &Frame) {
-    for (index, Curve { points, .. }) in all.iter().enumerate() {
+fn curves(svg: &mut String, curves: &[Curve], frame: &Frame) {
+    for (index, Curve { points, .. }) in curves.iter().enumerate() {
         let mut data = String::new();
         for (at, (x, y)) in points.iter().enumerate() {
             let command = if at == 0 { 'M' } else { 'L' };
@@ -155,8 +164,8 @@ fn heat_colour(step: usize) -> String {
 /// The legend of a heat map: the colours of one access and of the most accesses.
 pub fn scale(rows: &[Row]) -> Vec<(String, String)> {
     let most = rows.iter().flat_map(|row| &row.counts).copied().max().unwrap_or(0);
-    let all = [(step_of(1, most), 1.0), (STEPS - 1, most as f64)];
-    let shown = all.into_iter().take(if most > 1 { 2 } else { 1 });
+    let ends = [(step_of(1, most), 1.0), (STEPS - 1, most as f64)];
+    let shown = ends.into_iter().take(if most > 1 { 2 } else { 1 });
     shown.map(|(step, count)| (heat_colour(step), counted(count, "access"))).collect()
 }
 
@@ -202,7 +211,7 @@ fn heat(svg: &mut String, first: f64, width: f64, rows: &[Row], frame: &Frame) {
 pub fn draw(svg: &mut String, content: &Content, frame: &Frame) {
     match content {
         Content::Time { .. } => over_time(svg, content, frame),
-        Content::Curves { curves: all } => curves(svg, all, frame),
+        Content::Curves { curves: lines } => curves(svg, lines, frame),
         Content::Bars { .. } => bars(svg, content, frame),
         Content::Rows { labels, values, .. } => rows::draw(svg, labels, values, frame),
         Content::Heat { first, width, rows } => heat(svg, *first, *width, rows, frame),

@@ -13,8 +13,8 @@ fn chart(content: Content) -> Chart {
 fn numbers(svg: &str, letter: char) -> Vec<f64> {
     let paths = svg.split(" d=\"").skip(1).filter_map(|rest| rest.split('"').next());
     let commands = paths.flat_map(|path| path.split_inclusive(|at: char| at.is_ascii_alphabetic()));
-    let all: Vec<&str> = commands.collect();
-    let pairs = all.windows(2).filter(|pair| pair[0].ends_with(letter));
+    let parts: Vec<&str> = commands.collect();
+    let pairs = parts.windows(2).filter(|pair| pair[0].ends_with(letter));
     pairs.filter_map(|pair| pair[1].trim_end_matches(char::is_alphabetic).parse().ok()).collect()
 }
 
