@@ -76,39 +76,42 @@ fn counts(units: impl Iterator<Item = u64>) -> BTreeMap<u64, u64> {
 /// The distance of each access, by a list of lines.
 fn distances(lines: &[u64]) -> Vec<Option<usize>> {
     let mut list: Vec<u64> = Vec::new();
-    let mut all = Vec::new();
+    let mut distances = Vec::new();
     for line in lines {
-        let found = list.iter().rposition(|one| one == line);
-        all.push(found.map(|at| list.len() - 1 - at));
-        found.map(|at| list.remove(at));
+        let position = list.iter().rposition(|one| one == line);
+        distances.push(position.map(|at| list.len() - 1 - at));
+        position.map(|at| list.remove(at));
         list.push(*line);
     }
-    all
+    distances
 }
 
 #[test]
 fn results_of_recordings_are_those_of_their_truth() {
     for name in ["v01_ddr1_tiny_open", "v08_ddr1_litedram", "v10_ddr3_open", "v18_ddr4_open"] {
-        let Some(all) = truth(&format!("{name}.truth.gz")) else { return };
-        let file = table(&format!("accesses-{name}.csv"), &all);
+        let Some(accesses) = truth(&format!("{name}.truth.gz")) else { return };
+        let file = table(&format!("accesses-{name}.csv"), &accesses);
         let stats = result(&["stats"], &file);
-        let writes = all.iter().filter(|access| access.1).count();
-        assert_eq!((&stats["accesses"], &stats["writes"]), (&all.len().into(), &writes.into()));
+        let writes = accesses.iter().filter(|access| access.1).count();
+        assert_eq!(
+            (&stats["accesses"], &stats["writes"]),
+            (&accesses.len().into(), &writes.into())
+        );
         let distinct =
-            |log2| all.iter().map(|access| access.2 >> log2).collect::<BTreeSet<u64>>().len();
+            |log2| accesses.iter().map(|access| access.2 >> log2).collect::<BTreeSet<u64>>().len();
         assert_eq!((&stats["pages"], &stats["lines"]), (&distinct(12).into(), &distinct(6).into()));
-        let clocks = all[all.len() - 1].0 - all[0].0;
+        let clocks = accesses[accesses.len() - 1].0 - accesses[0].0;
         assert_eq!(stats["duration_clocks"], clocks);
 
         let hot = result(&["hot", "--top", "1"], &file);
         for (log2, list) in [(12, "hot_pages"), (6, "hot_lines")] {
-            let counts = counts(all.iter().map(|access| access.2 >> log2));
+            let counts = counts(accesses.iter().map(|access| access.2 >> log2));
             let most = counts.iter().rev().max_by_key(|(_, count)| **count).unwrap();
             assert_eq!(hot[list][0]["touches"], *most.1);
             assert_eq!(hot[list][0]["address"], format!("{:#x}", most.0 << log2), "{name} {list}");
         }
 
-        let lines: Vec<u64> = all.iter().map(|access| access.2 >> 6).collect();
+        let lines: Vec<u64> = accesses.iter().map(|access| access.2 >> 6).collect();
         let distances = distances(&lines);
         let reuse = result(&["reuse"], &file);
         let first = distances.iter().filter(|one| one.is_none()).count();
@@ -123,13 +126,13 @@ fn results_of_recordings_are_those_of_their_truth() {
         for point in curve["points"].as_array().unwrap() {
             let lines = point["lines"].as_u64().unwrap() as usize;
             let hits = distances.iter().flatten().filter(|one| **one < lines).count();
-            let expected = 1.0 - hits as f64 / all.len() as f64;
+            let expected = 1.0 - hits as f64 / accesses.len() as f64;
             assert!((point["miss_ratio"].as_f64().unwrap() - expected).abs() < 1e-9, "{point}");
         }
         let sets = result(&["phases"], &file);
         let sum = |of: &Value| of["accesses"].as_u64().unwrap();
         let phases = sets[0]["phases"].as_array().unwrap();
-        assert_eq!(phases.iter().map(sum).sum::<u64>(), all.len() as u64);
+        assert_eq!(phases.iter().map(sum).sum::<u64>(), accesses.len() as u64);
         let kinds = result(&["check"], &file)["kinds"].clone();
         assert!(kinds.as_array().unwrap().iter().all(|kind| kind["violations"] == 0), "{kinds}");
     }
@@ -215,9 +218,9 @@ fn a_capture_and_its_tables_have_the_same_results() {
         for words in [&["hot"][..], &["reuse"], &["mrc"], &["streams"]] {
             assert_eq!(result(words, &file), result(words, &table), "{words:?} {extension}");
         }
-        let [one, other] = [&file, &table].map(|file| result(&["stats"], file));
+        let [file_stats, table_stats] = [&file, &table].map(|file| result(&["stats"], file));
         for name in ["accesses", "writes", "pages", "lines", "duration_clocks", "gap_count"] {
-            assert_eq!(one[name], other[name], "{name} {extension}");
+            assert_eq!(file_stats[name], table_stats[name], "{name} {extension}");
         }
         assert_eq!(hmtt(&["stats", text(&table)]).status.code(), Some(3));
     }
@@ -236,19 +239,19 @@ fn a_trace_of_a_program_and_its_tables_have_the_same_results() {
             assert_eq!(result(words, &file), result(words, &table), "{words:?} {extension}");
         }
         for by in ["function", "thread", "kernel"] {
-            let of = |file: &Path| {
+            let split = |file: &Path| {
                 let output = hmtt(&["reuse", "--by", by, "--json", text(file)]);
-                let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-                (found["split"].clone(), found["notes"].as_array().unwrap().clone())
+                let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+                (json["split"].clone(), json["notes"].as_array().unwrap().clone())
             };
-            let ((expected, mut notes), found) = (of(&file), of(&table));
+            let ((expected, mut notes), table_split) = (split(&file), split(&table));
             notes.push("a table does not say which accesses its trace lacks".into());
-            assert_eq!(found, (expected, notes), "{by} {extension}");
+            assert_eq!(table_split, (expected, notes), "{by} {extension}");
         }
         let report = |file: &Path| {
             let output = hmtt(&["report", "--json", text(file)]);
-            let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-            (found["report"].clone(), found["sources"][0]["absent"].clone())
+            let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+            (json["report"].clone(), json["sources"][0]["absent"].clone())
         };
         assert_eq!(report(&file), report(&table), "{extension}");
     }
@@ -256,12 +259,12 @@ fn a_trace_of_a_program_and_its_tables_have_the_same_results() {
 
 #[test]
 fn several_files_are_several_memories() {
-    let one = with_loss("accesses-one.pcapng", false);
-    let other = with_loss("accesses-other.pcapng", true);
-    let alone = [&one, &other].map(|file| result(&["stats"], file));
-    let output = hmtt(&["stats", "--json", text(&one), text(&other)]);
+    let lossless = with_loss("accesses-one.pcapng", false);
+    let lossy = with_loss("accesses-other.pcapng", true);
+    let alone = [&lossless, &lossy].map(|file| result(&["stats"], file));
+    let output = hmtt(&["stats", "--json", text(&lossless), text(&lossy)]);
     assert_eq!(output.status.code(), Some(3));
-    let is_of_other = |what: &Value| what.as_str().unwrap().contains("accesses-other.pcapng: ");
+    let is_of_lossy = |what: &Value| what.as_str().unwrap().contains("accesses-other.pcapng: ");
     let both: Value = serde_json::from_slice(&output.stdout).unwrap();
     for name in ["accesses", "reads", "pages", "lines", "access_bytes"] {
         let sum: u64 = alone.iter().map(|of| of[name].as_u64().unwrap()).sum();
@@ -269,8 +272,8 @@ fn several_files_are_several_memories() {
     }
     assert_eq!(both["sources"].as_array().unwrap().len(), 2);
     let missing = both["missing"].as_array().unwrap().iter();
-    assert!(missing.clone().count() > 0 && missing.into_iter().all(is_of_other), "{both}");
-    assert_eq!(hmtt(&["stats", text(&one)]).status.code(), Some(0));
+    assert!(missing.clone().count() > 0 && missing.into_iter().all(is_of_lossy), "{both}");
+    assert_eq!(hmtt(&["stats", text(&lossless)]).status.code(), Some(0));
 }
 
 #[test]
@@ -306,14 +309,14 @@ fn files_without_accesses_are_errors_with_a_reason() {
 
 #[test]
 fn what_precedes_an_error_is_analysed() {
-    let all: Vec<_> = (0..10).map(|at| (at, false, at * 64)).collect();
-    let file = table("accesses-damaged.csv", &all);
+    let accesses: Vec<_> = (0..10).map(|at| (at, false, at * 64)).collect();
+    let file = table("accesses-damaged.csv", &accesses);
     let rows = std::fs::read_to_string(&file).unwrap() + "10,X,0\n";
     std::fs::write(&file, rows).unwrap();
     let output = hmtt(&["stats", "--json", text(&file)]);
     assert_eq!(output.status.code(), Some(1));
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((&found["complete"], &found["stats"]["accesses"]), (&false.into(), &10.into()));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["complete"], &json["stats"]["accesses"]), (&false.into(), &10.into()));
     assert!(String::from_utf8(output.stderr).unwrap().contains("line 12"));
 }
 

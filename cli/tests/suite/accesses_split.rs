@@ -61,11 +61,11 @@ fn json(words: &[&str], file: &Path) -> Value {
 /// Accesses of each group.
 fn accesses(split: &Value) -> BTreeMap<String, u64> {
     let groups = split["groups"].as_array().unwrap();
-    let one = |group: &Value| {
+    let entry = |group: &Value| {
         let name = group["group"].as_str().unwrap().to_owned();
         (name, group["stats"]["accesses"].as_u64().unwrap())
     };
-    groups.iter().map(one).collect()
+    groups.iter().map(entry).collect()
 }
 
 #[test]
@@ -76,11 +76,11 @@ fn marks_of_a_capture_divide_every_analysis() {
             expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         for words in COMMANDS {
             let with = [words, &["--by", by]].concat();
-            let found = json(&with, &file);
-            assert_eq!(accesses(&found["split"]), expected, "{with:?}");
-            assert_json_documented(&with.join(" "), &found);
+            let document = json(&with, &file);
+            assert_eq!(accesses(&document["split"]), expected, "{with:?}");
+            assert_json_documented(&with.join(" "), &document);
             // The whole is the same as without groups.
-            assert_eq!(found[words[0]], json(words, &file)[words[0]], "{with:?}");
+            assert_eq!(document[words[0]], json(words, &file)[words[0]], "{with:?}");
             let csv = hmtt(&[&with[..], &["--csv", text(&file)]].concat());
             assert_eq!(csv.status.code(), Some(3));
             let csv = String::from_utf8(csv.stdout).unwrap();
@@ -103,14 +103,14 @@ fn groups_are_readable() {
     let mut shown = String::new();
     for words in COMMANDS {
         let output = hmtt(&[words, &["--by", "kernel", text(&file)]].concat());
-        let all = transcript(&output);
-        let groups = all.find("split by").unwrap();
-        shown += &format!("$ hmtt {} --by kernel\n{}\n", words.join(" "), &all[groups..]);
+        let lines = transcript(&output);
+        let groups = lines.find("split by").unwrap();
+        shown += &format!("$ hmtt {} --by kernel\n{}\n", words.join(" "), &lines[groups..]);
     }
     for by in ["mark=3,4", "function", "thread"] {
-        let all = transcript(&hmtt(&["stats", "--by", by, text(&file)]));
-        let groups = all.find("split by").unwrap();
-        shown += &format!("$ hmtt stats --by {by}\n{}\n", &all[groups..]);
+        let lines = transcript(&hmtt(&["stats", "--by", by, text(&file)]));
+        let groups = lines.find("split by").unwrap();
+        shown += &format!("$ hmtt stats --by {by}\n{}\n", &lines[groups..]);
     }
     check("accesses-split", &shown);
 }
@@ -149,8 +149,8 @@ fn files_of_profiles_stay_as_they_are_after_an_error() {
         (&["--pagemap", text(&damaged), text(&file)], 1, "split-damaged.map"),
         (&["--inclusive", text(&file)], 2, "functions themselves"),
     ] {
-        let all = [&["stats", "--by", "function", "-f"], &outputs[..], words].concat();
-        let output = hmtt(&all);
+        let arguments = [&["stats", "--by", "function", "-f"], &outputs[..], words].concat();
+        let output = hmtt(&arguments);
         assert_eq!(output.status.code(), Some(status), "{output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains(error), "{output:?}");
         assert_eq!((std::fs::read(&kept).unwrap(), absent.exists()), (b"old".to_vec(), false));
@@ -205,19 +205,19 @@ fn functions_and_threads_of_a_program_are_those_of_its_table() {
     assert!(hmtt(&["convert", "-f", text(&file), text(&table)]).status.success());
     let (functions, threads) = count_rows(&table);
     assert!(functions.len() > 10);
-    let found = json(&["stats", "--by", "function"], &file);
+    let document = json(&["stats", "--by", "function"], &file);
     let mut groups = BTreeMap::new();
-    for group in found["split"]["groups"].as_array().unwrap() {
+    for group in document["split"]["groups"].as_array().unwrap() {
         let name = |key: &str| group[key].as_str().unwrap_or_default().to_owned();
         let counts = ["reads", "writes"].map(|key| group["stats"][key].as_u64().unwrap());
         groups.insert((name("group"), name("object")), counts);
     }
     assert_eq!(groups, functions);
-    let found = json(&["hot", "--by", "thread"], &file);
-    assert_eq!(accesses(&found["split"]), threads);
-    let found = json(&["stats", "--by", "kernel"], &file);
+    let document = json(&["hot", "--by", "thread"], &file);
+    assert_eq!(accesses(&document["split"]), threads);
+    let document = json(&["stats", "--by", "kernel"], &file);
     assert_eq!(
-        accesses(&found["split"]),
+        accesses(&document["split"]),
         BTreeMap::from([("user".to_owned(), threads.values().sum())])
     );
     profiles(&file, &functions);
@@ -295,10 +295,10 @@ fn profiles(file: &Path, functions: &BTreeMap<(String, String), [u64; 2]>) {
     let words = [&["stats", "--by", "function", "-f"], &files[..], &[text(file)]].concat();
     let output = hmtt(&words);
     assert!(output.status.success(), "{output:?}");
-    let all: u64 = functions.values().flatten().sum();
+    let access_count: u64 = functions.values().flatten().sum();
     let lines = std::fs::read_to_string(&folded).unwrap();
     let counts = lines.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap());
-    assert_eq!((counts.sum::<u64>(), lines.lines().count()), (all, functions.len()));
+    assert_eq!((counts.sum::<u64>(), lines.lines().count()), (access_count, functions.len()));
     assert!(std::fs::read_to_string(&flame).unwrap().contains("accesses of functions"));
     let mut command = Command::new("callgrind_annotate");
     let Ok(output) = command.args(["--threshold=100"]).arg(&callgrind).output() else {
@@ -347,15 +347,15 @@ fn tags_of_a_capture_divide_accesses_among_functions() {
     let names = scratch("split-tags.json");
     std::fs::write(&names, map.to_string()).unwrap();
     let by = ["reuse", "--by", "function", "--map", text(&names)];
-    let counts = |of: &[(&str, u64)]| -> BTreeMap<String, u64> {
-        of.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    let counts = |pairs: &[(&str, u64)]| -> BTreeMap<String, u64> {
+        pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
     };
-    let found = json(&by, &file);
+    let document = json(&by, &file);
     let own = [("(no function)", 10 + 5 + 4), ("outer", 20 + 40), ("inner", 30 + 1 + 2 + 3)];
-    assert_eq!(accesses(&found["split"]), counts(&own), "{found}");
-    let found = json(&[&by[..], &["--inclusive"]].concat(), &file);
-    let all = [("(no function)", 19), ("outer", 20 + 33 + 40), ("inner", 36)];
-    assert_eq!(accesses(&found["split"]), counts(&all), "{found}");
+    assert_eq!(accesses(&document["split"]), counts(&own), "{document}");
+    let document = json(&[&by[..], &["--inclusive"]].concat(), &file);
+    let inclusive = [("(no function)", 19), ("outer", 20 + 33 + 40), ("inner", 36)];
+    assert_eq!(accesses(&document["split"]), counts(&inclusive), "{document}");
     // A table has the tags, too.
     let table = scratch("split-tags.csv");
     assert!(hmtt(&["convert", "-f", text(&file), text(&table)]).status.success());

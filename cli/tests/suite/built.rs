@@ -16,18 +16,18 @@ static BUILT: Mutex<BTreeMap<String, Built>> = Mutex::new(BTreeMap::new());
 /// Returns the program `name`, built by the command that `compiler` returns for its path; `None` if
 /// the test is skipped. `source` is everything that the program depends on.
 pub fn built(name: &str, source: &str, compiler: impl FnOnce(&Path) -> Command) -> Option<PathBuf> {
-    let mut all = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    let one = all
+    let mut programs = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let entry = programs
         .entry(name.to_owned())
         .or_insert_with(|| Arc::new((source.to_owned(), OnceLock::new())));
-    let one = one.clone();
-    drop(all);
-    assert_eq!(one.0, source, "two programs have the name {name}");
+    let entry = entry.clone();
+    drop(programs);
+    assert_eq!(entry.0, source, "two programs have the name {name}");
     let build = || {
         let program = scratch(name);
         is_run(&mut compiler(&program)).then_some(program)
     };
-    one.1.get_or_init(build).clone()
+    entry.1.get_or_init(build).clone()
 }
 
 /// Whether the compiler is installed. Panics if it reports errors.

@@ -49,18 +49,18 @@ pub fn instructions_of_all(
         let command = value("cmd:").to_owned();
         (value("pid:").parse().unwrap(), (command, parse_instructions(text, program)))
     };
-    let mut all: Vec<(u64, (String, Executions))> =
+    let mut processes: Vec<(u64, (String, Executions))> =
         run_all(name, words)?.iter().map(parse).collect();
-    all.sort_by_key(|(pid, _)| *pid);
+    processes.sort_by_key(|(pid, _)| *pid);
     // Numbers begin again after the greatest one: the first process is the one behind the largest
     // gap.
     let gap = |place: &usize| match place.checked_sub(1) {
-        Some(before) => all[*place].0 - all[before].0,
-        None => all[0].0 + pid_max() - all[all.len() - 1].0,
+        Some(before) => processes[*place].0 - processes[before].0,
+        None => processes[0].0 + pid_max() - processes[processes.len() - 1].0,
     };
-    let first = (0..all.len()).max_by_key(gap).unwrap_or(0);
-    all.rotate_left(first);
-    Some(all.into_iter().map(|(_, one)| one).collect())
+    let first = (0..processes.len()).max_by_key(gap).unwrap_or(0);
+    processes.rotate_left(first);
+    Some(processes.into_iter().map(|(_, one)| one).collect())
 }
 
 /// The number of processes after which their numbers begin again.
@@ -109,11 +109,11 @@ pub fn calls_of_started(name: &str, words: &[&str]) -> Option<Vec<BTreeMap<u64, 
     let texts = run_all(name, words)?;
     let started = Path::new(words[1]).canonicalize().unwrap();
     let command = format!("{} ", words[1]);
-    let is_it = |text: &String| {
+    let is_wanted = |text: &String| {
         let mut commands = text.lines().filter_map(|line| line.strip_prefix("cmd:"));
         commands.any(|words| words.trim_start().starts_with(&command))
     };
-    let texts = texts.into_iter().filter(is_it);
+    let texts = texts.into_iter().filter(is_wanted);
     Some(texts.map(|text| parse(&text, started.to_str().unwrap())).collect())
 }
 
@@ -158,10 +158,10 @@ fn parse(text: &str, program: &str) -> BTreeMap<u64, u64> {
 
 /// Sums calls by the names of the functions at the called addresses.
 pub fn by_name(image: &Image, calls: &BTreeMap<u64, u64>) -> BTreeMap<String, u64> {
-    let mut all = BTreeMap::new();
+    let mut sums = BTreeMap::new();
     for function in &image.functions {
-        *all.entry(function.name.clone()).or_default() +=
+        *sums.entry(function.name.clone()).or_default() +=
             calls.get(&function.start).copied().unwrap_or(0);
     }
-    all
+    sums
 }

@@ -106,10 +106,10 @@ fn page_runs_weigh_their_accesses() {
     let stats = json(&["stats"], &file, 0);
     assert_json_documented("stats of page mode", &stats);
     let sums = &stats["stats"];
-    let all = 3 * RUN_ACCESSES;
-    assert_eq!((&sums["accesses"], &sums["writes"]), (&all.into(), &15.into()));
-    assert_eq!((&sums["page_run_accesses"], &sums["pages"]), (&all.into(), &4.into()));
-    assert_eq!(sums["access_bytes"], all * BURST_BYTES);
+    let total = 3 * RUN_ACCESSES;
+    assert_eq!((&sums["accesses"], &sums["writes"]), (&total.into(), &15.into()));
+    assert_eq!((&sums["page_run_accesses"], &sums["pages"]), (&total.into(), &4.into()));
+    assert_eq!(sums["access_bytes"], total * BURST_BYTES);
     assert_eq!(sums["duration_clocks"], 11 * 100 + 50);
     let printed = shown(&hmtt(&["stats", text(&file)]));
     assert!(printed.contains("lines of 64 bytes      not known"), "{printed}");
@@ -128,21 +128,21 @@ fn page_runs_weigh_their_accesses() {
     // between.
     let reuse = json(&["reuse", "--pages"], &file, 0);
     assert_eq!(reuse["reuse"]["first_touches"], 4.0);
-    assert_eq!(reuse["reuse"]["touches"], all);
+    assert_eq!(reuse["reuse"]["touches"], total);
     let distances = reuse["reuse"]["distances"].as_array().unwrap();
     assert_eq!(distances[0]["touches"], 3.0 * (14.0 + 3.0 * 3.0), "{distances:?}");
     assert_eq!(distances[2]["touches"], 8.0, "{distances:?}");
-    assert_eq!(json(&["mrc", "--pages"], &file, 0)["mrc"]["touches"], all);
+    assert_eq!(json(&["mrc", "--pages"], &file, 0)["mrc"]["touches"], total);
 
     let slices = json(&["stats", "--slice", "1us"], &file, 0);
     let in_slices = slices["stats"]["frequency"][0]["slices"].as_array().unwrap().iter();
     let count =
         |slice: &Value| slice["reads"].as_u64().unwrap() + slice["writes"].as_u64().unwrap();
-    assert_eq!(in_slices.map(count).sum::<u64>(), all);
+    assert_eq!(in_slices.map(count).sum::<u64>(), total);
     let phases = json(&["phases"], &file, 0);
     let phases = phases["phases"][0]["phases"].as_array().unwrap().iter();
-    assert_eq!(phases.map(|phase| phase["accesses"].as_u64().unwrap()).sum::<u64>(), all);
-    assert_eq!(json(&["check"], &file, 0)["check"]["accesses"], all);
+    assert_eq!(phases.map(|phase| phase["accesses"].as_u64().unwrap()).sum::<u64>(), total);
+    assert_eq!(json(&["check"], &file, 0)["check"]["accesses"], total);
 }
 
 #[test]
@@ -233,18 +233,19 @@ fn slices_beside_lines_count_once() {
 #[test]
 fn mixed_modes_state_what_was_used() {
     let file = mixed_capture("coarse-mixed.pcapng");
-    let all = 100 + RUN_ACCESSES;
+    let total = 100 + RUN_ACCESSES;
     let stats = json(&["stats"], &file, 0);
     assert_eq!(
         (&stats["stats"]["accesses"], &stats["stats"]["page_run_accesses"]),
-        (&all.into(), &RUN_ACCESSES.into())
+        (&total.into(), &RUN_ACCESSES.into())
     );
-    assert_eq!(json(&["hot"], &file, 0)["hot"]["touches"], all);
+    assert_eq!(json(&["hot"], &file, 0)["hot"]["touches"], total);
     for words in [&["streams"][..], &["reuse"], &["mrc"], &["rows"]] {
         let object = json(words, &file, 3);
         assert_eq!(object["complete"], false);
         let missing = object["missing"][0].as_str().unwrap();
-        let expected = format!("{RUN_ACCESSES} of {all} accesses, which are records of page mode");
+        let expected =
+            format!("{RUN_ACCESSES} of {total} accesses, which are records of page mode");
         assert!(
             missing.starts_with(&expected) && missing.ends_with("the other 100 were used"),
             "{missing}"
@@ -274,8 +275,9 @@ fn tables_of_page_runs_have_the_results_of_their_capture() {
         let table = scratch(&format!("coarse-table.{extension}"));
         assert!(hmtt(&["convert", "-f", text(&file), text(&table)]).status.success());
         for words in [&["hot"][..], &["reuse", "--pages"]] {
-            let [one, other] = [&file, &table].map(|file| json(words, file, 0)[words[0]].clone());
-            assert_eq!(one, other, "{words:?} {extension}");
+            let [file_result, table_result] =
+                [&file, &table].map(|file| json(words, file, 0)[words[0]].clone());
+            assert_eq!(file_result, table_result, "{words:?} {extension}");
         }
         refused(&["streams"], &table, &["hmtt streams", "page mode"]);
         assert!(hmtt(&["convert", "-f", text(&slices), text(&table)]).status.success());

@@ -159,14 +159,14 @@ fn the_c_header_makes_the_accesses_of_a_dry_run() {
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let window = number(printed.trim().trim_start_matches("0x"));
-    let mut found = Vec::new();
+    let mut offsets = Vec::new();
     each_access(&decoded(&trace), |(_, direction), address, size| {
         if let Some(offset) = address.checked_sub(window).filter(|offset| *offset < 4096)
             && size == 4
         {
             assert_eq!(direction, 'R');
-            found.push(offset);
+            offsets.push(offset);
         }
     });
-    assert_eq!(found, dry_run(WORDS));
+    assert_eq!(offsets, dry_run(WORDS));
 }

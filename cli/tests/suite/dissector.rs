@@ -133,7 +133,7 @@ fn the_plugin_shows_the_accesses_that_decode_prints() {
 fn every_kind_of_record_has_the_values_that_decode_prints() {
     let file = capture_file("dissected-kinds.pcapng", &[every_kind(&mut Card::new())]);
     let text = decoded(&file);
-    let of = |wanted: &str| {
+    let matching = |wanted: &str| {
         text.iter().filter(|line| line.contains(wanted)).map(String::as_str).collect::<Vec<_>>()
     };
     let fields = |fields: &[&str]| columns(fields, &file);
@@ -147,14 +147,14 @@ fn every_kind_of_record_has_the_values_that_decode_prints() {
         return;
     };
     let line = |p: &Vec<u64>| format!("{} P {:x} {} {} {}", p[0], p[1], p[2], p[3], p[4]);
-    assert_eq!(pages.iter().map(line).collect::<Vec<_>>(), of(" P "));
+    assert_eq!(pages.iter().map(line).collect::<Vec<_>>(), matching(" P "));
     let tags = fields(&["hmtt.tag.clock", "hmtt.tag.mark", "hmtt.tag.value"]).unwrap();
-    assert_eq!(format!("# tag {} W {:x}", tags[0][0], tags[0][2]), of("# tag")[0]);
-    assert_eq!(format!("# mark {} {:x} free 7", tags[1][0], tags[1][2]), of("# mark")[0]);
+    assert_eq!(format!("# tag {} W {:x}", tags[0][0], tags[0][2]), matching("# tag")[0]);
+    assert_eq!(format!("# mark {} {:x} free 7", tags[1][0], tags[1][2]), matching("# mark")[0]);
     assert_eq!((tags[0][1], tags[1][1]), (0, 1));
     let faults = fields(&["hmtt.fault.clock", "hmtt.fault.bank"]).unwrap();
     let fault = format!("# fault {} multi_rank {}", faults[0][0], faults[0][1]);
-    assert_eq!(fault, of("# fault")[0]);
+    assert_eq!(fault, matching("# fault")[0]);
     let slices = fields(&["hmtt.slice.clock", "hmtt.slice.reads", "hmtt.slice.writes"]).unwrap();
     assert_eq!(slices, [vec![1 << 40, 7, 8], vec![3, 1 << 31, 0]]);
     assert_eq!(fields(&["hmtt.slice.duration_clocks"]).unwrap(), [[77]]);

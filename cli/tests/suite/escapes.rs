@@ -36,8 +36,8 @@ fn printed(arguments: &[&str]) -> String {
     let output = hmtt(arguments);
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     for text in &text {
-        let found = text.chars().find(|c| c.is_control() && *c != '\n' || *c == '\u{202e}');
-        assert_eq!(found, None, "{arguments:?}: {text:?}");
+        let control = text.chars().find(|c| c.is_control() && *c != '\n' || *c == '\u{202e}');
+        assert_eq!(control, None, "{arguments:?}: {text:?}");
     }
     let [standard, errors] = text;
     standard + &errors

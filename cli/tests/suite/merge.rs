@@ -58,16 +58,16 @@ fn lines_that_name_cards_become_a_column_as_documented() {
     let (script, _) = script.split_once("' card=1 merged.csv\n").expect("its end");
     let paths = [capture("merge-i", STEADY, true), capture("merge-j", FAST, true)];
     let merged = scratch("merged-turns.csv");
-    let [one, other, output] = [&paths[0], &paths[1], &merged].map(|path| path.to_str().unwrap());
-    assert_eq!(crate::hmtt(&["merge", one, other, "-o", output]).status.code(), Some(0));
+    let [first, other, output] = [&paths[0], &paths[1], &merged].map(|path| path.to_str().unwrap());
+    assert_eq!(crate::hmtt(&["merge", first, other, "-o", output]).status.code(), Some(0));
     let awk = std::process::Command::new("awk").args([script, "card=1", output]).output();
     let awk = match awk {
         Ok(awk) => String::from_utf8(awk.stdout).unwrap(),
         Err(error) => return crate::skipped(format_args!("awk: {error}")),
     };
     assert!(awk.starts_with("card,kind,clock,"));
-    let of =
+    let count =
         |card: &str| awk.lines().filter(|row| row.starts_with(&format!("{card},access,"))).count();
-    assert_eq!((of("1"), of("2")), (20 * 600, 20 * 600));
+    assert_eq!((count("1"), count("2")), (20 * 600, 20 * 600));
     assert!(!awk.contains("\ncard,"));
 }

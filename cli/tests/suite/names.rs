@@ -56,11 +56,11 @@ fn keys_of_reports_are_documented() {
     assert_printed(&["info", "--json", capture_of_all.to_str().unwrap()]);
     assert_printed(&["analysis", "--json", capture_of_all.to_str().unwrap()]);
     let merged = [capture("names-g", STEADY, true), capture("names-h", FAST, true)];
-    let [one, other] = [&merged[0], &merged[1]].map(|path| path.to_str().unwrap());
+    let [first, other] = [&merged[0], &merged[1]].map(|path| path.to_str().unwrap());
     let table = scratch("names-merged.parquet");
     let table = table.to_str().unwrap();
-    assert_printed(&["merge", one, other, "--json", "-f", "-o", table]);
-    assert_printed(&["merge", one, other, "--offset", "2=5", "--json", "-f", "-o", table]);
+    assert_printed(&["merge", first, other, "--json", "-f", "-o", table]);
+    assert_printed(&["merge", first, other, "--offset", "2=5", "--json", "-f", "-o", table]);
 }
 
 /// Runs a program with tags, and checks a JSON file that comes of it.

@@ -150,9 +150,9 @@ fn accesses_resolve_to_the_pages_of_a_real_process() {
     let offset = 0x40;
     let physical = expected.iter().map(|frame| frame << 12 | offset);
     let accesses = table("pagemap-real.csv", physical.chain([1 << 45]));
-    let found = json(&["hot", "--json", "--pagemap", text(&map), text(&accesses)]);
-    assert_json_documented("hmtt hot --pagemap", &found);
-    let pages = found["hot"]["hot_pages"].as_array().unwrap();
+    let document = json(&["hot", "--json", "--pagemap", text(&map), text(&accesses)]);
+    assert_json_documented("hmtt hot --pagemap", &document);
+    let pages = document["hot"]["hot_pages"].as_array().unwrap();
     let file = running.file.to_str().unwrap();
     let copy = format!("{file} (copy)");
     let names = ["[stack]", "[heap]", file, &copy, "anonymous"];
@@ -163,10 +163,10 @@ fn accesses_resolve_to_the_pages_of_a_real_process() {
         assert_eq!(page["mapping"], name, "{page}");
         assert_eq!(page["virtual_address"], format!("{:#x}", address >> 12 << 12), "{page}");
     }
-    let lines = found["hot"]["hot_lines"].as_array().unwrap();
+    let lines = document["hot"]["hot_lines"].as_array().unwrap();
     let line = format!("{:#x}", running.addresses[4] >> 12 << 12 | offset);
     assert!(lines.iter().any(|one| one["virtual_address"] == line), "{lines:?}");
-    let sums = &found["page_map"];
+    let sums = &document["page_map"];
     assert_eq!((&sums["resolved_accesses"], &sums["unresolved_accesses"]), (&5.into(), &1.into()));
     assert_eq!(sums["processes"][0]["accesses"], 5);
     assert_eq!(sums["mappings"].as_array().unwrap().len(), 5);

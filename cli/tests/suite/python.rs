@@ -18,16 +18,16 @@ struct Snippet<'a> {
 /// The blocks of a page that are Python, each with the block of output after it.
 fn snippets(page: &str) -> Vec<Snippet<'_>> {
     let mut rest = page;
-    let mut all = Vec::new();
+    let mut examples = Vec::new();
     while let Some((_, block)) = rest.split_once("\n```python") {
         let (package, block) = block.split_once('\n').expect("a block has lines");
         let (code, after) = block.split_once("\n```\n").expect("a block ends");
         let after = after.strip_prefix("\n```output\n").expect("its output follows");
         let (output, after) = after.split_once("```\n").expect("the output ends");
-        all.push(Snippet { package: package.trim(), code, output });
+        examples.push(Snippet { package: package.trim(), code, output });
         rest = after;
     }
-    all
+    examples
 }
 
 fn root() -> PathBuf {
@@ -63,12 +63,15 @@ fn folder() -> tempfile::TempDir {
 #[test]
 fn the_guides_snippets_print_what_it_says() {
     let page = fs::read_to_string(root().join("docs/python.md")).unwrap();
-    let all = snippets(&page);
+    let examples = snippets(&page);
     for package in ["", "polars", "pandas"] {
-        assert!(all.iter().any(|snippet| snippet.package == package), "no snippet for {package:?}");
+        assert!(
+            examples.iter().any(|snippet| snippet.package == package),
+            "no snippet for {package:?}"
+        );
     }
     let folder = folder();
-    for Snippet { package, code, output } in all {
+    for Snippet { package, code, output } in examples {
         let Some(python) = python(package) else {
             skipped(format_args!("a snippet of docs/python.md: no Python with {package:?}"));
             continue;

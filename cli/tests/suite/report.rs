@@ -71,36 +71,36 @@ fn json_of(words: &[&str]) -> Value {
 #[test]
 fn numbers_of_a_report_are_those_of_the_other_commands() {
     let file = card_capture("report-numbers.pcapng", true);
-    let all = json_of(&["report", "--json", text(&file)]);
-    assert_json_documented("report", &all);
+    let document = json_of(&["report", "--json", text(&file)]);
+    assert_json_documented("report", &document);
     for name in ["stats", "hot", "reuse", "mrc", "rows"] {
         let mut words = vec![name, "--json", text(&file)];
         if name == "hot" {
             words.extend(["--top", "20"]);
         }
-        assert_eq!(all["report"][name], json_of(&words)[name], "{name}");
+        assert_eq!(document["report"][name], json_of(&words)[name], "{name}");
     }
-    let stats = &all["report"]["stats"];
-    let slices = all["report"]["timeline"][0]["slices"].as_array().unwrap();
+    let stats = &document["report"]["stats"];
+    let slices = document["report"]["timeline"][0]["slices"].as_array().unwrap();
     let sum = |name: &str| slices.iter().map(|one| one[name].as_u64().unwrap()).sum::<u64>();
     for name in ["reads", "writes", "access_bytes", "gap_count", "lost_accesses"] {
         assert_eq!(stats[name], sum(name), "{name}");
     }
     assert_eq!(stats["pages"], sum("new_pages"));
-    let blocks = all["report"]["heat_map"][0]["blocks"].as_array().unwrap();
+    let blocks = document["report"]["heat_map"][0]["blocks"].as_array().unwrap();
     let counts = blocks.iter().flat_map(|row| row["counts"].as_array().unwrap());
     let counted: u64 = counts.map(|count| count.as_u64().unwrap()).sum();
     assert_eq!(stats["accesses"], counted);
-    let shares = all["report"]["distribution"].as_array().unwrap();
+    let shares = document["report"]["distribution"].as_array().unwrap();
     assert_eq!(shares.last().unwrap()["pages"], stats["pages"]);
-    let by_number = &all["report"]["address_distribution"];
+    let by_number = &document["report"]["address_distribution"];
     let blocks = by_number["blocks"].as_array().unwrap();
     let sum = |name: &str| blocks.iter().map(|block| block[name].as_u64().unwrap()).sum::<u64>();
     assert_eq!(
         (stats["pages"].as_u64(), Some(true)),
         (Some(sum("pages")), Some(blocks.len() <= 128))
     );
-    assert_eq!(all["report"]["hot"]["touches"], sum("touches"));
+    assert_eq!(document["report"]["hot"]["touches"], sum("touches"));
 }
 
 #[test]
@@ -115,27 +115,27 @@ fn the_page_has_the_numbers_and_the_verdict() {
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.len() < 5 << 20 && html.contains("INCOMPLETE: accesses are missing."));
     let parts = parts_of(&html);
-    let all = json_of(&["report", "--json", text(&file)]);
+    let document = json_of(&["report", "--json", text(&file)]);
     let chart = |title: &str| {
         let mut parts = parts["memories"][0][1].as_array().unwrap().iter();
         parts.find(|part| part["title"] == title).unwrap().clone()
     };
     let series = |title: &str| chart(title)["series"].as_array().unwrap().clone();
     let values = |one: &Value| one["values"].as_array().unwrap().clone();
-    let slices = all["report"]["timeline"][0]["slices"].as_array().unwrap();
-    for (one, name) in series("Accesses over time").iter().zip(["reads", "writes"]) {
+    let slices = document["report"]["timeline"][0]["slices"].as_array().unwrap();
+    for (curve, name) in series("Accesses over time").iter().zip(["reads", "writes"]) {
         let expected: Vec<f64> = slices.iter().map(|one| one[name].as_f64().unwrap()).collect();
-        assert_eq!(values(one), expected, "{name}");
+        assert_eq!(values(curve), expected, "{name}");
     }
-    let rows = &all["report"]["rows"][0];
+    let rows = &document["report"]["rows"][0];
     let outcomes = ["same_row_accesses", "other_row_accesses", "first_accesses"];
-    for (one, name) in series("Rows over time").iter().zip(outcomes) {
-        let sum: f64 = values(one).iter().map(|value| value.as_f64().unwrap()).sum();
+    for (curve, name) in series("Rows over time").iter().zip(outcomes) {
+        let sum: f64 = values(curve).iter().map(|value| value.as_f64().unwrap()).sum();
         assert_eq!(rows[name].as_f64(), Some(sum), "{name}");
     }
     for (title, rows, list) in [
         ("Banks over time", rows, "banks"),
-        ("Addresses over time", &all["report"]["heat_map"][0], "blocks"),
+        ("Addresses over time", &document["report"]["heat_map"][0], "blocks"),
     ] {
         let shown = chart(title)["rows"].as_array().unwrap().clone();
         let shown = shown.iter().map(|row| &row["counts"]);
@@ -269,8 +269,8 @@ fn the_keyboard_reads_values_and_zooms() {
     std::fs::write(&pressed, browser::with_script(&html, script)).unwrap();
     let seen = browser.open(&pressed, 1280);
     assert_eq!(seen.errors, Vec::<String>::new());
-    let all = seen.dom.split(';').filter_map(|part| part.strip_prefix("key "));
-    let keys: Vec<&str> = all.collect();
+    let key_parts = seen.dom.split(';').filter_map(|part| part.strip_prefix("key "));
+    let keys: Vec<&str> = key_parts.collect();
     assert_eq!(keys, ["true true true"; CHARTS.len()]);
 }
 

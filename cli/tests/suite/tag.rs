@@ -163,12 +163,12 @@ fn exceptions_pass_through_tagged_functions() {
     for (name, flags) in [("tag-throws", &[][..]), ("tag-throws-static", &["-static"])] {
         let Some(program) = build(name, THROWS, flags) else { return };
         let counts = run_tagged(name, &program);
-        let of = |part: &str| {
-            let found =
+        let sum = |part: &str| {
+            let matching =
                 counts.iter().filter(|(name, _)| name.contains(part) && !name.contains("cold"));
-            found.map(|(_, calls)| calls).sum::<u64>()
+            matching.map(|(_, calls)| calls).sum::<u64>()
         };
-        assert_eq!((of("middle"), of("thrower")), (1 + 2 + 3 + 4, 4));
+        assert_eq!((sum("middle"), sum("thrower")), (1 + 2 + 3 + 4, 4));
     }
 }
 

@@ -54,9 +54,9 @@ fn functions_in_which_time_is_spent_are_tagged() {
         let text = String::from_utf8_lossy(&output.stderr);
         assert_eq!((&output.stdout, output.status.code()), (&plain.stdout, Some(7)), "{text}");
         assert!(text.contains("chose heavy: "), "{text}");
-        let mut found = names(&counts);
-        found.sort();
-        assert_eq!(found, expected, "{text}");
+        let mut functions = names(&counts);
+        functions.sort();
+        assert_eq!(functions, expected, "{text}");
     }
 }
 

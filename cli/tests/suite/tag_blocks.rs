@@ -82,12 +82,12 @@ fn compare(name: &str, program: &Path, own: &[&str]) {
         let expected = expected.get(&block.address).copied().unwrap_or(0);
         assert_eq!(block.count, expected, "{name}: {block:?}");
     }
-    let (all, refused) = listed(program, &words);
+    let (total, refused) = listed(program, &words);
     let executed = tagged.iter().filter(|block| block.count != 0).count();
-    println!("{name}: {} of {all} blocks tagged, {executed} executed", tagged.len());
+    println!("{name}: {} of {total} blocks tagged, {executed} executed", tagged.len());
     // The list is made with exits tagged too, so it may refuse a few more.
-    assert!(tagged.len() + refused.len() >= all, "{name}: {refused:?}");
-    assert!(tagged.len() * 10 >= all * 7, "{name}: {refused:?}");
+    assert!(tagged.len() + refused.len() >= total, "{name}: {refused:?}");
+    assert!(tagged.len() * 10 >= total * 7, "{name}: {refused:?}");
     assert!(executed * 4 >= tagged.len(), "{name}");
 }
 
@@ -137,9 +137,9 @@ fn the_head_of_a_loop_counts_its_iterations() {
         let words = ["-i", "nested", "-i", "chain", "--loops", "*"];
         let loops = run_tagged(&name, &program, &words);
         let Some(expected) = callgrind::instructions(&name, &program, &[]) else { return };
-        let of = |function: &str| -> Vec<u64> {
-            let of = loops.iter().filter(|block| block.function == function);
-            let mut counts: Vec<u64> = of.map(|block| block.count).collect();
+        let loop_counts = |function: &str| -> Vec<u64> {
+            let matching = loops.iter().filter(|block| block.function == function);
+            let mut counts: Vec<u64> = matching.map(|block| block.count).collect();
             counts.sort_unstable();
             counts
         };
@@ -149,10 +149,10 @@ fn the_head_of_a_loop_counts_its_iterations() {
         }
         // A loop with its condition at the end runs its head once per iteration. A loop with its
         // condition at the head evaluates it once more.
-        let [outer, inner] = of("nested")[..] else { panic!("{name}: {loops:?}") };
+        let [outer, inner] = loop_counts("nested")[..] else { panic!("{name}: {loops:?}") };
         assert!([30, 31].contains(&outer), "{name}: {outer}");
         assert!([30 * 20, 30 * 21].contains(&inner), "{name}: {inner}");
-        let [turns] = of("chain")[..] else { panic!("{name}: {loops:?}") };
+        let [turns] = loop_counts("chain")[..] else { panic!("{name}: {loops:?}") };
         assert!([1000, 1001].contains(&turns), "{name}: {turns}");
     }
 }
@@ -160,14 +160,14 @@ fn the_head_of_a_loop_counts_its_iterations() {
 #[test]
 fn blocks_that_cannot_be_tagged_are_listed_with_the_reason() {
     let Some(program) = build("tag-blocks-listed", SHAPES, &["-O2"]) else { return };
-    let (all, refused) = listed(&program, &["--blocks", "shape_offsets"]);
-    assert!(all > 3 && refused.len() == all, "{refused:?}");
+    let (total, refused) = listed(&program, &["--blocks", "shape_offsets"]);
+    assert!(total > 3 && refused.len() == total, "{refused:?}");
     let reasons =
         ["is computed, and its targets are not known", "computes an address from its address"];
     let has_reason = |line: &String| reasons.iter().any(|reason| line.contains(reason));
     assert!(refused.iter().all(has_reason), "{refused:?}");
-    let (all, refused) = listed(&program, &["--loops", "shape_irreducible"]);
-    assert!(all == 1 && refused[0].contains("not a natural loop"), "{refused:?}");
+    let (total, refused) = listed(&program, &["--loops", "shape_irreducible"]);
+    assert!(total == 1 && refused[0].contains("not a natural loop"), "{refused:?}");
     let counts = scratch("tag-blocks-listed.json");
     let words = ["--blocks", "shape_offsets", "-o", counts.to_str().unwrap()];
     let text = String::from_utf8(run_same(&program, &words).stderr).unwrap();
@@ -178,13 +178,13 @@ fn blocks_that_cannot_be_tagged_are_listed_with_the_reason() {
 #[test]
 fn the_json_list_has_the_same_blocks() {
     let Some(program) = build("tag-blocks-json", SHAPES, &["-O2"]) else { return };
-    let (all, refused) = listed(&program, &["--blocks", "shape_offsets"]);
+    let (total, refused) = listed(&program, &["--blocks", "shape_offsets"]);
     let words = ["list", "--json", "--blocks", "shape_offsets", program.to_str().unwrap()];
     let output = hmtt_tag(&words).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let blocks = json["blocks"].as_array().unwrap();
     let bad = blocks.iter().filter(|block| !block["refused"].is_null()).count();
-    assert_eq!((blocks.len(), bad), (all, refused.len()));
+    assert_eq!((blocks.len(), bad), (total, refused.len()));
 }
 
 #[test]
@@ -276,8 +276,8 @@ fn a_log_has_blocks_between_the_entry_and_the_exit_of_their_function() {
 }
 
 /// Whether one stack pointer is below another; stacks do not wrap here.
-fn frames_grow_down(one: u32, other: u32) -> bool {
-    one > other
+fn frames_grow_down(frame_sp: u32, event_sp: u32) -> bool {
+    frame_sp > event_sp
 }
 
 #[test]

@@ -43,13 +43,13 @@ fn path(value: &Value) -> PathBuf {
 impl Counts {
     fn read(file: &Path) -> Counts {
         let counts: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-        let all = |value: &Value| value.as_array().unwrap().clone();
-        let processes = all(&counts["processes"]).into_iter().map(|process| {
-            let functions = all(&process["functions"]);
+        let elements = |value: &Value| value.as_array().unwrap().clone();
+        let processes = elements(&counts["processes"]).into_iter().map(|process| {
+            let functions = elements(&process["functions"]);
             let calls = functions.iter().map(name_and_calls).collect();
             (process["pid"].as_u64().unwrap(), path(&process["program"]), calls)
         });
-        let sums = all(&counts["functions"]).into_iter().map(|function| {
+        let sums = elements(&counts["functions"]).into_iter().map(|function| {
             let (name, calls) = name_and_calls(&function);
             (path(&function["program"]), name, calls)
         });
@@ -61,8 +61,8 @@ impl Counts {
     /// Checks that the sums are those of the processes.
     fn check(&self) {
         for (program, name, calls) in &self.sums {
-            let of = self.processes.iter().filter(|(_, other, _)| other == program);
-            let sum = of.filter_map(|(_, _, calls)| calls.get(name)).sum::<u64>();
+            let matching = self.processes.iter().filter(|(_, other, _)| other == program);
+            let sum = matching.filter_map(|(_, _, calls)| calls.get(name)).sum::<u64>();
             assert_eq!(sum, *calls, "{name} of {}", program.display());
         }
     }
@@ -172,19 +172,19 @@ fn programs_that_are_started_have_the_counts_of_callgrind() {
     let counts = follow("tag-f-calling", &[], &words);
     let Some(expected) = callgrind::calls_of_started("tag-f-calling", &words) else { return };
     let image = Image::read(&program).unwrap();
-    let of = |function: &str| {
+    let call_counts = |function: &str| {
         let mut expected: Vec<u64> =
             expected.iter().map(|calls| callgrind::by_name(&image, calls)[function]).collect();
-        let is_it = |(_, other, _): &&(u64, PathBuf, Calls)| other.ends_with("tag-f-called");
-        let found = counts.processes.iter().filter(is_it);
-        let mut found: Vec<u64> = found.map(|(_, _, calls)| calls[function]).collect();
+        let is_called = |(_, other, _): &&(u64, PathBuf, Calls)| other.ends_with("tag-f-called");
+        let processes = counts.processes.iter().filter(is_called);
+        let mut numbers: Vec<u64> = processes.map(|(_, _, calls)| calls[function]).collect();
         expected.sort_unstable();
-        found.sort_unstable();
-        assert_eq!(found, expected, "{function}");
-        found
+        numbers.sort_unstable();
+        assert_eq!(numbers, expected, "{function}");
+        numbers
     };
-    assert_eq!(of("main"), [1; 4]);
-    assert_eq!(of("say"), [11, 22, 33, 44]);
+    assert_eq!(call_counts("main"), [1; 4]);
+    assert_eq!(call_counts("say"), [11, 22, 33, 44]);
 }
 
 #[test]
@@ -203,13 +203,13 @@ fn nested_children_all_have_counts() {
 fn a_program_with_threads_forks() {
     let Some(program) = build("tag-f-threads", FORKING_THREADS, &[]) else { return };
     let counts = follow("tag-f-threads", &[], &[program.to_str().unwrap()]);
-    let mut of = counts.calls_of("leaf");
+    let mut numbers = counts.calls_of("leaf");
     // First the threads of the first process, then those of the children, whose first thread is the
     // one that forked.
-    assert_eq!(of.remove(0), 4 * 50 * 30);
-    of.sort_unstable();
+    assert_eq!(numbers.remove(0), 4 * 50 * 30);
+    numbers.sort_unstable();
     let expected = (0..4).flat_map(|thread| vec![1000 + thread; 50]);
-    assert_eq!(of, expected.collect::<Vec<u64>>());
+    assert_eq!(numbers, expected.collect::<Vec<u64>>());
 }
 
 #[test]
@@ -289,9 +289,9 @@ fn a_child_outlives_its_parent() {
 fn a_killed_child_ends_no_other_process() {
     let Some(program) = build("tag-f-killed", KILLED, &[]) else { return };
     let counts = follow("tag-f-killed", &[], &[program.to_str().unwrap()]);
-    let of = counts.calls_of("step");
-    assert_eq!((of.len(), of[0]), (61, 60), "{of:?}");
-    assert!(of[1..].iter().all(|calls| *calls > 0), "{of:?}");
+    let numbers = counts.calls_of("step");
+    assert_eq!((numbers.len(), numbers[0]), (61, 60), "{numbers:?}");
+    assert!(numbers[1..].iter().all(|calls| *calls > 0), "{numbers:?}");
 }
 
 #[test]

@@ -52,8 +52,11 @@ fn functions_of_libraries_are_tagged_whenever_they_are_loaded() {
         String::from_utf8_lossy(&tagged.stderr)
     );
     let calls = calls(&counts);
-    let of = |name: &str| calls.get(name).copied();
-    assert_eq!([of("main"), of("linked"), of("inner"), of("loaded")], [1, 7, 14, 15].map(Some));
+    let count = |name: &str| calls.get(name).copied();
+    assert_eq!(
+        [count("main"), count("linked"), count("inner"), count("loaded")],
+        [1, 7, 14, 15].map(Some)
+    );
 }
 
 /// Calls a function before `main` and in it.
@@ -242,9 +245,9 @@ fn functions_are_chosen_by_their_source_file() {
         rows.filter_map(|line| line.split_whitespace().nth(4)).map(str::to_owned).collect()
     };
     let (status, text) = list("source=tag-sources.c", &program);
-    let mut found = names(&text);
-    found.sort();
-    assert_eq!((status, found), (Some(0), ["main", "run", "step"].map(str::to_owned).to_vec()));
+    let mut functions = names(&text);
+    functions.sort();
+    assert_eq!((status, functions), (Some(0), ["main", "run", "step"].map(str::to_owned).to_vec()));
     let (status, text) = list("source=other.c", &program);
     assert_eq!((status, names(&text)), (Some(1), Vec::new()));
     let Some(bare) = build("tag-no-sources", STEPS, &[]) else { return };

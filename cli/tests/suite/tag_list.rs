@@ -28,8 +28,8 @@ int main(void) {
 }
 "#;
 
-fn list(words: &[&str], of: &str) -> Value {
-    let output = hmtt_tag(&["list", "--json"]).args(words).arg(of).output().unwrap();
+fn list(words: &[&str], program: &str) -> Value {
+    let output = hmtt_tag(&["list", "--json"]).args(words).arg(program).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
@@ -75,13 +75,13 @@ fn kinds_of_calls_equal_those_of_objdump() {
         let listed = list(&[], program.to_str().unwrap());
         let object = &listed["objects"][0];
         let functions = object["functions"].as_array().unwrap();
-        let of = |name: &str| functions.iter().find(|one| one["name"] == name).unwrap();
+        let function = |name: &str| functions.iter().find(|one| one["name"] == name).unwrap();
         for name in ["leaf", "tail", "maybe", "through"] {
             let expected = named.get(name).copied().unwrap_or(0);
-            assert_eq!(of(name)["calls"].as_u64().unwrap(), expected, "{name} {flags:?}");
+            assert_eq!(function(name)["calls"].as_u64().unwrap(), expected, "{name} {flags:?}");
         }
-        assert_eq!(of("tail")["pointed_at"], true);
-        assert_eq!(of("through")["pointed_at"], false);
+        assert_eq!(function("tail")["pointed_at"], true);
+        assert_eq!(function("through")["pointed_at"], false);
         // A static program contains much code outside of function symbols.
         if flags.contains(&"-static") {
             continue;
@@ -91,7 +91,7 @@ fn kinds_of_calls_equal_those_of_objdump() {
             assert_eq!(object["sites"][kind].as_u64().unwrap(), expected, "{kind} {flags:?}");
         }
         if flags == ["-O2"] {
-            assert!(of("leaf")["jumps"].as_u64().unwrap() >= 2, "{}", of("leaf"));
+            assert!(function("leaf")["jumps"].as_u64().unwrap() >= 2, "{}", function("leaf"));
         }
     }
 }

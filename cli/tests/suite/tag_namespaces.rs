@@ -63,12 +63,12 @@ fn in_namespace(outside: &Path, inside: &Path, program: &Path) -> Command {
 
 /// Whether such namespaces can be created here.
 fn can_unshare(path: &Path) -> bool {
-    let made = in_namespace(path, path, Path::new("/bin/true")).output();
-    let made = made.is_ok_and(|output| output.status.success());
-    if !made {
+    let attempt = in_namespace(path, path, Path::new("/bin/true")).output();
+    let is_possible = attempt.is_ok_and(|output| output.status.success());
+    if !is_possible {
         skipped("no mount namespace can be made here");
     }
-    made
+    is_possible
 }
 
 /// Number of lines sent to a program, and number of lines before the tags are removed.

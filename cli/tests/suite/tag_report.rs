@@ -224,11 +224,11 @@ fn a_timeline_opens_and_closes_each_call() {
     let timeline: Value =
         serde_json::from_str(&written("tag-timeline", HEADER, "--perfetto")).unwrap();
     let events = timeline["traceEvents"].as_array().unwrap();
-    let of = |phase: &str| -> Vec<&Value> {
+    let matching = |phase: &str| -> Vec<&Value> {
         events.iter().filter(|event| event["ph"] == phase).collect()
     };
-    assert_eq!((of("B").len(), of("E").len(), of("M").len()), (9, 9, 3));
-    let (first, second) = (of("B")[0], of("B")[1]);
+    assert_eq!((matching("B").len(), matching("E").len(), matching("M").len()), (9, 9, 3));
+    let (first, second) = (matching("B")[0], matching("B")[1]);
     assert_eq!((&first["name"], &first["tid"]), (&"main".into(), &4711.into()));
     let between = second["ts"].as_f64().unwrap() - first["ts"].as_f64().unwrap();
     assert!((between - 10.0).abs() < 0.01, "{between}");
@@ -284,12 +284,12 @@ fn callgrind_annotate_reads_the_profile() {
             let line = line.unwrap_or_else(|| panic!("{function}: {text}"));
             line.split_whitespace().next().unwrap().parse().unwrap()
         };
-        let all = annotate(&["--inclusive=yes", "--threshold=100", "--tree=both"]).unwrap();
+        let inclusive = annotate(&["--inclusive=yes", "--threshold=100", "--tree=both"]).unwrap();
         if is_timed {
             // The costs equal those of the table.
             assert_eq!((cost(&own, "main"), cost(&own, "work")), (1_998_948_000, 54_000));
-            assert_eq!(cost(&all, "main"), 2_000_000_000);
-            assert!(all.contains("(2x)"), "{all}");
+            assert_eq!(cost(&inclusive, "main"), 2_000_000_000);
+            assert!(inclusive.contains("(2x)"), "{inclusive}");
         } else {
             assert_eq!((cost(&own, "main"), cost(&own, "work")), (1, 3));
         }

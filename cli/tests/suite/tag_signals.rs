@@ -346,7 +346,7 @@ fn core_files_have_the_registers_of_the_program() {
         let Some(core) = files.find(is_core) else { return skipped("no core file is written") };
         let address = String::from_utf8(output.stdout).unwrap();
         let get = u64::from_str_radix(address.trim(), 16).unwrap();
-        let found = registers(&std::fs::read(core).unwrap());
-        assert_eq!(found, (0x1111_1111_1111_1111, get), "{options:?}");
+        let values = registers(&std::fs::read(core).unwrap());
+        assert_eq!(values, (0x1111_1111_1111_1111, get), "{options:?}");
     }
 }

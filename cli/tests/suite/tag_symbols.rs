@@ -64,8 +64,8 @@ impl Spinning {
             let distance = i64::from(i32::from_le_bytes([a, b, c, d]));
             Some((start + bias + 5).wrapping_add_signed(distance))
         };
-        let all = image.functions.iter();
-        all.filter_map(|one| Some((one.name.clone(), jump(one.start)?))).collect()
+        let functions = image.functions.iter();
+        functions.filter_map(|one| Some((one.name.clone(), jump(one.start)?))).collect()
     }
 
     /// Waits until the tags are in place.
@@ -120,9 +120,9 @@ fn a_perf_map_names_every_stub_until_the_tags_are_removed() {
     for (name, stub) in jumps {
         assert_eq!(names(stub), [format!("{name}@tag")]);
     }
-    let mut all: Vec<Range<u64>> = lines(&map).into_iter().map(|(range, _)| range).collect();
-    all.sort_by_key(|range| range.start);
-    assert!(all.windows(2).all(|two| two[0].end <= two[1].start), "{all:x?}");
+    let mut ranges: Vec<Range<u64>> = lines(&map).into_iter().map(|(range, _)| range).collect();
+    ranges.sort_by_key(|range| range.start);
+    assert!(ranges.windows(2).all(|two| two[0].end <= two[1].start), "{ranges:x?}");
     let program = std::fs::metadata(format!("/proc/{}", spinning.pid())).unwrap();
     let file = std::fs::metadata(&map).unwrap();
     assert_eq!((file.uid(), file.gid()), (program.uid(), program.gid()));

@@ -173,8 +173,8 @@ fn unwind_tables_are_removed_with_the_tags() {
     let Some(program) = build("tag-left-out", SAMPLE, &[]) else { return };
     let mut waiting = Waiting::start(&program, &[]);
     let maps = |waiting: &Waiting| {
-        let all = mappings(waiting.pid()).unwrap();
-        all.iter().map(|one| (one.start, one.end, one.path.clone())).collect::<Vec<_>>()
+        let ranges = mappings(waiting.pid()).unwrap();
+        ranges.iter().map(|one| (one.start, one.end, one.path.clone())).collect::<Vec<_>>()
     };
     let before = maps(&waiting);
     waiting.abandon(WAYS[2], "leaf");

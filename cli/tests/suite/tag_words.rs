@@ -74,18 +74,18 @@ fn files_are_overwritten_only_with_the_option() {
     let folder = folder("tag-words-files.d");
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let (counts, log) = (at("counts.json"), at("log"));
-    for (sink, file, taken) in
+    for (sink, file, existing_file) in
         [("count", &counts, &counts), ("log", &log, &log), ("log", &log, &at("log.json"))]
     {
-        std::fs::write(taken, "mine").unwrap();
+        std::fs::write(existing_file, "mine").unwrap();
         let words = ["run", "--sink", sink, "-o", file, "--", program];
-        refused(&words, &[taken, "it exists; give --overwrite to replace it"]);
-        assert_eq!(std::fs::read_to_string(taken).unwrap(), "mine");
+        refused(&words, &[existing_file, "it exists; give --overwrite to replace it"]);
+        assert_eq!(std::fs::read_to_string(existing_file).unwrap(), "mine");
         let words = ["run", "--sink", sink, "--overwrite", "-o", file, "--", program];
         let (status, output, errors) = tag(&words);
         assert_eq!((status, output.as_str()), (Some(0), "ran\n"), "{errors}");
-        assert_ne!(std::fs::read(taken).unwrap(), b"mine");
-        std::fs::remove_file(taken).unwrap();
+        assert_ne!(std::fs::read(existing_file).unwrap(), b"mine");
+        std::fs::remove_file(existing_file).unwrap();
         let _ = std::fs::remove_file(at("log"));
     }
     let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|one| one.unwrap().path()).collect();

@@ -104,9 +104,9 @@ pub fn each_access(text: &str, mut add: impl FnMut((u64, char), u64, u64)) {
 
 /// What `hmtt trace` finds.
 fn found(image: &Image, text: &str) -> Found {
-    let mut found = Found::default();
-    each_access(text, |place, address, size| found.add(image, place, address, size));
-    found
+    let mut accesses = Found::default();
+    each_access(text, |place, address, size| accesses.add(image, place, address, size));
+    accesses
 }
 
 /// What lackey prints; `None` if it is not installed.
@@ -125,7 +125,7 @@ pub fn lackey_file(name: &str, program: &Path, words: &[&str]) -> Option<LargeFi
 /// What lackey finds; `None` if it is not installed.
 fn of_lackey(image: &Image, name: &str, program: &Path, words: &[&str]) -> Option<Found> {
     let text = lackey_file(name, program, words)?.text();
-    let (mut found, mut pc) = (Found::default(), u64::MAX);
+    let (mut accesses, mut pc) = (Found::default(), u64::MAX);
     for line in text.lines() {
         let Some((kind, rest)) = line.split_at_checked(3) else { continue };
         let Some((address, size)) = rest.split_once(',') else { continue };
@@ -141,10 +141,10 @@ fn of_lackey(image: &Image, name: &str, program: &Path, words: &[&str]) -> Optio
             _ => continue,
         };
         for direction in directions.chars() {
-            found.add(image, (pc, direction), address, size.parse().unwrap());
+            accesses.add(image, (pc, direction), address, size.parse().unwrap());
         }
     }
-    Some(found)
+    Some(accesses)
 }
 
 #[test]
@@ -157,16 +157,16 @@ fn accesses_are_those_of_lackey() {
         let Some(expected) = of_lackey(&image, name, &program, all_words[0]) else { return };
         for words in all_words {
             let text = decoded(&traced(name, &program, words));
-            let found = found(&image, &text);
-            assert!(found.counts.values().sum::<u64>() > 1_000_000);
+            let accesses = found(&image, &text);
+            assert!(accesses.counts.values().sum::<u64>() > 1_000_000);
             let differs =
-                |key: &&(u64, char, u64)| found.counts.get(key) != expected.counts.get(key);
-            let keys = found.counts.keys().chain(expected.counts.keys());
+                |key: &&(u64, char, u64)| accesses.counts.get(key) != expected.counts.get(key);
+            let keys = accesses.counts.keys().chain(expected.counts.keys());
             let different: Vec<_> = keys.filter(differs).collect();
             assert!(different.is_empty(), "{words:?}: {different:x?}");
-            let mut pairs = found.fixed.iter().zip(&expected.fixed);
+            let mut pairs = accesses.fixed.iter().zip(&expected.fixed);
             let first = pairs.position(|(one, other)| one != other);
-            assert_eq!((first, found.fixed.len()), (None, expected.fixed.len()), "{words:?}");
+            assert_eq!((first, accesses.fixed.len()), (None, expected.fixed.len()), "{words:?}");
         }
     }
 }

@@ -44,11 +44,11 @@ fn assert_predicted(name: &str, program: &Path, full: &Path, setting: [&str; 3])
     let stated = evaluated(full, &options);
     let recorded = ["--all-blocks", "--omega", omega, "--chunk", chunk, "--equality", equality];
     let Some(file) = traced(&format!("evaluated-{name}"), program, &recorded) else { return };
-    let found = &info(&file)["chosen"];
+    let chosen = &info(&file)["chosen"];
     let stated = &stated["settings"][0];
-    assert!(found["recorded_accesses"].as_u64() < found["all_accesses"].as_u64(), "{found}");
-    for one in NAMES {
-        assert_eq!(stated[one], found[one], "{name}: {one}: {setting:?}");
+    assert!(chosen["recorded_accesses"].as_u64() < chosen["all_accesses"].as_u64(), "{chosen}");
+    for member in NAMES {
+        assert_eq!(stated[member], chosen[member], "{name}: {member}: {setting:?}");
     }
 }
 
@@ -73,26 +73,27 @@ fn what_is_stated_is_what_selective_traces_are() {
 fn chunks_that_are_other_ones_are_some_of_those_that_are_near() {
     let Some(program) = build("evaluated-placement", PLACEMENT, &FLAGS) else { return };
     let Some(full) = traced("evaluated-near", &program, &[]) else { return };
-    let all = evaluated(&full, &["--cache"]);
-    assert_json_documented("hmtt trace evaluate", &all);
-    let settings = all["settings"].as_array().unwrap();
+    let document = evaluated(&full, &["--cache"]);
+    assert_json_documented("hmtt trace evaluate", &document);
+    let settings = document["settings"].as_array().unwrap();
     assert_eq!(settings.len(), 5 * 3 + 1);
     let number = |one: &Value, name: &str| one[name].as_u64().unwrap();
-    for one in settings {
-        let (near, checked) = (number(one, "near_accesses"), number(one, "checked_accesses"));
+    for setting in settings {
+        let (near, checked) =
+            (number(setting, "near_accesses"), number(setting, "checked_accesses"));
         // Executions that end early are few.
-        assert!(checked <= near && near - checked < 100, "{one}");
-        assert!(number(one, "false_accesses") <= checked, "{one}");
+        assert!(checked <= near && near - checked < 100, "{setting}");
+        assert!(number(setting, "false_accesses") <= checked, "{setting}");
         // Pieces of memory that are apart by less than a page are mostly in the same page.
-        let is_page = one["chunk_bytes"] == 4096 && checked > 0;
-        assert!(!is_page || one["false_share"].as_f64().unwrap() < 0.5, "{one}");
+        let is_page = setting["chunk_bytes"] == 4096 && checked > 0;
+        assert!(!is_page || setting["false_share"].as_f64().unwrap() < 0.5, "{setting}");
     }
     // Pushes and pops at distances of 8 bytes are in the same 16 bytes, or not.
     let small = &settings[3];
     assert!(small["chunk_bytes"] == 16 && small["omega_percent"] == 25, "{small}");
     let share = small["false_share"].as_f64().unwrap();
     assert!((0.05..0.95).contains(&share), "{small}");
-    assert_eq!(settings[15]["cache_miss_rate"], all["cache_miss_rate"]);
+    assert_eq!(settings[15]["cache_miss_rate"], document["cache_miss_rate"]);
     let text = String::from_utf8(hmtt(&["trace", "evaluate", full.to_str().unwrap()]).stdout);
     let text = text.unwrap();
     assert!(text.lines().all(|line| line.len() <= 100), "{text}");

@@ -43,10 +43,10 @@ fn converted(file: &Path, to: &str, options: &[&str]) -> (LargeFile, String) {
     let test = std::thread::current().name().unwrap().replace("::", "-");
     let output = LargeFile::new(&format!("{test}.{to}"));
     let paths = [file, &output].map(|path| path.to_str().unwrap());
-    let all = [&["convert", "-f", "--to", to], options, &paths].concat();
-    let run = hmtt(&all);
+    let arguments = [&["convert", "-f", "--to", to], options, &paths].concat();
+    let run = hmtt(&arguments);
     let error = String::from_utf8(run.stderr).unwrap();
-    assert_eq!(run.status.code(), Some(0), "{all:?}: {error}");
+    assert_eq!(run.status.code(), Some(0), "{arguments:?}: {error}");
     (output, error)
 }
 
@@ -100,29 +100,29 @@ fn lackey_lines_are_those_of_lackey() {
     assert!(warning.contains(&unknown(text)), "{warning}");
     let written = output.text();
     assert!(written.lines().all(|line| lackey_line(line).is_some()));
-    let found = lackey_counts(image, &written);
-    assert!(found.keys().any(|(_, kind, _)| *kind == 'M'));
-    assert!(found.values().sum::<u64>() > 1_000_000);
+    let counts = lackey_counts(image, &written);
+    assert!(counts.keys().any(|(_, kind, _)| *kind == 'M'));
+    assert!(counts.values().sum::<u64>() > 1_000_000);
     let Some(expected) = lackey_file("valgrind", program, &[]) else { return };
     let expected = lackey_counts(image, &expected.text());
-    let keys: BTreeSet<_> = found.keys().chain(expected.keys()).collect();
-    let differs = |key: &&&(u64, char, u64)| found.get(key) != expected.get(key);
+    let keys: BTreeSet<_> = counts.keys().chain(expected.keys()).collect();
+    let differs = |key: &&&(u64, char, u64)| counts.get(key) != expected.get(key);
     let different: Vec<_> = keys.iter().filter(differs).collect();
     assert!(different.is_empty(), "{different:x?}");
 }
 
 /// Direction and address of the requests for the cache lines of each access.
 fn requests(text: &str) -> Vec<(char, u64)> {
-    let mut all = Vec::new();
+    let mut requests = Vec::new();
     each_access(text, |(_, direction), address, size| {
-        all.push((direction, address));
+        requests.push((direction, address));
         let mut next = (address | 63) + 1;
         while next < address + size {
-            all.push((direction, next));
+            requests.push((direction, next));
             next += 64;
         }
     });
-    all
+    requests
 }
 
 /// The value of a number with the prefix `0x`.
@@ -135,7 +135,7 @@ fn ramulator_requests_are_the_accesses() {
     let Some(Sample { file, text, .. }) = &*SAMPLE else { return };
     let (output, _) = converted(file, "ramulator", &[]);
     let written = output.text();
-    let found = written.lines().map(|line| {
+    let records = written.lines().map(|line| {
         // Two words that a space separates; the address is a signed number.
         let (kind, address) = line.split_once(' ').unwrap();
         let address = i64::from_str_radix(address.strip_prefix("0x").unwrap(), 16).unwrap();
@@ -146,7 +146,7 @@ fn ramulator_requests_are_the_accesses() {
         };
         (direction, address as u64)
     });
-    assert!(found.eq(requests(text)));
+    assert!(records.eq(requests(text)));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn dramsim3_requests_are_the_accesses_in_order_of_time() {
     let (output, _) = converted(file, "dramsim3", &[]);
     let written = output.text();
     let mut times = Vec::new();
-    let found = written.lines().map(|line| {
+    let records = written.lines().map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [address, kind, time] = words[..] else { panic!("{line}") };
         times.push(time.parse::<u64>().unwrap());
@@ -166,7 +166,7 @@ fn dramsim3_requests_are_the_accesses_in_order_of_time() {
         };
         (direction, prefixed(address))
     });
-    assert!(found.eq(requests(text)));
+    assert!(records.eq(requests(text)));
     let (lackey, _) = converted(file, "lackey", &[]);
     let instructions = lackey.text().lines().filter(|line| line.starts_with('I')).count();
     assert!(times.is_sorted() && *times.last().unwrap() < instructions as u64);
@@ -182,7 +182,7 @@ fn drmemtrace_lines_are_instructions_and_accesses() {
     let body = body.split_once("-\n").unwrap().1;
     let (body, end) = body.split_once("View tool results:\n").unwrap();
     let (mut fetched, mut shown, mut pc) = (0, 0, 0);
-    let mut found = Vec::new();
+    let mut records = Vec::new();
     for (index, line) in body.lines().enumerate() {
         let (columns, record) = line.split_at(38);
         assert_eq!(columns[..12].trim(), (index + 1).to_string(), "{line}");
@@ -205,7 +205,7 @@ fn drmemtrace_lines_are_instructions_and_accesses() {
             "write" => 'S',
             other => panic!("{other}"),
         };
-        found.push((kind, address, size));
+        records.push((kind, address, size));
     }
     assert_eq!(end, format!("{shown:>15} : total instructions\n"));
     // Loads that are stores too have two records.
@@ -213,7 +213,7 @@ fn drmemtrace_lines_are_instructions_and_accesses() {
         let kinds = if kind == 'M' { &['L', 'S'][..] } else { &[kind] };
         kinds.iter().map(|kind| (*kind, address, size)).collect::<Vec<_>>()
     });
-    assert!(expected.eq(found));
+    assert!(expected.eq(records));
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn requests_of_captures_are_their_accesses() {
         let run = hmtt(&["convert", "-f", "--to", to, paths[0], paths[1]]);
         let error = String::from_utf8(run.stderr).unwrap();
         assert!(error.contains("does not hold:"), "{error}");
-        let mut found = Vec::new();
+        let mut records = Vec::new();
         for line in std::fs::read_to_string(&output).unwrap().lines() {
             let mut places = line.split(' ').collect::<Vec<_>>();
             if to == "dramsim3" {
@@ -245,9 +245,9 @@ fn requests_of_captures_are_their_accesses() {
             let [kind, address] = places[..] else { panic!("{line}") };
             let direction = if kind == words[1] { "W" } else { "R" };
             assert!(words.contains(&kind));
-            found.push((direction.to_owned(), prefixed(address)));
+            records.push((direction.to_owned(), prefixed(address)));
         }
-        assert_eq!(found, expected, "{to}");
+        assert_eq!(records, expected, "{to}");
     }
 }
 

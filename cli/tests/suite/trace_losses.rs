@@ -30,8 +30,8 @@ const WORDS_PER_BLOCK: u64 = 4;
 /// Writes of a function of a trace.
 fn writes(info: &Value, function: &str) -> u64 {
     let functions = info["functions"].as_array().unwrap();
-    let found = functions.iter().find(|one| one["function"] == function);
-    found.map_or(0, |one| one["writes"].as_u64().unwrap())
+    let entry = functions.iter().find(|one| one["function"] == function);
+    entry.map_or(0, |one| one["writes"].as_u64().unwrap())
 }
 
 /// Traces the loop, whose rings drop what they cannot take. Returns the file, unless nothing was
@@ -56,9 +56,9 @@ fn dropped(times: u64) -> Option<PathBuf> {
 #[test]
 fn dropped_chunks_are_placed_and_counted() {
     // The loop fills rings faster than they can be read, unless there are many processors.
-    let found =
+    let recording =
         [4_000_000, 64_000_000].into_iter().find_map(|times| Some((times, dropped(times)?)));
-    let Some((times, file)) = found else { return skipped("rings were never full") };
+    let Some((times, file)) = recording else { return skipped("rings were never full") };
     let info = info(&file);
     let dropped = info["dropped_words"].as_u64().unwrap();
     // Blocks of nothing else are lost: the ring is empty when the loop begins.

@@ -38,13 +38,13 @@ fn accesses_of(
     let printed = Command::new(&program).args(words).output().unwrap().stdout;
     let start = number(String::from_utf8(printed).unwrap().lines().next().unwrap());
     let file = traced(name, &program, words);
-    let mut all = Vec::new();
+    let mut accesses = Vec::new();
     each_access(&decoded(&file), |(_, direction), address, size| {
         if (start..start + bytes).contains(&address) {
-            all.push((direction, address - start, size));
+            accesses.push((direction, address - start, size));
         }
     });
-    Some(all)
+    Some(accesses)
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn states_and_cleared_lines_have_their_sizes_and_addresses() {
         (false, _) => &[],
     };
     let flags = ["-no-pie", "-static"];
-    let Some(all) = accesses_of("states", STATES, &flags, words, 4096) else { return };
+    let Some(accesses) = accesses_of("states", STATES, &flags, words, 4096) else { return };
     let cleared = [('W', 1024 + 64, 64), ('W', 2048 + 5, 1), ('W', 2048, 64)];
     // The header, x87, MXCSR, x87, SSE and AVX.
     let saved = [
@@ -73,7 +73,7 @@ fn states_and_cleared_lines_have_their_sizes_and_addresses() {
         _ => (&cleared[..], &saved[..]),
     };
     let expected = [&[('W', 0, 512), ('R', 0, 512)], cleared, saved].concat();
-    assert_eq!(all, expected);
+    assert_eq!(accesses, expected);
 }
 
 /// Accesses of the instructions of AVX2 in `lanes.c`.
@@ -135,11 +135,11 @@ const OF_AVX512: [(char, u64, u64); 31] = [
 fn of_loop(time: u64) -> Vec<(char, u64, u64)> {
     let active: Vec<u64> = (0..8).filter(|lane| time >> lane & 1 != 0).collect();
     let gathered = active.iter().map(|lane| ('R', GATHERED + 4 * ((time + 7 * lane) % 1024), 4));
-    let mut all: Vec<_> = gathered.collect();
+    let mut accesses: Vec<_> = gathered.collect();
     for run in active.chunk_by(|one, next| one + 1 == *next) {
-        all.push(('W', STORED + 4 * run[0], 4 * run.len() as u64));
+        accesses.push(('W', STORED + 4 * run[0], 4 * run.len() as u64));
     }
-    all
+    accesses
 }
 
 #[test]
@@ -149,16 +149,16 @@ fn elements_of_masked_accesses_gathers_and_scatters_have_addresses() {
     }
     let words: &[&str] = if has("avx512bw") { &["avx512"] } else { &[] };
     let flags = ["-no-pie", "-static"];
-    let Some(mut all) = accesses_of("lanes", LANES, &flags, words, 16384) else { return };
+    let Some(mut accesses) = accesses_of("lanes", LANES, &flags, words, 16384) else { return };
     // The sum of everything at the end.
-    let end = all.len() - 16384;
-    assert!(all.drain(end..).all(|(direction, _, size)| (direction, size) == ('R', 1)));
+    let end = accesses.len() - 16384;
+    assert!(accesses.drain(end..).all(|(direction, _, size)| (direction, size) == ('R', 1)));
     let mut expected = OF_AVX2.to_vec();
     if !words.is_empty() {
         expected.extend(OF_AVX512);
     }
     expected.extend((0..TIMES).flat_map(of_loop));
-    let differs = all.iter().zip(&expected).position(|(one, other)| one != other);
-    assert_eq!(differs.map(|at| (at, all[at], expected[at])), None);
-    assert_eq!(all.len(), expected.len());
+    let differs = accesses.iter().zip(&expected).position(|(one, other)| one != other);
+    assert_eq!(differs.map(|at| (at, accesses[at], expected[at])), None);
+    assert_eq!(accesses.len(), expected.len());
 }

@@ -51,27 +51,27 @@ fn unknown_places(file: &Path) -> u64 {
 /// counted, and the shares that follow.
 fn assert_functions(stated: &Value, recounted: &Value, source: &str) {
     let mut compared = 0;
-    for one in stated["functions"].as_array().unwrap() {
-        let name = one["function"].as_str().unwrap_or_default();
+    for function in stated["functions"].as_array().unwrap() {
+        let name = function["function"].as_str().unwrap_or_default();
         let counted = &recounted["functions"][name];
         if !source.contains(&format!("{name}(")) || counted.is_null() {
             continue;
         }
-        let chosen = &one["chosen"];
+        let chosen = &function["chosen"];
         for key in ["all_accesses", "recorded_accesses", "represented_accesses", "near_accesses"] {
             assert_eq!(chosen[key], counted[key], "{name}: {key}");
         }
         let number = |key: &str| counted[key].as_u64().unwrap() as f64;
-        let (all, represented) = (number("all_accesses"), number("represented_accesses"));
+        let (total, represented) = (number("all_accesses"), number("represented_accesses"));
         let (known, recorded) =
             (represented + number("near_accesses"), number("recorded_accesses"));
         let is_close = |key: &str, expected: f64| {
             // Numbers are read back with an error of their last digits.
             (chosen[key].as_f64().unwrap() - expected).abs() < 1e-12 * expected.max(1.0)
         };
-        assert!(is_close("minimal_accuracy", represented / all), "{one}");
-        assert!(is_close("alignment_independent_accuracy", known / all), "{one}");
-        assert!(recorded == 0.0 || is_close("payoff", represented / recorded), "{one}");
+        assert!(is_close("minimal_accuracy", represented / total), "{function}");
+        assert!(is_close("alignment_independent_accuracy", known / total), "{function}");
+        assert!(recorded == 0.0 || is_close("payoff", represented / recorded), "{function}");
         compared += 1;
     }
     assert!(compared > 0, "{stated}");
@@ -104,23 +104,26 @@ fn accuracies_are_those_of_a_program_without_our_code() {
             let unknown = number(&stated, "unknown_addresses");
             let places = unknown_places(&some);
             assert!(places <= unknown);
-            for (one, without) in [
+            for (member, without) in [
                 ("all_accesses", unknown),
                 ("recorded_accesses", unknown),
                 ("represented_accesses", unknown),
                 ("near_accesses", 0),
             ] {
-                let expected = number(&recounted, one) + without;
+                let expected = number(&recounted, member) + without;
                 assert_eq!(
-                    number(&stated["chosen"], one),
+                    number(&stated["chosen"], member),
                     expected,
-                    "{name} {omega} {chunk} {one}"
+                    "{name} {omega} {chunk} {member}"
                 );
-                assert_eq!(number(evaluated, one), expected, "{name} {omega} {chunk} {one}");
+                assert_eq!(number(evaluated, member), expected, "{name} {omega} {chunk} {member}");
                 let without = if without > 0 { places } else { 0 };
-                let expected = number(&recounted["blocks"], one) + without;
-                let is = number(&stated["chosen_in_blocks"], one);
-                assert_eq!(is, expected, "{name} {omega} {chunk} {one}, blocks once each");
+                let expected = number(&recounted["blocks"], member) + without;
+                let stated_number = number(&stated["chosen_in_blocks"], member);
+                assert_eq!(
+                    stated_number, expected,
+                    "{name} {omega} {chunk} {member}, blocks once each"
+                );
             }
             assert_functions(&stated, &recounted, source);
             let (is, expected) = (&evaluated["false_accesses"], &recounted["false_accesses"]);

@@ -106,12 +106,12 @@ fn regions_are_those_of_the_trace_of_everything() {
     let has_avx2 = std::fs::read_to_string("/proc/cpuinfo").unwrap().contains(" avx2 ");
     let words: &[&str] = if has_avx2 { &["gathers"] } else { &[] };
     let Some(sample) = Sample::new("regions", REGIONS, words) else { return };
-    let all = instructions(&sample);
+    let pcs = instructions(&sample);
     let image = Image::read(&sample.program).unwrap();
     let places = |name: &str| -> Vec<u64> {
         let is_in = |pc: &u64| image.function_at(*pc).is_some_and(|one| one.name == name);
-        let all = all.iter().enumerate().filter(|(_, pc)| is_in(pc));
-        all.map(|(at, _)| at as u64).collect()
+        let matching = pcs.iter().enumerate().filter(|(_, pc)| is_in(pc));
+        matching.map(|(at, _)| at as u64).collect()
     };
     let is_repeated = |pc: u64| {
         let text = image.text.iter().find(|text| (text.start..).contains(&pc));
@@ -119,11 +119,11 @@ fn regions_are_those_of_the_trace_of_everything() {
         matches!(code, Some([0xf3, 0xa4, ..]))
     };
     let strings: Vec<u64> =
-        (0..).zip(&all).filter(|(_, pc)| is_repeated(**pc)).map(|(at, _)| at).collect();
+        (0..).zip(&pcs).filter(|(_, pc)| is_repeated(**pc)).map(|(at, _)| at).collect();
     let handled = places("handles");
     // The handler of the fault is behind a copy that was interrupted, which is a record of its own.
-    let fault = handled.iter().find(|at| is_repeated(all[**at as usize - 1])).unwrap() - 1;
-    let mut borders = vec![(0, 1), (0, 700), (1, 1), (40, 3000), (all.len() as u64 - 20, 19)];
+    let fault = handled.iter().find(|at| is_repeated(pcs[**at as usize - 1])).unwrap() - 1;
+    let mut borders = vec![(0, 1), (0, 700), (1, 1), (40, 3000), (pcs.len() as u64 - 20, 19)];
     let inside = places("sums")[150];
     // Each instruction of blocks, so that borders are at starts, ends and between.
     borders.extend((0..8).map(|more| (inside + more, 1 + more % 3)));
@@ -153,9 +153,9 @@ fn regions_are_those_of_the_trace_of_everything() {
     let file = scratch("trace-regions-all.acc");
     let run = recorded(&file, &["--skip", "0"], &sample.program, sample.words);
     assert_eq!((run.status.code(), lines(&file) == whole), (Some(0), true), "{run:?}");
-    let [all, full] = [info(&file), info(&sample.full)];
+    let [whole_region, full] = [info(&file), info(&sample.full)];
     for member in ["executed_blocks", "accesses", "reads", "writes", "access_bytes", "pages"] {
-        assert_eq!(all[member], full[member], "{member}");
+        assert_eq!(whole_region[member], full[member], "{member}");
     }
 }
 
@@ -188,31 +188,31 @@ fn signals_faults_and_calls_far_away_are_counted() {
     let file = scratch("trace-far-regions-all.acc");
     let max = u64::MAX.to_string();
     recorded(&file, &["--skip", &max], &sample.program, sample.words);
-    let all = info(&file)["region"]["skipped_instructions"].as_u64().unwrap();
+    let total = info(&file)["region"]["skipped_instructions"].as_u64().unwrap();
     // Accesses are recorded from 71 million instructions before the region on.
-    assert!(all > 80_000_000, "{all}");
-    sample.check(all - 50_000, 10_007, &["champsim"]);
+    assert!(total > 80_000_000, "{total}");
+    sample.check(total - 50_000, 10_007, &["champsim"]);
 }
 
 #[test]
 fn programs_that_end_early_are_incomplete() {
     let Some(sample) = Sample::new("short", REGIONS, &[]) else { return };
-    let all = instructions(&sample).len() as u64 - 1;
+    let total = instructions(&sample).len() as u64 - 1;
     let file = scratch("trace-short-region.acc");
     let path = file.to_str().unwrap();
     let max = u64::MAX.to_string();
     let nothing = |skip: &str| {
         format!(
-            "no instruction of the region was recorded: the thread has executed {all} instructions, and {skip} were to be skipped"
+            "no instruction of the region was recorded: the thread has executed {total} instructions, and {skip} were to be skipped"
         )
     };
-    let [last, end] = [all - 5, all].map(|number| number.to_string());
+    let [last, end] = [total - 5, total].map(|number| number.to_string());
     for (options, recorded_count, why) in [
         (&["--skip", &last, "--count", "10"][..], 5, "5 of the 10 instructions".to_owned()),
         (&["--skip", &end, "--count", "10"], 0, nothing(&end)),
         (&["--skip", &end], 0, nothing(&end)),
         (&["--skip", &max, "--count", &max], 0, nothing(&max)),
-        (&["--count", "99999999999"], all, format!("{all} of the 99999999999 instructions")),
+        (&["--count", "99999999999"], total, format!("{total} of the 99999999999 instructions")),
     ] {
         let run = recorded(&file, options, &sample.program, &[]);
         let error = String::from_utf8_lossy(&run.stderr);

@@ -41,8 +41,8 @@ pub fn traced(name: &str, program: &Path, options: &[&str]) -> Option<PathBuf> {
 /// between runs.
 fn lines(file: &Path) -> Vec<String> {
     let text = decoded(file);
-    let all = text.lines().filter(|line| !line.starts_with('#'));
-    all.map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
 }
 
 fn is_write(line: &str) -> bool {
@@ -50,8 +50,8 @@ fn is_write(line: &str) -> bool {
 }
 
 /// Whether lines are among others, in order.
-fn are_among(some: &[String], all: &[String]) -> bool {
-    let mut rest = all.iter();
+fn are_among(some: &[String], whole: &[String]) -> bool {
+    let mut rest = whole.iter();
     some.iter().all(|one| rest.any(|other| other == one))
 }
 
@@ -68,7 +68,7 @@ fn directions_and_functions_are_those_of_the_full_trace() {
     let Some(file) = traced("full", &program, &[]) else { return };
     let full = lines(&file);
     type Wanted = fn(&str) -> bool;
-    let all: [(&str, &[&str], Wanted); 4] = [
+    let cases: [(&str, &[&str], Wanted); 4] = [
         ("reads", &["--reads"], |line| !is_write(line)),
         ("writes", &["--writes"], is_write),
         ("main", &["-i", "main"], |line| line.ends_with(" in main")),
@@ -76,13 +76,13 @@ fn directions_and_functions_are_those_of_the_full_trace() {
             is_write(line) && !line.ends_with(" in main")
         }),
     ];
-    for (name, options, is_wanted) in all {
+    for (name, options, is_wanted) in cases {
         let Some(file) = traced(name, &program, options) else { return };
         let expected: Vec<&String> = full.iter().filter(|line| is_wanted(line)).collect();
-        let found = lines(&file);
-        let differs = found.iter().zip(&expected).position(|(one, other)| one != *other);
-        assert_eq!((differs, found.len()), (None, expected.len()), "{name}");
-        assert!(!found.is_empty(), "{name}");
+        let recorded_lines = lines(&file);
+        let differs = recorded_lines.iter().zip(&expected).position(|(one, other)| one != *other);
+        assert_eq!((differs, recorded_lines.len()), (None, expected.len()), "{name}");
+        assert!(!recorded_lines.is_empty(), "{name}");
         let output = LargeFile::new("trace-selected.lackey");
         let (from, to) = (file.to_str().unwrap(), output.to_str().unwrap());
         let converted = hmtt(&["convert", "--to", "lackey", "-f", from, to]);
@@ -97,19 +97,24 @@ fn representatives_are_among_the_accesses_of_the_full_trace() {
     let Some(program) = build("trace-selected", ACCESSES, &flags) else { return };
     let Some(file) = traced("all", &program, &[]) else { return };
     let full = lines(&file);
-    let all = info(&file)["chosen"]["all_accesses"].as_u64().unwrap();
+    let total = info(&file)["chosen"]["all_accesses"].as_u64().unwrap();
     let count = full.len() as u64;
-    assert!(are_as_many(count, all), "{all} of {count}");
+    assert!(are_as_many(count, total), "{total} of {count}");
     let mut shares = Vec::new();
     for omega in ["10%", "50%", "100%"] {
         let options = ["--omega", omega, "--chunk", "16", "--all-blocks"];
         let Some(file) = traced("omega", &program, &options) else { return };
-        let found = lines(&file);
-        assert!(are_among(&found, &full), "{omega}: {} of {}", found.len(), full.len());
+        let recorded_lines = lines(&file);
+        assert!(
+            are_among(&recorded_lines, &full),
+            "{omega}: {} of {}",
+            recorded_lines.len(),
+            full.len()
+        );
         let chosen = &info(&file)["chosen"];
         let number = |name: &str| chosen[name].as_u64().unwrap();
-        assert_eq!(number("all_accesses"), all, "{omega}");
-        let recorded = found.len() as u64;
+        assert_eq!(number("all_accesses"), total, "{omega}");
+        let recorded = recorded_lines.len() as u64;
         assert!(are_as_many(recorded, number("recorded_accesses")), "{omega}");
         let weighted = hmtt(&["decode", "--weighted", file.to_str().unwrap()]);
         let text = String::from_utf8(weighted.stdout).unwrap();
@@ -120,9 +125,13 @@ fn representatives_are_among_the_accesses_of_the_full_trace() {
         let represented = weights(&text).sum::<u64>();
         let account = number("represented_accesses");
         assert!(are_as_many(represented, account), "{omega}");
-        shares.push((found.len(), chosen["minimal_accuracy"].as_f64().unwrap()));
+        shares.push((recorded_lines.len(), chosen["minimal_accuracy"].as_f64().unwrap()));
         let Some(file) = traced("silent", &program, &options[..4]) else { return };
-        assert_eq!(lines(&file), found, "{omega}: blocks without chosen accesses have none");
+        assert_eq!(
+            lines(&file),
+            recorded_lines,
+            "{omega}: blocks without chosen accesses have none"
+        );
     }
     assert!(shares.is_sorted(), "{shares:?}");
     assert!(shares[0].0 < full.len() / 4, "{shares:?}");
@@ -149,20 +158,25 @@ fn representatives_of_superblocks_are_fewer_and_account_for_as_much() {
     let Some(program) = build("trace-scopes", LOOP, &["-static", "-no-pie", "-O1"]) else { return };
     let Some(file) = traced("whole", &program, &[]) else { return };
     let full = lines(&file);
-    let all = info(&file)["chosen"]["all_accesses"].as_u64().unwrap();
+    let total = info(&file)["chosen"]["all_accesses"].as_u64().unwrap();
     let mut lengths = Vec::new();
     for scope in ["block", "superblock"] {
         let options = ["--omega", "100%", "--chunk", "16", "--all-blocks", "--scope", scope];
         let Some(file) = traced("scope", &program, &options) else { return };
-        let found = lines(&file);
-        assert!(are_among(&found, &full), "{scope}: {} of {}", found.len(), full.len());
+        let recorded_lines = lines(&file);
+        assert!(
+            are_among(&recorded_lines, &full),
+            "{scope}: {} of {}",
+            recorded_lines.len(),
+            full.len()
+        );
         let chosen = &info(&file)["chosen"];
-        assert_eq!(chosen["all_accesses"], all, "{scope}");
-        assert_eq!(chosen["represented_accesses"], all, "{scope}");
+        assert_eq!(chosen["all_accesses"], total, "{scope}");
+        assert_eq!(chosen["represented_accesses"], total, "{scope}");
         let weighted = hmtt(&["decode", "--weighted", file.to_str().unwrap()]);
         let represented = weights(&String::from_utf8(weighted.stdout).unwrap()).sum::<u64>();
-        assert!(are_as_many(represented, all), "{scope}: {represented} of {all}");
-        lengths.push(found.len());
+        assert!(are_as_many(represented, total), "{scope}: {represented} of {total}");
+        lengths.push(recorded_lines.len());
     }
     assert!(lengths[1] < lengths[0], "{lengths:?}");
 }

@@ -62,13 +62,13 @@ fn all_accesses_are_those_of_single_steps() {
         let text = decoded(&file);
         let unknown = text.lines().filter(|line| line.split(' ').nth(3) == Some("?")).count();
         assert_eq!(unknown > 0, undescribed > 0, "{name}: {unknown} {undescribed}");
-        let mut found = Vec::new();
-        each_access(&text, |place, address, size| found.push((place, address, size)));
-        let differs = found.iter().zip(&expected).position(|(one, other)| one != other);
+        let mut accesses = Vec::new();
+        each_access(&text, |place, address, size| accesses.push((place, address, size)));
+        let differs = accesses.iter().zip(&expected).position(|(one, other)| one != other);
         let around = differs.map(|at| {
-            (at, &found[at.saturating_sub(2)..][..4], &expected[at.saturating_sub(2)..][..4])
+            (at, &accesses[at.saturating_sub(2)..][..4], &expected[at.saturating_sub(2)..][..4])
         });
         assert!(differs.is_none(), "{name}: {around:x?}");
-        assert_eq!(found.len(), expected.len(), "{name}");
+        assert_eq!(accesses.len(), expected.len(), "{name}");
     }
 }

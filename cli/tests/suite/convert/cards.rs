@@ -96,8 +96,8 @@ fn a_restart_is_a_separate_capture_on_the_same_interface() {
     let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
     let pairs = file.metadata().file_metadata().key_value_metadata().unwrap();
     let sessions = pairs.iter().find(|pair| pair.key == "hmtt.sessions").unwrap();
-    let one = r#"{"card":2,"interface":"veth3"}"#;
-    assert_eq!(sessions.value.as_ref().unwrap(), &format!("[{one},{one}]"));
+    let session = r#"{"card":2,"interface":"veth3"}"#;
+    assert_eq!(sessions.value.as_ref().unwrap(), &format!("[{session},{session}]"));
 }
 
 #[test]

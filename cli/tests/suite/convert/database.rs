@@ -13,8 +13,8 @@ use crate::{capture_file, skipped};
 /// Path of the Python with DuckDB that `make setup` installs.
 fn python() -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/bin/python3");
-    let found = Command::new(&python).args(["-c", "import duckdb"]).output();
-    found.is_ok_and(|output| output.status.success()).then_some(python)
+    let import = Command::new(&python).args(["-c", "import duckdb"]).output();
+    import.is_ok_and(|output| output.status.success()).then_some(python)
 }
 
 /// Returns the rows of a query, with fields separated by spaces. `FILE` stands for the file.
@@ -34,9 +34,9 @@ fn a_database_reads_the_accesses_of_the_truth() {
     let parquet = output("database", "parquet");
     converted(&capture_file("database.pcapng", &frames), &parquet);
     let sql = "select clock, case when is_write then 'W' else 'R' end, to_hex(address) from FILE";
-    let found = query(&python, &parquet, &format!("{sql} where kind = 'access'"));
+    let rows = query(&python, &parquet, &format!("{sql} where kind = 'access'"));
     let expected: Vec<String> = truth.iter().map(ToString::to_string).collect();
-    let lower: Vec<String> = found
+    let lower: Vec<String> = rows
         .iter()
         .map(|row| {
             let (rest, address) = row.rsplit_once(' ').unwrap();
@@ -61,12 +61,12 @@ fn a_database_reads_statistics_and_metadata() {
     let sql = "select stats_min_value, stats_max_value, encodings, compression \
                from parquet_metadata(FILE) where path_in_schema = ";
     let last = truth.last().unwrap().clock;
-    let found = query(&python, &parquet, &format!("{sql} 'clock'"));
-    assert_eq!(found, [format!("0 {last} PLAIN, RLE ZSTD")]);
+    let statistics = query(&python, &parquet, &format!("{sql} 'clock'"));
+    assert_eq!(statistics, [format!("0 {last} PLAIN, RLE ZSTD")]);
     let most = truth.iter().map(|access| access.address.0).max().unwrap();
-    let found = query(&python, &parquet, &format!("{sql} 'address'"));
-    assert!(found[0].starts_with(&format!("0 {most} ")), "{found:?}");
-    assert!(found[0].contains("PLAIN"), "{found:?}");
+    let statistics = query(&python, &parquet, &format!("{sql} 'address'"));
+    assert!(statistics[0].starts_with(&format!("0 {most} ")), "{statistics:?}");
+    assert!(statistics[0].contains("PLAIN"), "{statistics:?}");
     let small = output("statistics-small", "parquet");
     let arguments = ["convert", text(&capture), text(&small), "--encoding", "small"];
     assert_eq!(crate::hmtt(&arguments).status.code(), Some(0));

@@ -38,13 +38,13 @@ fn long_table() -> PathBuf {
 
 /// All parts of a data set with every kind of row, which is made in an empty folder.
 fn parts(capture: &Path, set: &Path) -> Vec<PathBuf> {
-    fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    fn files(folder: &Path, paths: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                files(&path, found);
+                files(&path, paths);
             } else if path.extension().is_some_and(|extension| extension == "parquet") {
-                found.push(path);
+                paths.push(path);
             }
         }
     }

@@ -31,12 +31,12 @@ fn executions(profile: &Value, program: &Path) -> (BTreeMap<String, u64>, u64) {
     let path = program.canonicalize().unwrap();
     let blocks = profile["blocks"].as_array().unwrap();
     let last = blocks.last().unwrap()["number"].as_u64().unwrap();
-    let mut all = BTreeMap::new();
+    let mut counts = BTreeMap::new();
     for block in blocks.iter().filter(|block| block["object"] == path.to_str().unwrap()) {
         let address = block["file_address"].as_str().unwrap().to_owned();
-        *all.entry(address).or_default() += block["entries"].as_u64().unwrap();
+        *counts.entry(address).or_default() += block["entries"].as_u64().unwrap();
     }
-    (all, last)
+    (counts, last)
 }
 
 fn lists(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
@@ -68,8 +68,8 @@ fn the_next_run_translates_what_was_executed() {
     for _ in 0..2 {
         let (output, profile) = run(&program, folder);
         assert_eq!(output.stdout, first.stdout);
-        let (found, last) = executions(&profile, &program);
-        assert_eq!(found, expected);
+        let (counts, last) = executions(&profile, &program);
+        assert_eq!(counts, expected);
         // Blocks that are never executed were translated only without lists.
         assert!(last < most, "{last} of {most}");
         assert!(lists(folder)[&own] == files[&own], "nothing new was executed");
@@ -109,8 +109,8 @@ fn wrong_lists_change_nothing() {
         }
         let (output, profile) = run(&program, folder);
         assert_eq!(output.stdout, first.stdout);
-        let (found, last) = executions(&profile, &program);
-        assert_eq!(found, expected);
+        let (counts, last) = executions(&profile, &program);
+        assert_eq!(counts, expected);
         // Other offsets are hardly in the code.
         assert!(span != 1 << 21 || last > fewest + 300, "{last}, {fewest}");
     }

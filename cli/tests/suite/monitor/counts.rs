@@ -18,18 +18,22 @@ fn hexadecimal(value: &Value) -> u64 {
 }
 
 /// How often each of some instructions of the program itself was executed.
-pub fn executions(counts: &Value, program: &Path, of: &BTreeMap<u64, u64>) -> BTreeMap<u64, u64> {
+pub fn executions(
+    counts: &Value,
+    program: &Path,
+    addresses: &BTreeMap<u64, u64>,
+) -> BTreeMap<u64, u64> {
     let path = program.canonicalize().unwrap();
-    let mut all: BTreeMap<u64, u64> = of.keys().map(|address| (*address, 0)).collect();
+    let mut sums: BTreeMap<u64, u64> = addresses.keys().map(|address| (*address, 0)).collect();
     for block in counts["blocks"].as_array().unwrap() {
         if block["object"] == path.to_str().unwrap() {
             let start = hexadecimal(&block["file_address"]);
             let end = start + block["size_bytes"].as_u64().unwrap();
             let entries = block["entries"].as_u64().unwrap();
-            all.range_mut(start..end).for_each(|(_, count)| *count += entries);
+            sums.range_mut(start..end).for_each(|(_, count)| *count += entries);
         }
     }
-    all
+    sums
 }
 
 #[test]
@@ -54,10 +58,10 @@ fn arrivals(profile: &Value, program: &Path) -> BTreeMap<u64, u64> {
         blocks.iter().map(|block| (block["number"].as_u64().unwrap(), block)).collect();
     let by_address: BTreeMap<u64, &Value> =
         blocks.iter().map(|block| (hexadecimal(&block["code_address"]), block)).collect();
-    let mut all = BTreeMap::new();
+    let mut sums = BTreeMap::new();
     let mut add = |to: &Value, times: u64| {
         if to["object"] == path.to_str().unwrap() {
-            *all.entry(hexadecimal(&to["file_address"])).or_default() += times;
+            *sums.entry(hexadecimal(&to["file_address"])).or_default() += times;
         }
     };
     let count = |block: &Value, name: &str| block[name].as_u64().unwrap_or(0);
@@ -77,7 +81,7 @@ fn arrivals(profile: &Value, program: &Path) -> BTreeMap<u64, u64> {
             add(to, edge["times"].as_u64().unwrap());
         }
     }
-    all
+    sums
 }
 
 #[test]
@@ -90,7 +94,7 @@ fn calls_of_functions_equal_those_of_callgrind() {
         let Some(expected) = callgrind::calls(&name, &program, &[]) else { return };
         let image = hmtt_probe::elf::Image::read(&program).unwrap();
         let expected = callgrind::by_name(&image, &expected);
-        let found =
+        let counts =
             callgrind::by_name(&image, &arrivals(&run_monitored(&name, &program, &[]), &program));
         // Callgrind counts each jump to the first instruction of a function as a call. It does not
         // see how the program is started.
@@ -99,8 +103,8 @@ fn calls_of_functions_equal_those_of_callgrind() {
         };
         let differing: Vec<_> = expected
             .iter()
-            .filter(|(name, calls)| is_own(name) && found[*name] != **calls)
-            .map(|(name, calls)| (name, calls, found[name]))
+            .filter(|(name, calls)| is_own(name) && counts[*name] != **calls)
+            .map(|(name, calls)| (name, calls, counts[name]))
             .collect();
         assert!(differing.is_empty(), "{name}: {differing:?}");
         assert!(expected.values().any(|calls| *calls > 100), "{name}");

@@ -10,8 +10,8 @@ use crate::tag::build;
 /// CPUs on which a thread may run, as the kernel prints them.
 fn allowed(task: &Path) -> String {
     let status = std::fs::read_to_string(task.join("status")).unwrap_or_default();
-    let found = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    found.unwrap_or_default().trim().to_owned()
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.unwrap_or_default().trim().to_owned()
 }
 
 /// CPUs of the monitor thread of a command, once it has one; `None` if there is none before the
@@ -20,9 +20,10 @@ fn monitor_cpus(options: &[&str], program: &Path) -> Option<String> {
     let mut command = hmtt_monitor(&[&["run"], options, &["-o", "/dev/null", "--"]].concat());
     let mut running = command.arg(program).stderr(Stdio::null()).spawn().unwrap();
     let tasks = format!("/proc/{}/task", running.id());
-    let mut found = None;
-    while found.is_none() && running.try_wait().unwrap().is_none() {
-        let all = std::fs::read_dir(&tasks).into_iter().flatten().flatten().map(|task| task.path());
+    let mut cpus = None;
+    while cpus.is_none() && running.try_wait().unwrap().is_none() {
+        let task_paths =
+            std::fs::read_dir(&tasks).into_iter().flatten().flatten().map(|task| task.path());
         let is_monitor = |task: &Path| {
             std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "monitor\n")
         };
@@ -36,11 +37,11 @@ fn monitor_cpus(options: &[&str], program: &Path) -> Option<String> {
             fields.split_whitespace().nth(14 - 3)?.parse().ok()
         });
         if has_worked.is_some_and(|ticks: u64| ticks > 1) {
-            found = all.into_iter().find(|task| is_monitor(task)).map(|task| allowed(&task));
+            cpus = task_paths.into_iter().find(|task| is_monitor(task)).map(|task| allowed(&task));
         }
     }
     assert_eq!(running.wait().unwrap().code(), Some(0));
-    found
+    cpus
 }
 
 #[test]

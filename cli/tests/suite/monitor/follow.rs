@@ -57,9 +57,9 @@ fn profiles(folder: &Path) -> Vec<PathBuf> {
     let is_profile = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("profile"))
     };
-    let mut all: Vec<PathBuf> = entries.filter(is_profile).collect();
-    all.sort();
-    all
+    let mut paths: Vec<PathBuf> = entries.filter(is_profile).collect();
+    paths.sort();
+    paths
 }
 
 fn seen(output: &Output) -> (Option<i32>, String) {
@@ -84,9 +84,9 @@ fn run_followed(name: &str, words: &[&str]) -> Vec<Image> {
     let error = String::from_utf8_lossy(&monitored.stderr);
     assert_eq!(sorted(seen(&monitored)), sorted(seen(&plain)), "{name}: {error}");
     let named = |path: &&PathBuf| error.contains(&format!(": {}\n", path.display()));
-    let all = profiles(folder.path());
-    assert_eq!(all.iter().filter(named).count() + 1, all.len(), "{name}: {error}");
-    all.iter().map(|path| Image::read(path)).collect()
+    let paths = profiles(folder.path());
+    assert_eq!(paths.iter().filter(named).count() + 1, paths.len(), "{name}: {error}");
+    paths.iter().map(|path| Image::read(path)).collect()
 }
 
 #[test]
@@ -128,14 +128,14 @@ fn counts_of_each_process_equal_those_of_callgrind() {
     let name = "monitor-follows-counted";
     let Some(program) = build(name, FOLLOWS, &["-w", "-no-pie"]) else { return };
     let words = [program.to_str().unwrap(), "counted"];
-    let Some(all) = callgrind::instructions_of_all(name, &program, &words) else { return };
-    let mut all = all.into_iter();
-    let first = all.next().unwrap().1;
+    let Some(processes) = callgrind::instructions_of_all(name, &program, &words) else { return };
+    let mut processes = processes.into_iter();
+    let first = processes.next().unwrap().1;
     // By exit status. The children that execute no program end with 1, 2 and 3. Of these only what
     // the first process does not execute is known.
     let mut expected = BTreeMap::from([(0, first.clone())]);
     let mut last_child = 0;
-    for (command, mut counts) in all {
+    for (command, mut counts) in processes {
         let status = match command.rsplit_once(" exit ") {
             Some((_, number)) => number.parse().unwrap(),
             None => {
@@ -152,9 +152,13 @@ fn counts_of_each_process_equal_those_of_callgrind() {
     assert_eq!(images.len(), expected.len());
     for image in images {
         let status = image.counts["ending"]["exited"].as_u64().unwrap();
-        let of = &expected[&status];
-        assert!(of.len() > 5, "{status}");
-        assert_eq!(executions(&image.counts, &program, of), *of, "{status}");
+        let expected_counts = &expected[&status];
+        assert!(expected_counts.len() > 5, "{status}");
+        assert_eq!(
+            executions(&image.counts, &program, expected_counts),
+            *expected_counts,
+            "{status}"
+        );
     }
 }
 
@@ -248,10 +252,10 @@ fn vectors_are_beside_each_profile() {
     let words = ["run", "-f", "--bbv", "10000", "-o", file.to_str().unwrap(), "--"];
     let output = hmtt_monitor(&words).args(["bash", "-c", "/bin/true; exit 3"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let all = profiles(folder.path());
+    let paths = profiles(folder.path());
     let (vectors, counts): (Vec<_>, Vec<_>) =
-        all.iter().partition(|path| path.extension().is_some_and(|end| end == "bb"));
-    assert_eq!((vectors.len(), counts.len()), (3, 3), "{all:?}");
+        paths.iter().partition(|path| path.extension().is_some_and(|end| end == "bb"));
+    assert_eq!((vectors.len(), counts.len()), (3, 3), "{paths:?}");
 }
 
 #[test]

@@ -96,11 +96,11 @@ fn counts_alone_are_those_with_edges() {
         let own = blocks(profile)
             .iter()
             .filter(|block| block["object"].as_str().unwrap().contains("monitor-models"));
-        let mut all: Vec<(String, u64)> =
+        let mut counts: Vec<(String, u64)> =
             own.map(|block| (block["file_address"].to_string(), count(block, "entries"))).collect();
         // Their order is that of translation, which lists of executed blocks change.
-        all.sort();
-        all
+        counts.sort();
+        counts
     };
     assert_eq!(counts(&alone), counts(&whole));
     assert_eq!((&alone["recorded"], &whole["recorded"]), (&"counts".into(), &"edges".into()));

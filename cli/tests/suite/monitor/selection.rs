@@ -47,12 +47,12 @@ fn blocks(profile: &Value) -> &Vec<Value> {
 /// Executions by function of the program, and offset.
 fn executions(profile: &Value, program: &Path) -> BTreeMap<(String, u64), u64> {
     let path = program.canonicalize().unwrap();
-    let mut all = BTreeMap::new();
+    let mut sums = BTreeMap::new();
     for block in blocks(profile).iter().filter(|one| one["object"] == path.to_str().unwrap()) {
         let name = block["function"].as_str().unwrap_or("?").to_owned();
-        *all.entry((name, count(block, "offset"))).or_default() += count(block, "entries");
+        *sums.entry((name, count(block, "offset"))).or_default() += count(block, "entries");
     }
-    all
+    sums
 }
 
 /// Checks that the blocks at each address are executed as often as they start, follow others in the
@@ -62,39 +62,39 @@ fn assert_balanced(profile: &Value) -> usize {
     let by_number: BTreeMap<u64, u64> =
         blocks(profile).iter().map(|block| (count(block, "number"), at(block))).collect();
     // How often control arrives at each address, and how often the blocks there are executed.
-    let mut all: BTreeMap<u64, (u64, u64)> =
+    let mut balances: BTreeMap<u64, (u64, u64)> =
         by_number.values().map(|address| (*address, (0, 0))).collect();
     for block in blocks(profile) {
         let (entries, begin) = (count(block, "entries"), at(block));
         let mut arrive = |to: u64, times: u64| {
-            if let Some((arrivals, _)) = all.get_mut(&to) {
+            if let Some((arrivals, _)) = balances.get_mut(&to) {
                 *arrivals += times;
             }
         };
         for name in ["starts", "from_omitted", "other_edges"] {
             arrive(begin, count(block, name));
         }
-        let (left, taken) = (entries - count(block, "stops"), count(block, "taken"));
+        let (left, jumps) = (entries - count(block, "stops"), count(block, "taken"));
         let next = begin + count(block, "size_bytes");
         let target = address(&block["target_address"]);
         match block["end"].as_str().unwrap() {
             "jump" | "call" => arrive(target.unwrap(), left),
             "conditional" => {
-                arrive(target.unwrap(), taken);
-                arrive(next, left - taken);
+                arrive(target.unwrap(), jumps);
+                arrive(next, left - jumps);
             }
             "system_call" | "next" => arrive(next, left),
             _ => {}
         }
-        all.get_mut(&begin).unwrap().1 += entries;
+        balances.get_mut(&begin).unwrap().1 += entries;
     }
     for edge in profile["edges"].as_array().unwrap() {
-        all.get_mut(&by_number[&count(edge, "to")]).unwrap().0 += count(edge, "times");
+        balances.get_mut(&by_number[&count(edge, "to")]).unwrap().0 += count(edge, "times");
     }
     let unbalanced: BTreeMap<_, _> =
-        all.iter().filter(|(_, (arrivals, entries))| arrivals != entries).collect();
+        balances.iter().filter(|(_, (arrivals, entries))| arrivals != entries).collect();
     assert!(unbalanced.is_empty(), "{unbalanced:x?}");
-    all.len()
+    balances.len()
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn selected_functions_have_the_counts_of_the_whole_run() {
     let (whole, _) = selected("whole", &program, &[]);
     assert!(whole.get("selection").is_none());
     assert!(assert_balanced(&whole) > 100);
-    let all = executions(&whole, &program);
+    let counts = executions(&whole, &program);
     for (name, rules, is_selected) in [
         ("one", &["-i", "main"][..], (|name| name == "main") as fn(&str) -> bool),
         ("others", &["-x", "main"], |name| name != "main"),
@@ -111,7 +111,7 @@ fn selected_functions_have_the_counts_of_the_whole_run() {
     ] {
         let (part, messages) = selected(name, &program, rules);
         assert_eq!(messages, "", "{name}");
-        let expected = all.iter().filter(|((of, _), _)| is_selected(of));
+        let expected = counts.iter().filter(|((of, _), _)| is_selected(of));
         let expected: BTreeMap<_, _> = expected.map(|(key, count)| (key.clone(), *count)).collect();
         assert!(!expected.is_empty());
         assert_eq!(executions(&part, &program), expected, "{name}");
@@ -168,9 +168,9 @@ fn replaced(name: &str, rules: &[&str], is_damaged: bool) -> Option<(Value, Stri
     let source = "int step(int i) { return i & 1; }";
     let library = build("libmonitor-step.so", source, &["-shared", "-fPIC"])?;
     let other = build("monitor-selection", LOOPS, &["-w", "-no-pie"])?;
-    let of = |what: &str| scratch(&what.replace('?', name));
+    let path = |what: &str| scratch(&what.replace('?', name));
     let [program, gone, code, replacing] =
-        ["replaced-?", "libgone-?.so", "replaced-?-code", "replaced-?-other"].map(of);
+        ["replaced-?", "libgone-?.so", "replaced-?-code", "replaced-?-other"].map(path);
     copy(&built, &program, false);
     copy(&library, &gone, is_damaged);
     copy(&other, &replacing, false);
@@ -267,13 +267,13 @@ fn separate_parts_follow_the_rules_of_their_functions() {
         .collect()
     };
     let (whole, _) = selected("parts", &program, &[]);
-    let all = in_parts(&whole);
-    if all.is_empty() {
+    let counts = in_parts(&whole);
+    if counts.is_empty() {
         return skipped("the compiler has moved nothing out of its function");
     }
-    assert!(all.values().all(|entries| *entries == 10), "{all:x?}");
+    assert!(counts.values().all(|entries| *entries == 10), "{counts:x?}");
     let (part, messages) = selected("parts-in", &program, &["-i", "hot"]);
-    assert_eq!((in_parts(&part), messages), (all, String::new()));
+    assert_eq!((in_parts(&part), messages), (counts, String::new()));
     assert!(assert_balanced(&part) > 3);
     assert_eq!(in_parts(&selected("parts-out", &program, &["-x", "hot"]).0), BTreeMap::new());
 }

@@ -49,12 +49,12 @@ fn counts_with_superblocks_equal_those_of_callgrind() {
     let executed = sum(&counts["blocks"], "entries");
     let saved = sum(superblocks, "executed_blocks") - sum(superblocks, "entries");
     assert!(saved > executed * 3 / 10, "{saved} of {executed} numbers");
-    for one in superblocks.as_array().unwrap() {
-        let [entries, completions, executed] =
-            ["entries", "completions", "executed_blocks"].map(|name| one[name].as_u64().unwrap());
-        let length = one["blocks"].as_array().unwrap().len() as u64;
-        assert!(entries <= executed && executed <= entries * length, "{one}");
-        assert!(completions * length <= executed, "{one}");
+    for superblock in superblocks.as_array().unwrap() {
+        let [entries, completions, executed] = ["entries", "completions", "executed_blocks"]
+            .map(|name| superblock[name].as_u64().unwrap());
+        let length = superblock["blocks"].as_array().unwrap().len() as u64;
+        assert!(entries <= executed && executed <= entries * length, "{superblock}");
+        assert!(completions * length <= executed, "{superblock}");
     }
     let without = profile("superblocks-without", &program, &["--no-superblocks"]);
     assert_eq!(without.get("superblocks"), None);

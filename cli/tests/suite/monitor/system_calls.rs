@@ -70,8 +70,8 @@ fn system_calls_equal_those_of_strace() {
             continue;
         }
         let Some(expected) = listed(&program, &words) else { return };
-        let found = counted(&format!("calls-{name}"), &program, &words);
-        assert_eq!(found, expected, "{name}");
+        let counts = counted(&format!("calls-{name}"), &program, &words);
+        assert_eq!(counts, expected, "{name}");
     }
 }
 

@@ -27,19 +27,19 @@ fn superblocks_have_the_time_that_threads_spend_in_them() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let profile: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let list = |name: &str| profile[name].as_array().unwrap().iter();
-    let of = |function: &str| {
+    let costs = |function: &str| {
         let number = |block: &&Value| block["function"] == function;
         let numbers: Vec<&Value> =
             list("blocks").filter(number).map(|block| &block["number"]).collect();
-        let contains = |one: &&Value| {
-            one["blocks"].as_array().unwrap().iter().any(|block| numbers.contains(&block))
+        let contains = |superblock: &&Value| {
+            superblock["blocks"].as_array().unwrap().iter().any(|block| numbers.contains(&block))
         };
         let executed = list("blocks").filter(|block| block["function"] == function);
         let executed = executed
             .map(|one| one["entries"].as_u64().unwrap() * one["instructions"].as_u64().unwrap());
         (executed.sum::<u64>(), sum(list("superblocks").filter(contains), "cache_ns"))
     };
-    let ((many, quick), (few, slow)) = (of("quick"), of("slow"));
+    let ((many, quick), (few, slow)) = (costs("quick"), costs("slow"));
     assert!(many > 2 * few, "{many} and {few} instructions");
     assert!(slow > quick && quick > 0, "{slow} and {quick} ns");
     let whole = profile["cache_ns"].as_u64().unwrap();
@@ -54,8 +54,8 @@ fn superblocks_have_the_time_that_threads_spend_in_them() {
         command.args(options).output().unwrap().stdout
     };
     let text = String::from_utf8(report(&[])).unwrap();
-    for one in list("superblocks") {
-        let nanoseconds = one["cache_ns"].as_u64().unwrap() as f64;
+    for superblock in list("superblocks") {
+        let nanoseconds = superblock["cache_ns"].as_u64().unwrap() as f64;
         let columns =
             format!(" {:.3} {:>6.2} ", nanoseconds / 1e6, 100.0 * nanoseconds / whole as f64);
         assert!(text.contains(&columns), "{columns}: {text}");

@@ -148,13 +148,13 @@ fn published_records_are_the_same_from_both_sides() {
     assert!(lines.contains(&"set 101 4ff 1ff") && lines.contains(&"free 103 701 301"), "{read}");
 
     let (written, back) = (scratch("pagemap-written.kt"), scratch("pagemap-written.map"));
-    let of = ["set:9:7f0012345:1abcd", "set:9:7f0012346:1abce", "free:9:7f0012346:1abce"];
-    python(&[&["write", text(&written)][..], &of].concat());
+    let records = ["set:9:7f0012345:1abcd", "set:9:7f0012346:1abce", "free:9:7f0012346:1abce"];
+    python(&[&["write", text(&written)][..], &records].concat());
     let output = hmtt(&["pagemap", "convert", text(&written), text(&back)]);
     assert_eq!(exit_code(&output), 0, "{}", errors(&output));
     let accesses = table("pagemap-written.csv", [0x1abcd040, 0x1abce000]);
-    let found = json(&["hot", "--json", "--pagemap", text(&back), text(&accesses)]);
-    let lines = found["hot"]["hot_lines"].as_array().unwrap();
+    let document = json(&["hot", "--json", "--pagemap", text(&back), text(&accesses)]);
+    let lines = document["hot"]["hot_lines"].as_array().unwrap();
     assert_eq!(
         (&lines[0]["virtual_address"], &lines[0]["pid"]),
         (&"0x7f0012345040".into(), &9.into())

@@ -21,9 +21,9 @@ pub struct Seen {
 impl Browser {
     pub fn find() -> Option<Browser> {
         let path = std::env::var_os("PATH")?;
-        let all = std::env::split_paths(&path);
-        let mut found = all.flat_map(|folder| NAMES.map(|name| folder.join(name)));
-        found.find(|program| program.is_file()).map(Browser)
+        let folders = std::env::split_paths(&path);
+        let mut programs = folders.flat_map(|folder| NAMES.map(|name| folder.join(name)));
+        programs.find(|program| program.is_file()).map(Browser)
     }
 
     /// Opens a page in a window of a width, and waits until it is drawn.
@@ -62,11 +62,11 @@ pub fn with_script(page: &str, script: &str) -> String {
 
 /// The addresses of requests in a log of the browser's network.
 fn requests(log: &str) -> Vec<String> {
-    let all = log.split("\"url\":\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let urls = log.split("\"url\":\"").skip(1).filter_map(|rest| rest.split('"').next());
     let is_remote = |url: &&str| {
         ["http:", "https:", "ws:", "wss:"].iter().any(|scheme| url.starts_with(scheme))
     };
-    all.filter(is_remote).map(str::to_owned).collect()
+    urls.filter(is_remote).map(str::to_owned).collect()
 }
 
 impl Seen {

@@ -23,8 +23,8 @@ fn rows_are_shown_as_the_card_counts_them() {
     frames.push(card.records(&dump(2, 23), 0, 0));
     frames.push(card.end());
     let file = capture_file("report-card-rows.pcapng", &frames);
-    let all = json_of(&["report", "--json", text(&file)]);
-    assert_json_documented("report", &all);
+    let document = json_of(&["report", "--json", text(&file)]);
+    assert_json_documented("report", &document);
     let analysis = hmtt(&["analysis", "--json", text(&file)]);
     let dumps = String::from_utf8(analysis.stdout).unwrap();
     let sum = |name: &str| -> u64 {
@@ -32,13 +32,16 @@ fn rows_are_shown_as_the_card_counts_them() {
         let banks = dumps.flat_map(|dump| dump["banks"].as_array().unwrap().clone());
         banks.map(|bank| bank[name].as_u64().unwrap()).sum()
     };
-    let of = &all["report"]["card_rows"][0];
-    assert_eq!((&of["dump_count"], &of["incomplete_dump_count"]), (&2.into(), &0.into()));
-    assert_eq!((&of["source"], &of["skipped_rows"]), (&1.into(), &18.into()));
+    let outcomes = &document["report"]["card_rows"][0];
+    assert_eq!(
+        (&outcomes["dump_count"], &outcomes["incomplete_dump_count"]),
+        (&2.into(), &0.into())
+    );
+    assert_eq!((&outcomes["source"], &outcomes["skipped_rows"]), (&1.into(), &18.into()));
     for name in ["row_hits", "row_misses", "row_conflicts"] {
-        let banks = of["banks"].as_array().unwrap();
-        let found: u64 = banks.iter().map(|bank| bank[name].as_u64().unwrap()).sum();
-        assert!(found > 0 && found == sum(name), "{name}");
+        let banks = outcomes["banks"].as_array().unwrap();
+        let total: u64 = banks.iter().map(|bank| bank[name].as_u64().unwrap()).sum();
+        assert!(total > 0 && total == sum(name), "{name}");
     }
     let html = std::fs::read_to_string(page_of(&file, "report-card-rows.html")).unwrap();
     let parts = parts_of(&html);
@@ -50,6 +53,6 @@ fn rows_are_shown_as_the_card_counts_them() {
     assert_eq!((&rows[2][0], &rows[2][4]), (&"1/2".into(), &"8 (100 %)".into()));
 
     let plain = card_capture("report-card-rows-none.pcapng", false);
-    let all = json_of(&["report", "--json", text(&plain)]);
-    assert_eq!(all["report"]["card_rows"], Value::Array(Vec::new()));
+    let document = json_of(&["report", "--json", text(&plain)]);
+    assert_eq!(document["report"]["card_rows"], Value::Array(Vec::new()));
 }

@@ -35,33 +35,39 @@ fn short_capture(name: &str) -> PathBuf {
 #[test]
 fn both_values_and_their_differences_are_stated() {
     let files = [card_capture("compare-a.pcapng", true), short_capture("compare-b.pcapng")];
-    let [one, other] = [&files[0], &files[1]].map(|file| text(file));
+    let [file_a, file_b] = [&files[0], &files[1]].map(|file| text(file));
     let page = new_page("compare-text.html");
-    let output = hmtt(&["report", "--compare", one, other, "-o", text(&page)]);
+    let output = hmtt(&["report", "--compare", file_a, file_b, "-o", text(&page)]);
     assert_eq!(output.status.code(), Some(3));
     let shown = transcript(&output).replace(text(&page), "PAGE");
     check("report-compare", &shown);
-    let all = json_of(&["report", "--compare", "--json", one, other]);
-    assert_json_documented("compare", &all);
-    let reports = all["compare"]["reports"].as_array().unwrap();
-    for (report, file) in reports.iter().zip([one, other]) {
+    let document = json_of(&["report", "--compare", "--json", file_a, file_b]);
+    assert_json_documented("compare", &document);
+    let reports = document["compare"]["reports"].as_array().unwrap();
+    for (report, file) in reports.iter().zip([file_a, file_b]) {
         assert_eq!(*report, json_of(&["report", "--json", file])["report"], "{file}");
     }
-    let differences = all["compare"]["differences"].as_array().unwrap();
+    let differences = document["compare"]["differences"].as_array().unwrap();
     let named = |name: &str| differences.iter().find(|one| one["name"] == name).unwrap();
     for name in ["accesses", "reads", "pages", "lines", "duration_seconds", "bytes_per_second"] {
-        let [one, other] = [0, 1].map(|at| reports[at]["stats"][name].as_f64().unwrap());
-        let of = named(name);
-        assert_eq!((of["value_a"].as_f64(), of["value_b"].as_f64()), (Some(one), Some(other)));
+        let [value_a, value_b] = [0, 1].map(|at| reports[at]["stats"][name].as_f64().unwrap());
+        let entry = named(name);
+        assert_eq!(
+            (entry["value_a"].as_f64(), entry["value_b"].as_f64()),
+            (Some(value_a), Some(value_b))
+        );
         // Numbers in JSON are read to the last digit but one.
         let is_near = |name: &str, expected: f64| {
-            (of[name].as_f64().unwrap() - expected).abs() <= 1e-9 * expected.abs()
+            (entry[name].as_f64().unwrap() - expected).abs() <= 1e-9 * expected.abs()
         };
-        assert!(is_near("difference", other - one) && is_near("ratio", other / one), "{of}");
-        let differs = one.max(other) / one.min(other) >= 1.05;
-        assert_eq!(of["differs"], differs, "{name}: {of}");
+        assert!(
+            is_near("difference", value_b - value_a) && is_near("ratio", value_b / value_a),
+            "{entry}"
+        );
+        let differs = value_a.max(value_b) / value_a.min(value_b) >= 1.05;
+        assert_eq!(entry["differs"], differs, "{name}: {entry}");
     }
-    let csv = hmtt(&["report", "--compare", "--csv", one, other]);
+    let csv = hmtt(&["report", "--compare", "--csv", file_a, file_b]);
     let csv = String::from_utf8(csv.stdout).unwrap();
     let mut lines = csv.lines();
     assert_documented("CSV", lines.next().unwrap().split(','));
@@ -71,12 +77,16 @@ fn both_values_and_their_differences_are_stated() {
 #[test]
 fn files_of_one_content_do_not_differ() {
     let file = card_capture("compare-same.pcapng", false);
-    let all = json_of(&["report", "--compare", "--json", text(&file), text(&file)]);
-    let differences = all["compare"]["differences"].as_array().unwrap();
+    let document = json_of(&["report", "--compare", "--json", text(&file), text(&file)]);
+    let differences = document["compare"]["differences"].as_array().unwrap();
     assert!(!differences.is_empty());
-    for one in differences {
-        let is_known = !one["value_a"].is_null();
-        assert_eq!((&one["differs"], one["difference"] == 0.0), (&false.into(), is_known), "{one}");
+    for difference in differences {
+        let is_known = !difference["value_a"].is_null();
+        assert_eq!(
+            (&difference["differs"], difference["difference"] == 0.0),
+            (&false.into(), is_known),
+            "{difference}"
+        );
     }
 }
 
@@ -188,8 +198,8 @@ fn what_one_file_does_not_know_is_stated() {
         assert!(seen.dom.contains(words), "{words}");
     }
     assert!(seen.drawn("Rows over time, A") > 0 && seen.drawn("Rows over time, B") == 0);
-    let all = json_of(&["report", "--compare", "--json", text(&file), text(&table)]);
-    let differences = all["compare"]["differences"].as_array().unwrap();
+    let document = json_of(&["report", "--compare", "--json", text(&file), text(&table)]);
+    let differences = document["compare"]["differences"].as_array().unwrap();
     let same = differences.iter().find(|one| one["name"] == "same_row_share").unwrap();
     assert!(same["value_a"].is_number() && same["value_b"] == Value::Null);
 }

@@ -31,11 +31,11 @@ fn a_data_set_has_the_results_of_its_capture() {
     for command in ["stats", "hot", "reuse", "mrc", "streams", "rows", "phases", "check", "report"]
     {
         let (expected, status) = json(&[command], &capture);
-        let (found, of_data) = json(&[command], &data);
-        assert_json_documented(command, &found);
-        assert_eq!((&found[command], of_data), (&expected[command], status), "{command}");
+        let (document, of_data) = json(&[command], &data);
+        assert_json_documented(command, &document);
+        assert_eq!((&document[command], of_data), (&expected[command], status), "{command}");
         for name in ["complete", "missing", "notes", "not_known"] {
-            assert_eq!(found[name], expected[name], "{command}: {name}");
+            assert_eq!(document[name], expected[name], "{command}: {name}");
         }
     }
 }
@@ -68,8 +68,8 @@ fn what_data_sets_and_clusters_cannot_do_is_an_error() {
         (&["--cluster", "host", "--by", "kernel", text(&data)], 2, "cannot be used with"),
         (&["--cluster", "host", "--compare", text(&data)], 2, "cannot be used with"),
     ] {
-        let (complaint, of) = report(arguments);
-        assert!(of == Some(status) && complaint.contains(expected), "{arguments:?}: {complaint}");
+        let (complaint, code) = report(arguments);
+        assert!(code == Some(status) && complaint.contains(expected), "{arguments:?}: {complaint}");
         assert!(!page.exists());
     }
     // A damaged part: what precedes it was analysed.

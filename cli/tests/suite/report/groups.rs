@@ -6,8 +6,8 @@ use crate::accesses_split::marked;
 
 /// The part with a title, which is among the first ones of a page.
 fn part<'p>(parts: &'p Value, title: &str) -> &'p Value {
-    let mut all = parts["first"].as_array().unwrap().iter();
-    all.find(|part| part["title"] == title).unwrap_or_else(|| panic!("{title}: {parts}"))
+    let mut first_parts = parts["first"].as_array().unwrap().iter();
+    first_parts.find(|part| part["title"] == title).unwrap_or_else(|| panic!("{title}: {parts}"))
 }
 
 /// The sum of a list of numbers.
@@ -48,8 +48,9 @@ fn groups_are_those_of_stats_in_all_forms() {
         let chart = part(&parts, &format!("Accesses by {name}"));
         assert_eq!(chart["labels"].as_array().unwrap().len(), groups.len());
         for (at, what) in ["reads", "writes"].into_iter().enumerate() {
-            let all: f64 = groups.iter().map(|group| group["stats"][what].as_f64().unwrap()).sum();
-            assert_eq!(sum(&chart["values"][at]), all, "{what}");
+            let total: f64 =
+                groups.iter().map(|group| group["stats"][what].as_f64().unwrap()).sum();
+            assert_eq!(sum(&chart["values"][at]), total, "{what}");
         }
         let rows = part(&parts, &format!("Groups by {name}"))["rows"].as_array().unwrap();
         assert!(rows.iter().zip(groups).all(|(row, group)| row[0] == group["group"]), "{rows:?}");
@@ -97,8 +98,8 @@ fn groups_are_drawn_and_written_as_files() {
 fn groups_of_two_files_are_not_compared() {
     let (file, ..) = marked("report-groups-compared.pcapng");
     for words in [&["--by", "kernel"][..], &["--pagemap", "x"]] {
-        let all = [&["report", "--compare"], words, &[text(&file), text(&file)]].concat();
-        assert_eq!(hmtt(&all).status.code(), Some(2), "{words:?}");
+        let arguments = [&["report", "--compare"], words, &[text(&file), text(&file)]].concat();
+        assert_eq!(hmtt(&arguments).status.code(), Some(2), "{words:?}");
     }
     assert_eq!(hmtt(&["report", "--compare", text(&file)]).status.code(), Some(2));
 }

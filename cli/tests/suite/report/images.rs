@@ -39,7 +39,7 @@ fn each_chart_is_an_svg_that_a_browser_draws() {
         assert!(svg.contains("class=\"title\"") && svg.matches("<text").count() > 5, "{name}");
     }
     let Some(browser) = browser::Browser::find() else { return skipped("chromium") };
-    let all: String = names(&inner)
+    let images: String = names(&inner)
         .iter()
         .map(|name| format!("<img src=\"new/inner/{name}\" alt=\"{name}\">"))
         .collect();
@@ -47,7 +47,7 @@ fn each_chart_is_an_svg_that_a_browser_draws() {
     let script = "<script>onload = () => document.body.prepend(`;${[...document.images]\
          .filter((one) => one.naturalWidth === 720).length} drawn;`)</script>";
     let page = directory.path().join("all.html");
-    std::fs::write(&page, format!("<body>{all}{script}</body>")).unwrap();
+    std::fs::write(&page, format!("<body>{images}{script}</body>")).unwrap();
     let seen = browser.open(&page, 1280);
     assert_eq!((&seen.errors, &seen.requests), (&vec![], &vec![]));
     assert!(seen.dom.contains(&format!(";{} drawn;", CHARTS.len())), "{}", seen.dom);
@@ -106,14 +106,14 @@ fn files_are_not_overwritten_unasked_and_all_are_refused_together() {
 
 #[test]
 fn charts_of_a_comparison_are_files_too() {
-    let [one, other] = [("images-a.pcapng", true), ("images-b.pcapng", false)]
+    let [lossy, lossless] = [("images-a.pcapng", true), ("images-b.pcapng", false)]
         .map(|(name, is_lossy)| card_capture(name, is_lossy));
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path();
-    let words = ["report", "--compare", text(&one), text(&other), "--svg", text(directory)];
+    let words = ["report", "--compare", text(&lossy), text(&lossless), "--svg", text(directory)];
     assert_eq!(hmtt(&words).status.code(), Some(3));
-    let found = names(directory);
+    let files = names(directory);
     for name in ["banks-over-time-a.svg", "banks-over-time-b.svg", "bandwidth-over-time.svg"] {
-        assert!(found.contains(name), "{found:?}");
+        assert!(files.contains(name), "{files:?}");
     }
 }

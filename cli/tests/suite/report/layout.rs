@@ -196,8 +196,8 @@ fn misses_of_chosen_caches_are_in_json_text_and_page() {
     let words = ["report", "--sizes", "256,4K", "-o", text(&page), text(&file)];
     let shown = String::from_utf8(hmtt(&words).stdout).unwrap();
     for command in ["report", "mrc"] {
-        let all = json_of(&[command, "--json", "--sizes", "256,4K", text(&file)]);
-        let curve = if command == "mrc" { &all["mrc"] } else { &all["report"]["mrc"] };
+        let document = json_of(&[command, "--json", "--sizes", "256,4K", text(&file)]);
+        let curve = if command == "mrc" { &document["mrc"] } else { &document["report"]["mrc"] };
         let sizes = curve["sizes"].as_array().unwrap();
         let points = curve["points"].as_array().unwrap();
         assert_eq!(sizes.len(), 2);

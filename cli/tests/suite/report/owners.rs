@@ -5,8 +5,8 @@ use crate::pagemap::maps::{map_file, small_map};
 
 /// The table with a title.
 fn table<'p>(parts: &'p Value, list: &str, title: &str) -> &'p Value {
-    let mut all = parts[list].as_array().unwrap().iter();
-    all.find(|part| part["title"] == title).unwrap_or_else(|| panic!("{title}"))
+    let mut listed_parts = parts[list].as_array().unwrap().iter();
+    listed_parts.find(|part| part["title"] == title).unwrap_or_else(|| panic!("{title}"))
 }
 
 /// A cell as a number.
@@ -25,8 +25,8 @@ fn the_page_names_the_owners_of_pages() {
     let parts = parts_of(&std::fs::read_to_string(&page).unwrap());
 
     // As other commands have them, whose numbers are tested against a reader in Python.
-    let found = json_of(&[&["hot", "--json", "--top", "20"][..], &pagemap].concat());
-    let sums = &found["page_map"];
+    let document = json_of(&[&["hot", "--json", "--top", "20"][..], &pagemap].concat());
+    let sums = &document["page_map"];
     for owner in ["resolved", "shared", "ambiguous", "unresolved"] {
         assert!(sums[format!("{owner}_accesses")].as_u64() > Some(0), "{sums}");
     }
@@ -41,23 +41,25 @@ fn the_page_names_the_owners_of_pages() {
         let rows = table(&parts, "last", title)["rows"].as_array().unwrap();
         let expected = sums[list].as_array().unwrap();
         assert_eq!(rows.len(), expected.len(), "{title}");
-        for (row, of) in rows.iter().zip(expected) {
-            assert_eq!(of["accesses"], number(&row[1]), "{title}");
+        for (row, entry) in rows.iter().zip(expected) {
+            assert_eq!(entry["accesses"], number(&row[1]), "{title}");
         }
     }
     for (title, list) in [("Hottest pages", "hot_pages"), ("Hottest lines", "hot_lines")] {
         let rows = table(&parts, "last", title)["rows"].as_array().unwrap();
-        let expected = found["hot"][list].as_array().unwrap();
+        let expected = document["hot"][list].as_array().unwrap();
         assert_eq!(rows.len(), expected.len(), "{title}");
-        for (row, of) in rows.iter().zip(expected) {
-            assert_eq!(row[0], of["address"]);
+        for (row, entry) in rows.iter().zip(expected) {
+            assert_eq!(row[0], entry["address"]);
             let process = row[4].as_str().unwrap();
-            match of["owner"].as_str().unwrap() {
+            match entry["owner"].as_str().unwrap() {
                 "resolved" => {
-                    assert!(process.starts_with(&of["pid"].to_string()), "{row} {of}");
-                    assert_eq!((&row[5], &row[6]), (&of["mapping"], &of["virtual_address"]));
+                    assert!(process.starts_with(&entry["pid"].to_string()), "{row} {entry}");
+                    assert_eq!((&row[5], &row[6]), (&entry["mapping"], &entry["virtual_address"]));
                 }
-                "shared" => assert_eq!((process, &row[5]), ("several processes", &of["mapping"])),
+                "shared" => {
+                    assert_eq!((process, &row[5]), ("several processes", &entry["mapping"]))
+                }
                 owner => assert_eq!((process, row[5].as_str()), (owner, Some("-"))),
             }
         }

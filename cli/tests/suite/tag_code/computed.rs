@@ -62,8 +62,9 @@ fn an_unrolled_loop_is_entered_where_the_program_computes() {
         ("sum", " shl edx,2\\n add rdx,offset unrolled\\n call rdx\\n"),
         ("displacement", " lea rcx,[rdx*4+unrolled]\\n call rcx\\n"),
     ];
-    let all = ways.map(|way| (way, "-pie")).into_iter().chain(fixed.map(|way| (way, "-no-pie")));
-    for ((name, enter), kind) in all {
+    let variants =
+        ways.map(|way| (way, "-pie")).into_iter().chain(fixed.map(|way| (way, "-no-pie")));
+    for ((name, enter), kind) in variants {
         let name = format!("tag-code-unrolled-{name}");
         let source = format!("#define ENTER \"{enter}\"\n{UNROLLED}");
         let Some(program) = build(&name, &source, &["-O1", kind]) else { return };
@@ -193,15 +194,15 @@ fn switches_and_landing_pads_are_found_in_segments_of_instructions() {
         for more in [&[][..], &["--blocks", "*"]] {
             let words: Vec<&str> = select.iter().chain(more).copied().collect();
             let (counts, _) = run_tagged(&name, &program, &words);
-            let of =
+            let count =
                 |name: &str| counts.iter().find(|(one, _)| one.starts_with(name)).map(|(_, n)| *n);
             assert_eq!(
-                (of("change"), of("labels")),
+                (count("change"), count("labels")),
                 (Some(20000), Some(20000)),
                 "{flags:?}: {counts:?}"
             );
             assert_eq!(
-                (of("catches"), of("throws")),
+                (count("catches"), count("throws")),
                 (Some(1250), Some(1250)),
                 "{flags:?}: {counts:?}"
             );

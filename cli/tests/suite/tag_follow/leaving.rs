@@ -136,11 +136,11 @@ fn children_of_a_running_program_are_followed() {
         assert!(tag.status.success() && !errors.contains("untagged"), "{errors}");
         assert!(child.wait().unwrap().success());
         if turn > 0 {
-            let of = Counts::read(&counts).calls_of("step");
+            let numbers = Counts::read(&counts).calls_of("step");
             // Each of three threads starts 20 children of each kind; two kinds have two processes,
             // and further threads.
-            let whole = of[1..].iter().filter(|calls| **calls == 100).count();
-            assert_eq!((of[0], whole), (3 * 20 * 100, 3 * 20 * 5), "{of:?}");
+            let whole = numbers[1..].iter().filter(|calls| **calls == 100).count();
+            assert_eq!((numbers[0], whole), (3 * 20 * 100, 3 * 20 * 5), "{numbers:?}");
         }
     }
 }

@@ -37,9 +37,9 @@ fn logs(first: &Path) -> Vec<PathBuf> {
         other.starts_with(&name) && !other.ends_with(".json")
     };
     let entries = std::fs::read_dir(first.parent().unwrap()).unwrap().flatten();
-    let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_log).collect();
-    found.sort();
-    found
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_log).collect();
+    paths.sort();
+    paths
 }
 
 #[test]
@@ -71,17 +71,17 @@ fn each_process_has_its_own_log() {
 fn a_log_ends_where_the_process_executes_another_program() {
     let Some(program) = build("tag-f-log-becomes", EXECS, &[]) else { return };
     let first = log("tag-f-log-becomes", &["-i", "step"], &[program.to_str().unwrap(), "3"]);
-    let mut found: Vec<(Option<Ending>, u64)> = logs(&first)
+    let mut endings: Vec<(Option<Ending>, u64)> = logs(&first)
         .iter()
         .map(|file| {
             let log = Log::read(file);
             (log.ending, log.entries(number(file, "step")).iter().sum())
         })
         .collect();
-    found.sort_by_key(|(_, calls)| std::cmp::Reverse(*calls));
+    endings.sort_by_key(|(_, calls)| std::cmp::Reverse(*calls));
     let replaced = Some(Ending::Replaced);
     let expected = [(replaced, 3), (replaced, 2), (replaced, 1), (Some(Ending::Exited(4)), 0)];
-    assert_eq!(found, expected);
+    assert_eq!(endings, expected);
     let pid = TagMap::load(&TagMap::path_beside(&first)).unwrap().pid;
     let names: Vec<String> = logs(&first).iter().map(|file| file.display().to_string()).collect();
     let base = first.display();

@@ -142,10 +142,10 @@ fn a_reloaded_library_is_tagged_again_and_its_counts_continue() {
     let shared = ["-shared", "-fPIC"];
     // The second library has another size, so that its addresses differ too.
     let other = format!("long loaded(long n);\nlong more(long n) {{ return n ^ 5; }}\n{LIBRARY}");
-    let Some(one) = build("libtag-back-one.so", LIBRARY, &shared) else { return };
-    let Some(two) = build("libtag-back-two.so", &other, &shared) else { return };
+    let Some(first) = build("libtag-back-one.so", LIBRARY, &shared) else { return };
+    let Some(second) = build("libtag-back-two.so", &other, &shared) else { return };
     let counts = scratch("tag-hostile-back.json");
-    for libraries in [&[&one][..], &[&one, &two]] {
+    for libraries in [&[&first][..], &[&first, &second]] {
         let plain = std::process::Command::new(&program).args(libraries).output().unwrap();
         let words = ["run", "-i", "library=libtag-*", "-i", "work", "--overwrite", "-o"];
         let mut command = hmtt_tag(&words);
@@ -157,12 +157,12 @@ fn a_reloaded_library_is_tagged_again_and_its_counts_continue() {
         let counts: serde_json::Value =
             serde_json::from_slice(&std::fs::read(&counts).unwrap()).unwrap();
         // Each library has a row for each of its addresses.
-        let of = |name: &str| -> Vec<u64> {
+        let calls = |name: &str| -> Vec<u64> {
             let rows = counts["functions"].as_array().unwrap().iter();
             let rows = rows.filter(|row| row["name"] == name);
             rows.map(|row| row["calls"].as_u64().unwrap()).collect()
         };
-        let (loaded, work) = (of("loaded"), of("work"));
+        let (loaded, work) = (calls("loaded"), calls("work"));
         assert_eq!((loaded.iter().sum::<u64>(), &work[..]), (200, &[40][..]), "{loaded:?} {text}");
         assert!(loaded.len() <= 4, "{loaded:?}");
     }

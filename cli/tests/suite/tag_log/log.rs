@@ -59,10 +59,10 @@ impl Log {
 
     /// Returns the entries of a function for each thread that entered it.
     pub fn entries(&self, number: FunctionId) -> Vec<u64> {
-        let of = |events: &Vec<TagEvent>| {
+        let count = |events: &Vec<TagEvent>| {
             events.iter().filter(|event| event.number == number && !event.is_exit).count() as u64
         };
-        self.threads.values().map(of).filter(|entries| *entries != 0).collect()
+        self.threads.values().map(count).filter(|entries| *entries != 0).collect()
     }
 
     pub fn lost(&self) -> u64 {

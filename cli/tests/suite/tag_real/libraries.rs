@@ -45,12 +45,12 @@ fn check(program: &str, library: &str, words: &[&str], least: usize) {
     let Some(seen) = callgrind::calls_of_library(&name, &path, words, &file) else { return };
     let image = Image::read(&file).unwrap();
     let expected = callgrind::by_name(&image, &seen);
-    let found: BTreeMap<String, u64> = calls(&counts);
+    let call_counts: BTreeMap<String, u64> = calls(&counts);
     let named = image.functions.iter().filter(|one| !one.symbols.is_empty() && !one.ifunc);
     let named: Vec<&String> = named.map(|one| &one.name).collect();
     let wrong: Vec<_> = named
         .iter()
-        .map(|name| (name, expected[*name], found.get(*name).copied().unwrap_or(0)))
+        .map(|name| (name, expected[*name], call_counts.get(*name).copied().unwrap_or(0)))
         .filter(|(_, expected, found)| expected != found)
         .collect();
     assert!(wrong.is_empty(), "{program}: function, expected, counted: {wrong:?}");

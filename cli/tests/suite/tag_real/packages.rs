@@ -22,8 +22,8 @@ fn package(name: &str) -> Option<PathBuf> {
     let metadata: Option<Value> =
         output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok());
     let packages = metadata.as_ref().and_then(|all| all["packages"].as_array());
-    let found = packages.into_iter().flatten().find(|package| package["name"] == name);
-    let manifest = found.and_then(|package| package["manifest_path"].as_str());
+    let entry = packages.into_iter().flatten().find(|package| package["name"] == name);
+    let manifest = entry.and_then(|package| package["manifest_path"].as_str());
     if manifest.is_none() {
         skipped(format!("no package {name}"));
     }

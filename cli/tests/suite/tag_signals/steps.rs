@@ -12,12 +12,12 @@ const SMALL: &[&str] = &["--sink", "log", "--buffer-kb", "8", "--buffers", "2"];
 
 /// Number of the first line in which two texts differ, and the lines around it; `None` if they are
 /// equal.
-fn first_difference(one: &str, other: &str) -> Option<(usize, [String; 2])> {
-    let equal = one.lines().zip(other.lines()).take_while(|(one, other)| one == other).count();
+fn first_difference(first: &str, second: &str) -> Option<(usize, [String; 2])> {
+    let equal = first.lines().zip(second.lines()).take_while(|(one, other)| one == other).count();
     let around = |text: &str| -> String {
         text.lines().skip(equal.saturating_sub(4)).take(8).collect::<Vec<_>>().join(", ")
     };
-    (one != other).then(|| (equal, [around(one), around(other)]))
+    (first != second).then(|| (equal, [around(first), around(second)]))
 }
 
 #[test]
@@ -35,8 +35,12 @@ fn a_program_that_steps_itself_takes_the_steps_it_takes_without_tags() {
         assert_eq!(tagged.status.code(), Some(5), "{options:?}: {error}");
         if options[1] == "log" {
             let calls = logged(&file);
-            let of = |name| calls.get(name).copied();
-            assert_eq!((of("outer"), of("leaf")), (Some(101), Some(303)), "{options:?}: {error}");
+            let count = |name| calls.get(name).copied();
+            assert_eq!(
+                (count("outer"), count("leaf")),
+                (Some(101), Some(303)),
+                "{options:?}: {error}"
+            );
         }
     }
 }

@@ -32,8 +32,9 @@ impl Record {
             bytes[from..to].iter().copied().filter(|register| *register != 0).collect()
         };
         let addresses = |from: usize, to: usize| {
-            let all = bytes[from..to].as_chunks::<8>().0.iter();
-            all.map(|address| u64::from_le_bytes(*address))
+            let addresses = bytes[from..to].as_chunks::<8>().0.iter();
+            addresses
+                .map(|address| u64::from_le_bytes(*address))
                 .filter(|address| *address != 0)
                 .collect()
         };

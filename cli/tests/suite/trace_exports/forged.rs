@@ -10,7 +10,7 @@ use super::*;
 /// one, in a function whose name has a line end. More instructions than there are were executed.
 fn forged() -> Vec<u8> {
     let start = u64::MAX - 1;
-    let one = |operation: u16, offset| Access {
+    let access = |operation: u16, offset| Access {
         pc: start.wrapping_add(offset),
         operation,
         direction: Direction::Read,
@@ -20,7 +20,8 @@ fn forged() -> Vec<u8> {
         adds_fs: false,
         place: Place::Static(0x5000 + u64::from(operation)),
     };
-    let (code, accesses) = (vec![0x90, 0x06, 0x06, 0x06], vec![one(0, 0), one(1, 3), one(3, 1)]);
+    let (code, accesses) =
+        (vec![0x90, 0x06, 0x06, 0x06], vec![access(0, 0), access(1, 3), access(3, 1)]);
     let (function, instructions) = (1, 4);
     let block =
         BlockAccesses { start, function, instructions, code, accesses, ..BlockAccesses::default() };
@@ -43,9 +44,9 @@ fn what_is_no_instruction_is_counted() {
         ("lackey", "I  fffffffffffffffe,1\n L 00005000,4\nI  fffffffffffffffe,1\n L 00005000,4\n"),
         ("dramsim3", "0x5000 READ 0\n0x5000 READ 1\n"),
     ] {
-        let (found, warning) = converted(&file, to, &[]);
+        let (output, warning) = converted(&file, to, &[]);
         assert!(warning.contains(expected), "{warning}");
-        assert_eq!(found.text(), written);
+        assert_eq!(output.text(), written);
     }
     assert_eq!(converted(&file, "champsim", &[]).0.bytes().len(), 2 * 64);
     assert!(!converted(&file, "drmemtrace", &[]).0.bytes().is_empty());

@@ -23,7 +23,7 @@ fn number_of(value: &Value, name: &str) -> Option<u64> {
             .get(name)
             .and_then(Value::as_u64)
             .or_else(|| object.values().find_map(|inner| number_of(inner, name))),
-        Value::Array(all) => all.iter().find_map(|inner| number_of(inner, name)),
+        Value::Array(elements) => elements.iter().find_map(|inner| number_of(inner, name)),
         _ => None,
     }
 }

@@ -62,16 +62,16 @@ fn intervals_of_vectors_are_regions_of_records() {
     assert_eq!(whole.len(), executed as usize * RECORD_BYTES);
     assert!(vectors.len() > 10);
     for (number, vector) in vectors.iter().enumerate() {
-        let mut found: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
         let first = number * LENGTH * RECORD_BYTES;
         let end = whole.len().min(first + LENGTH * RECORD_BYTES);
         let region = &whole[first..end];
         for record in region.as_chunks::<RECORD_BYTES>().0 {
             let pc = u64::from_le_bytes(*record.first_chunk().unwrap());
             let (_, block) = blocks.range(..=pc).next_back().unwrap();
-            *found.entry(*block).or_default() += 1;
+            *counts.entry(*block).or_default() += 1;
         }
-        assert_eq!(&found, vector, "interval {number}");
+        assert_eq!(&counts, vector, "interval {number}");
         if ![0, 3, vectors.len() - 2].contains(&number) {
             continue;
         }

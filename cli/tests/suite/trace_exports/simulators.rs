@@ -96,16 +96,16 @@ fn requests_of_direct_cache(accesses: &[(char, u64, u64)], sets: u64) -> Vec<(ch
 #[test]
 fn misses_and_write_backs_are_the_requests_behind_a_cache() {
     let Some(Sample { file, .. }) = &*SAMPLE else { return };
-    let (all, _) = converted(file, "dramsim3", &COUNT);
-    let expected = requests_of_direct_cache(&dramsim3(&all.text()), 4096 / 64);
-    drop(all);
+    let (requests, _) = converted(file, "dramsim3", &COUNT);
+    let expected = requests_of_direct_cache(&dramsim3(&requests.text()), 4096 / 64);
+    drop(requests);
     let cache = [&COUNT[..], &["--cache", "l1=4K,1,64,lru"]].concat();
     assert!(expected.iter().any(|(direction, ..)| *direction == 'W'));
     let (output, error) = converted(file, "dramsim3", &cache);
     assert!(dramsim3(&output.text()) == expected);
     assert!(paragraph(&error).contains("what the caches have read from memory and written back"));
     let (output, _) = converted(file, "dramsys", &cache);
-    let found = output
+    let records = output
         .text()
         .lines()
         .map(|line| {
@@ -115,7 +115,7 @@ fn misses_and_write_backs_are_the_requests_behind_a_cache() {
             (direction, prefixed(address), clock.parse().unwrap())
         })
         .collect::<Vec<_>>();
-    assert!(found == expected);
+    assert!(records == expected);
 }
 
 #[test]

@@ -121,8 +121,8 @@ fn go_on(signal: Signal) {
         let time = start.elapsed().min(Duration::from_millis(700));
         for number in 0..TIMES {
             let after = time * (number * 7 % TIMES) / TIMES;
-            let found = lines(output_after(words, &file, signal, after));
-            assert_eq!(found, expected, "{} {signal} after {after:?}", words[0]);
+            let output = lines(output_after(words, &file, signal, after));
+            assert_eq!(output, expected, "{} {signal} after {after:?}", words[0]);
             if begin.elapsed() > LIMIT {
                 println!("{} of {TIMES} repetitions within {LIMIT:?}", number + 1);
                 break;
