@@ -107,7 +107,7 @@ fn cells((curve, caches): &Found, sizes: &[u64]) -> Vec<String> {
         let lines = bytes / curve.unit_bytes.max(1);
         curve.at(lines).map_or_else(|| "-".to_owned(), percent)
     };
-    let modelled = caches.iter().flat_map(|found| &found.caches).map(|cache| {
+    let modelled = caches.iter().flat_map(|counts| &counts.caches).map(|cache| {
         let wanted = cache.cache_hits.saturating_add(cache.cache_misses);
         share(cache.cache_misses as f64, wanted)
     });

@@ -135,7 +135,7 @@ impl Arguments {
             ));
         }
         if let Some(path) = page {
-            let memories: usize = files.iter().map(|of| of.ending.memories.len()).sum();
+            let memories: usize = files.iter().map(|file| file.ending.memories.len()).sum();
             let left_out = if self.compare { 0 } else { memories.saturating_sub(MOST_MEMORIES) };
             let html = page::html(left_out, &names, data, parts);
             file::write(path, html.as_bytes(), self.force)?;

@@ -219,7 +219,7 @@ impl Resolution {
     /// Accesses by mapping, in descending order.
     pub fn by_mapping(&self) -> impl ExactSizeIterator<Item = (String, u64)> {
         let mappings = self.attribution.mappings.iter();
-        mappings.map(|of| (mapping_name(of.mapping.as_deref()), of.accesses))
+        mappings.map(|mapping| (mapping_name(mapping.mapping.as_deref()), mapping.accesses))
     }
 
     /// Prints tables of accesses by process and by mapping, with at most `most` rows each.

@@ -51,7 +51,7 @@ fn longest(map: &PageMap, value: fn(&MappedProcess) -> u64) -> u64 {
 }
 
 fn sum(map: &PageMap, value: fn(&MappedProcess) -> u64) -> u64 {
-    map.processes.iter().filter(|one| !one.is_gone).map(value).fold(0, u64::saturating_add)
+    map.processes.iter().filter(|process| !process.is_gone).map(value).fold(0, u64::saturating_add)
 }
 
 /// Time from the begin of the first snapshot to the end of the last one.
@@ -64,7 +64,7 @@ fn covered_ns(map: &PageMap) -> u64 {
 
 /// Number of snapshots whose begin and end were marked in the capture of a card.
 fn marked(map: &PageMap) -> usize {
-    map.snapshots.iter().filter(|one| one.mark.is_some()).count()
+    map.snapshots.iter().filter(|snapshot| snapshot.mark.is_some()).count()
 }
 
 fn boot_id(map: &PageMap) -> Option<String> {
@@ -100,7 +100,8 @@ fn to_json(map: &PageMap) -> Value {
         })
     };
     let last = map.snapshots.last();
-    let snapshot_times = map.snapshots.iter().map(|one| one.end_ns.saturating_sub(one.begin_ns));
+    let snapshot_times =
+        map.snapshots.iter().map(|snapshot| snapshot.end_ns.saturating_sub(snapshot.begin_ns));
     json!({
         "complete": map.missing.is_empty(),
         "missing": map.missing,
@@ -159,7 +160,7 @@ fn write_text(map: &PageMap, output: &mut dyn Write) -> io::Result<()> {
     line("mappings", &map.mappings.len().to_string())?;
     line("processes", &map.processes.len().to_string())?;
     let mut processes: Vec<&MappedProcess> = map.processes.iter().collect();
-    processes.sort_by_key(|of| std::cmp::Reverse(of.present_pages));
+    processes.sort_by_key(|process| std::cmp::Reverse(process.present_pages));
     writeln!(
         output,
         "\n{:>10}  {:<COMM_WIDTH$}  {:>10}  {:>10}  {:>8}  program",

@@ -149,7 +149,7 @@ impl<'a> Listing<'a> {
     fn of(object: &'a Object, selection: &Selection) -> Self {
         let image = &object.image;
         let library = object.library.as_deref();
-        let chosen = image.functions.iter().filter(|one| selection.matches(one, library));
+        let chosen = image.functions.iter().filter(|function| selection.matches(function, library));
         let chosen: Vec<&Function> = chosen.collect();
         let known = FileIndex::new(image);
         let disassembly = Disassembly::new(image, &known);

@@ -114,18 +114,19 @@ fn results_of_recordings_are_those_of_their_truth() {
         let lines: Vec<u64> = accesses.iter().map(|access| access.2 >> 6).collect();
         let distances = distances(&lines);
         let reuse = result(&["reuse"], &file);
-        let first = distances.iter().filter(|one| one.is_none()).count();
+        let first = distances.iter().filter(|distance| distance.is_none()).count();
         assert_eq!(reuse["first_touches"], first as f64);
         for bucket in reuse["distances"].as_array().unwrap() {
             let [least, most] = ["distance_at_least", "distance_at_most"]
                 .map(|name| bucket[name].as_u64().unwrap() as usize);
-            let inside = distances.iter().flatten().filter(|one| (least..=most).contains(one));
+            let inside =
+                distances.iter().flatten().filter(|distance| (least..=most).contains(distance));
             assert_eq!(bucket["touches"], inside.count() as f64, "{name}: {bucket}");
         }
         let curve = result(&["mrc"], &file);
         for point in curve["points"].as_array().unwrap() {
             let lines = point["lines"].as_u64().unwrap() as usize;
-            let hits = distances.iter().flatten().filter(|one| **one < lines).count();
+            let hits = distances.iter().flatten().filter(|distance| **distance < lines).count();
             let expected = 1.0 - hits as f64 / accesses.len() as f64;
             assert!((point["miss_ratio"].as_f64().unwrap() - expected).abs() < 1e-9, "{point}");
         }

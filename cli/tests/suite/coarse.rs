@@ -376,7 +376,8 @@ fn a_report_states_what_is_absent() {
     let compared = hmtt(&["report", "--compare", "--json", text(&pages), text(&lines)]);
     let compared: Value = serde_json::from_slice(&compared.stdout).unwrap();
     let differences = compared["compare"]["differences"].as_array().unwrap();
-    let value = |name: &str| differences.iter().find(|one| one["name"] == name).unwrap();
+    let value =
+        |name: &str| differences.iter().find(|difference| difference["name"] == name).unwrap();
     assert_eq!(value("lines")["value_a"], Value::Null, "{differences:?}");
     assert!(value("lines")["value_b"].is_number() && value("pages")["value_a"].is_number());
     let object = json(&["report"], &slices, 0);

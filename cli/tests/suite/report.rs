@@ -82,7 +82,7 @@ fn numbers_of_a_report_are_those_of_the_other_commands() {
     }
     let stats = &document["report"]["stats"];
     let slices = document["report"]["timeline"][0]["slices"].as_array().unwrap();
-    let sum = |name: &str| slices.iter().map(|one| one[name].as_u64().unwrap()).sum::<u64>();
+    let sum = |name: &str| slices.iter().map(|slice| slice[name].as_u64().unwrap()).sum::<u64>();
     for name in ["reads", "writes", "access_bytes", "gap_count", "lost_accesses"] {
         assert_eq!(stats[name], sum(name), "{name}");
     }
@@ -124,7 +124,7 @@ fn the_page_has_the_numbers_and_the_verdict() {
     let values = |one: &Value| one["values"].as_array().unwrap().clone();
     let slices = document["report"]["timeline"][0]["slices"].as_array().unwrap();
     for (curve, name) in series("Accesses over time").iter().zip(["reads", "writes"]) {
-        let expected: Vec<f64> = slices.iter().map(|one| one[name].as_f64().unwrap()).collect();
+        let expected: Vec<f64> = slices.iter().map(|slice| slice[name].as_f64().unwrap()).collect();
         assert_eq!(values(curve), expected, "{name}");
     }
     let rows = &document["report"]["rows"][0];

@@ -153,8 +153,12 @@ fn every_thread_has_its_own_counts_and_none_is_lost() {
     let counts: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let mut functions = counts["functions"].as_array().unwrap().iter();
     let leaf = functions.find(|function| function["name"] == "leaf").unwrap();
-    let threads: Vec<u64> =
-        leaf["threads"].as_object().unwrap().values().map(|one| one.as_u64().unwrap()).collect();
+    let threads: Vec<u64> = leaf["threads"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|value| value.as_u64().unwrap())
+        .collect();
     assert_eq!(threads, [20 * 1000; 3 * 5]);
 }
 

@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
 fn names(counts: &std::path::Path) -> Vec<String> {
     let counts: Value = serde_json::from_slice(&std::fs::read(counts).unwrap()).unwrap();
     let functions = counts["functions"].as_array().unwrap().iter();
-    functions.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    functions.map(|function| function["name"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]

@@ -238,7 +238,9 @@ fn a_log_has_blocks_between_the_entry_and_the_exit_of_their_function() {
         let starts: BTreeSet<FunctionId> = map
             .blocks
             .iter()
-            .filter(|block| map.functions.iter().any(|one| one.code_address == block.code_address))
+            .filter(|block| {
+                map.functions.iter().any(|function| function.code_address == block.code_address)
+            })
             .map(|block| block.number)
             .collect();
         assert_eq!(log.lost(), 0);
@@ -264,7 +266,7 @@ fn a_log_has_blocks_between_the_entry_and_the_exit_of_their_function() {
         }
         assert_eq!(frames, []);
         // Blocks have the same counts wherever the library was loaded.
-        let main = map.functions.iter().find(|one| one.name == "main").unwrap();
+        let main = map.functions.iter().find(|function| function.name == "main").unwrap();
         let here = counted.iter().find(|one| one.function == "main" && one.offset == 0).unwrap();
         let bias = main.code_address - here.address;
         for block in &counted {

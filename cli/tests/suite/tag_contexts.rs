@@ -62,7 +62,7 @@ fn coroutines_and_signal_stacks_of_a_real_program_are_separated() {
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
     let functions = report["functions"].as_array().unwrap();
     let function = |name: &str| {
-        let function = functions.iter().find(|one| one["name"] == name);
+        let function = functions.iter().find(|function| function["name"] == name);
         function.unwrap_or_else(|| panic!("{name}: {report}"))
     };
     let returned = |name: &str| function(name)["exits"]["returned"].as_u64();
@@ -72,7 +72,7 @@ fn coroutines_and_signal_stacks_of_a_real_program_are_separated() {
     }
     // The function that the handler leaves returns later; the handler itself does not return.
     assert_eq!([returned("on_segv"), returned("probe")], [Some(0), Some(200)]);
-    let own: u64 = functions.iter().map(|one| one["self_ns"].as_u64().unwrap()).sum();
+    let own: u64 = functions.iter().map(|function| function["self_ns"].as_u64().unwrap()).sum();
     let ran = (report["duration_seconds"].as_f64().unwrap() * 1e9) as u64;
     assert!(own <= ran + functions.len() as u64, "{own} of {ran} ns");
     assert_eq!(report["unmatched_exits"], 0);

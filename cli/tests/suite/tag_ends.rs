@@ -49,7 +49,7 @@ fn a_signal_that_ends_the_program_ends_hmtt() {
                 assert!(report.status.success(), "{report:?}");
                 let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
                 let functions = report["functions"].as_array().unwrap();
-                let step = functions.iter().find(|one| one["name"] == "step").unwrap();
+                let step = functions.iter().find(|function| function["name"] == "step").unwrap();
                 assert_eq!(step["calls"], 1000);
             }
         }

@@ -90,7 +90,7 @@ fn every_entry_is_logged_once_while_stacks_grow() {
         let report: Value = serde_json::from_slice(&report.stdout).unwrap();
         let functions = report["functions"].as_array().unwrap();
         check(&plain, &tagged, |name| {
-            functions.iter().find(|one| one["name"] == name)?["calls"].as_u64()
+            functions.iter().find(|function| function["name"] == name)?["calls"].as_u64()
         });
     }
 }
@@ -168,7 +168,7 @@ fn functions_whose_addresses_the_runtime_uses_are_not_tagged() {
     let list: Value = serde_json::from_slice(&list.stdout).unwrap();
     let functions = list["objects"][0]["functions"].as_array().unwrap();
     let refused = |name: &str| {
-        let function = functions.iter().find(|one| one["name"] == name);
+        let function = functions.iter().find(|function| function["name"] == name);
         function.unwrap_or_else(|| panic!("{name}"))["refused"].clone()
     };
     for name in ["goexit", "asyncPreempt", "morestack", "mcall", "gogo", "systemstack", "duffzero"]

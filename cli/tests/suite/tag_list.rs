@@ -75,7 +75,8 @@ fn kinds_of_calls_equal_those_of_objdump() {
         let listed = list(&[], program.to_str().unwrap());
         let object = &listed["objects"][0];
         let functions = object["functions"].as_array().unwrap();
-        let function = |name: &str| functions.iter().find(|one| one["name"] == name).unwrap();
+        let function =
+            |name: &str| functions.iter().find(|function| function["name"] == name).unwrap();
         for name in ["leaf", "tail", "maybe", "through"] {
             let expected = named.get(name).copied().unwrap_or(0);
             assert_eq!(function(name)["calls"].as_u64().unwrap(), expected, "{name} {flags:?}");
@@ -113,7 +114,8 @@ fn a_process_is_listed_with_the_addresses_of_its_libraries() {
     let [program, library] = &objects[..] else { panic!("{objects:?}") };
     assert!(program["functions"].as_array().unwrap().is_empty(), "only the library is asked for");
     let functions = library["functions"].as_array().unwrap();
-    let memfrob = functions.iter().find(|one| one["name"] == "memfrob").expect("libc has it");
+    let memfrob =
+        functions.iter().find(|function| function["name"] == "memfrob").expect("libc has it");
     let start = memfrob["code_address"].as_str().unwrap();
     let start = u64::from_str_radix(start.trim_start_matches("0x"), 16).unwrap();
     let holds = |line: &str| {

@@ -129,7 +129,7 @@ fn patched_functions_are_refused_and_not_changed() {
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     let refused = |name: &str| {
         let functions = listed["objects"][0]["functions"].as_array().unwrap();
-        functions.iter().find(|one| one["name"] == name).unwrap()["refused"].clone()
+        functions.iter().find(|function| function["name"] == name).unwrap()["refused"].clone()
     };
     assert!(refused("early").as_str().unwrap().contains("differs from its file in memory"));
     assert_eq!((refused("late"), refused("plain")), (Value::Null, Value::Null));

@@ -103,7 +103,9 @@ fn logged(file: &Path) -> BTreeMap<String, u64> {
     let report: Value = serde_json::from_slice(&report.stdout).unwrap();
     let functions = report["functions"].as_array().unwrap().iter();
     functions
-        .map(|one| (one["name"].as_str().unwrap().into(), one["calls"].as_u64().unwrap()))
+        .map(|function| {
+            (function["name"].as_str().unwrap().into(), function["calls"].as_u64().unwrap())
+        })
         .collect()
 }
 

@@ -65,7 +65,9 @@ impl Spinning {
             Some((start + bias + 5).wrapping_add_signed(distance))
         };
         let functions = image.functions.iter();
-        functions.filter_map(|one| Some((one.name.clone(), jump(one.start)?))).collect()
+        functions
+            .filter_map(|function| Some((function.name.clone(), jump(function.start)?)))
+            .collect()
     }
 
     /// Waits until the tags are in place.

@@ -174,7 +174,7 @@ fn unwind_tables_are_removed_with_the_tags() {
     let mut waiting = Waiting::start(&program, &[]);
     let maps = |waiting: &Waiting| {
         let ranges = mappings(waiting.pid()).unwrap();
-        ranges.iter().map(|one| (one.start, one.end, one.path.clone())).collect::<Vec<_>>()
+        ranges.iter().map(|range| (range.start, range.end, range.path.clone())).collect::<Vec<_>>()
     };
     let before = maps(&waiting);
     waiting.abandon(WAYS[2], "leaf");

@@ -89,7 +89,7 @@ fn address_chart(results: &Found) -> Chart {
         (address, words)
     };
     let words = distribution.blocks.iter().map(words).collect();
-    let values = vec![distribution.blocks.iter().map(|one| one.touches as f64).collect()];
+    let values = vec![distribution.blocks.iter().map(|block| block.touches as f64).collect()];
     let about = format!(
         "Touches of the pages in the order of their numbers, in blocks of {block}; blocks without touches are left out.{}",
         Modes::of_sums(&results.stats).left_out(Detail::Page)
@@ -137,7 +137,7 @@ fn run_chart(results: &Found) -> Chart {
         (length, words)
     };
     let words = runs.iter().map(words).collect();
-    let values = vec![runs.iter().map(|one| one.runs as f64).collect()];
+    let values = vec![runs.iter().map(|bucket| bucket.runs as f64).collect()];
     let about = "Touches in a row of one page, by a thread or card.";
     let content = Content::bars(words, None, vec!["runs".to_owned()], values);
     let extent = content.bars_extent();

@@ -38,9 +38,10 @@ fn bank_table(memories: &[Memory<'_>; 2]) -> Option<Part> {
         let banks =
             [first, other].map(|of| of.banks.iter().find(|of| (of.rank, of.bank) == (rank, bank)));
         let words = format!("{rank}/{bank}");
-        let accesses = banks.map(|of| Some(of.map_or(0.0, |of| of.accesses as f64)));
-        let same = banks
-            .map(|of| Some(of?.outcomes.same_row_accesses as f64 / of?.accesses.max(1) as f64));
+        let accesses = banks.map(|bank| Some(bank.map_or(0.0, |of| of.accesses as f64)));
+        let same = banks.map(|bank| {
+            Some(bank?.outcomes.same_row_accesses as f64 / bank?.accesses.max(1) as f64)
+        });
         let counts = Difference::new("", words, Shown::Exact, accesses);
         let shares = Difference::new("", "", Shown::In(Unit::Share), same);
         if counts.differs || shares.differs {

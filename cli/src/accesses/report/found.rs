@@ -140,7 +140,7 @@ impl Found {
             time: self.timeline.get(number)?,
             heat: self.heat_map.get(number),
             rows: self.rows.get(number),
-            card_rows: self.card_rows.iter().find(|of| of.source == number as u64 + 1),
+            card_rows: self.card_rows.iter().find(|outcomes| outcomes.source == number as u64 + 1),
             phases: self.phases.get(number),
             known,
         })

@@ -42,7 +42,7 @@ impl Memory<'_> {
     /// The slices with accesses or gaps.
     pub fn slices(&self) -> Slices {
         let width = Time::new(self.time).scale;
-        let begins = self.time.slices.iter().map(|one| one.slice as f64 * width).collect();
+        let begins = self.time.slices.iter().map(|slice| slice.slice as f64 * width).collect();
         Slices { begins, width }
     }
 
@@ -101,7 +101,7 @@ impl Memory<'_> {
         );
         parts.extend(self.row_parts());
         parts.extend(self.card_rows.map(card_rows::part));
-        parts.extend(self.phases.map(|of| Part::Table(self.phase_table(of))));
+        parts.extend(self.phases.map(|phases| Part::Table(self.phase_table(phases))));
         parts
     }
 
@@ -119,7 +119,7 @@ impl Memory<'_> {
     pub fn no_bandwidth(&self) -> Option<&'static str> {
         match self.time.slice_seconds {
             None => Some("Not known: accesses have no clock whose period is known."),
-            _ if self.time.slices.iter().any(|one| one.unsized_accesses > 0) => {
+            _ if self.time.slices.iter().any(|slice| slice.unsized_accesses > 0) => {
                 Some("Not known: some accesses have no known size.")
             }
             _ => None,
@@ -159,7 +159,7 @@ impl Memory<'_> {
         if let Content::Time { borders, .. } = &mut chart.content {
             let scale = Time::new(self.time).scale;
             let phases = self.phases.map_or(&[][..], |of| &of.phases);
-            borders.extend(phases.iter().skip(1).map(|one| one.first_slice as f64 * scale));
+            borders.extend(phases.iter().skip(1).map(|phase| phase.first_slice as f64 * scale));
         }
         chart
     }
@@ -173,10 +173,10 @@ impl Memory<'_> {
         }
         let time = time_of(rows.slice_unit, rows.slice_length, rows.slice_seconds);
         let series = |name: &str, colour: usize, count: fn(&Outcomes) -> u64| {
-            let values = rows.slices.iter().map(|one| count(&one.outcomes) as f64).collect();
+            let values = rows.slices.iter().map(|slice| count(&slice.outcomes) as f64).collect();
             TimeSeries { name: name.to_owned(), colour, slices: 0, values }
         };
-        let begins = rows.slices.iter().map(|one| one.slice as f64 * time.scale).collect();
+        let begins = rows.slices.iter().map(|slice| slice.slice as f64 * time.scale).collect();
         let content = Content::Time {
             style: Style::Stacked,
             slices: vec![Slices { begins, width: time.scale }],
@@ -277,7 +277,7 @@ pub fn heat_chart(heat: &MemoryHeat, extent: (f64, f64), title: &str) -> Chart {
 /// The heat map of accesses by bank and time.
 pub fn bank_chart(rows: &MemoryRows, extent: (f64, f64), title: &str) -> Chart {
     let time = time_of(rows.slice_unit, rows.slice_length, rows.slice_seconds);
-    let has_ranks = rows.banks.iter().any(|one| one.rank > 0);
+    let has_ranks = rows.banks.iter().any(|bank| bank.rank > 0);
     let row = |bank_rows: &BankRows| {
         let BankRows { rank, bank, .. } = bank_rows;
         let label = if has_ranks { format!("{rank}/{bank}") } else { bank.to_string() };

@@ -141,7 +141,7 @@ fn legend(chart: &Chart) -> Vec<(String, String)> {
     match &chart.content {
         Content::Time { series: lines, marks, limit, .. } => {
             let mut entries: Vec<_> =
-                lines.iter().map(|one| series(one.colour, &one.name)).collect();
+                lines.iter().map(|line| series(line.colour, &line.name)).collect();
             let names = (!marks.is_empty()).then(|| "gaps".to_owned());
             let names = names.into_iter().chain(limit.as_ref().map(|limit| limit.name.clone()));
             entries.extend(names.map(|name| (ALARM.to_owned(), name)));

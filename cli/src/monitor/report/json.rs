@@ -57,7 +57,7 @@ pub fn object(analysis: &Analysis<'_>, top: usize, accesses: Option<&Accesses>) 
         object.remove("edges");
     }
     document["instructions"] = json!(sum(profile.blocks.iter().map(Block::executed)));
-    document["entries"] = json!(sum(profile.blocks.iter().map(|one| one.entries)));
+    document["entries"] = json!(sum(profile.blocks.iter().map(|block| block.entries)));
     document["functions"] = functions.collect();
     document["blocks"] = hottest.iter().map(|one| block(one)).collect();
     document["conditional_jumps"] = conditional.iter().map(|one| block(one)).collect();

@@ -44,7 +44,7 @@ fn instructions(profile: &Profile) -> u64 {
 
 fn summary(profile: &Profile) -> String {
     let (whole, entered) =
-        (instructions(profile), sum(profile.blocks.iter().map(|one| one.entries)));
+        (instructions(profile), sum(profile.blocks.iter().map(|block| block.entries)));
     let (blocks, threads) = (profile.blocks.len(), profile.monitored_threads);
     let mut text = format!(
         "{whole} instructions in {entered} executions of {blocks} blocks, {threads} threads\n"
@@ -163,10 +163,10 @@ fn superblocks(text: &mut String, analysis: &Analysis<'_>, top: usize) {
     if superblocks.is_empty() {
         return;
     }
-    let executed = sum(profile.blocks.iter().map(|one| one.entries));
-    let saved = sum(superblocks.iter().map(|one| one.saved_numbers()));
+    let executed = sum(profile.blocks.iter().map(|block| block.entries));
+    let saved = sum(superblocks.iter().map(|superblock| superblock.saved_numbers()));
     let (count, share) = (superblocks.len(), percent(saved, executed));
-    let undone = superblocks.iter().filter(|one| one.undone).count();
+    let undone = superblocks.iter().filter(|superblock| superblock.undone).count();
     let _ = writeln!(
         text,
         "\n{count} superblocks, of which {undone} were undone, saved {saved} of {executed} numbers \
@@ -232,7 +232,7 @@ fn models(text: &mut String, profile: &Profile, top: usize) {
     let wrong = |block: &&Block| {
         sum(block.mispredictions.last().copied().into_iter().chain([block.cache_misses]))
     };
-    let mut worst: Vec<&Block> = profile.blocks.iter().filter(|one| wrong(one) > 0).collect();
+    let mut worst: Vec<&Block> = profile.blocks.iter().filter(|block| wrong(block) > 0).collect();
     worst.sort_by_key(|one| (std::cmp::Reverse(wrong(one)), one.number));
     let _ = writeln!(text, "\n{:>16} {:>16}  block", "mispredictions", "cache misses");
     for block in worst.into_iter().take(top) {

@@ -225,7 +225,8 @@ impl CountingSink {
 
 impl AccessSink for CountingSink {
     fn functions(&mut self, functions: &[Function]) {
-        self.functions.extend(functions.iter().map(|one| (one.path.clone(), one.start)));
+        self.functions
+            .extend(functions.iter().map(|function| (function.path.clone(), function.start)));
         self.file.iter_mut().for_each(|file| file.functions(functions));
     }
 

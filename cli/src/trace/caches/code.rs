@@ -71,7 +71,9 @@ impl Code {
             Instruction { address, object, function, misses }
         });
         let mut instructions: Vec<_> = entries.collect();
-        instructions.sort_by_cached_key(|one| (most_first(&one.misses), one.address));
+        instructions.sort_by_cached_key(|instruction| {
+            (most_first(&instruction.misses), instruction.address)
+        });
         self.instructions = instructions;
     }
 
@@ -95,7 +97,7 @@ impl Code {
                 Function { name, object, misses }
             })
             .collect();
-        functions.sort_by_key(|one| most_first(&one.misses));
+        functions.sort_by_key(|function| most_first(&function.misses));
         functions
     }
 }

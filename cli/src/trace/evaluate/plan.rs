@@ -87,7 +87,8 @@ impl Plan {
 
     /// Approximate size of the plan, in numbers.
     pub fn size(&self) -> usize {
-        let checks = self.checks.iter().map(|one| 8 + one.recorded.len() + one.settings.len());
+        let checks =
+            self.checks.iter().map(|check| 8 + check.recorded.len() + check.settings.len());
         let recorded_by = self.recorded_by.iter().map(|by| 4 + by.len());
         4 * self.accuracies.len() + checks.sum::<usize>() + recorded_by.sum::<usize>()
     }
@@ -125,7 +126,7 @@ fn at_distance_zero<'s>(
     let is_near =
         move |one: &&Representative| near.expression.distance(&one.expression, chunk) == Some(0);
     let representatives = selection.representatives.iter().filter(is_recorded).filter(is_near);
-    representatives.map(|one| one.access)
+    representatives.map(|representative| representative.access)
 }
 
 /// Decodes a block from its code in the file. Returns `None` if the code is not the code of one
@@ -180,7 +181,7 @@ mod tests {
         // Of four classes one is recorded: that of two accesses.
         let plan = Plan::new(&described(CODE), &settings(&["25%", "26%"], &[16])).unwrap();
         let checks: Vec<_> =
-            plan.checks.iter().map(|one| (one.access, &one.recorded[..])).collect();
+            plan.checks.iter().map(|check| (check.access, &check.recorded[..])).collect();
         assert_eq!(checks, [(1, &[0][..])]);
         assert_eq!(plan.checks[0].settings, [0, 1]);
     }

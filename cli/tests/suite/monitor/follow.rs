@@ -98,10 +98,10 @@ fn processes_that_are_started_in_any_way_are_counted() {
     // that signals end, and two programs that replace the first.
     assert_eq!(images.len(), 1 + 12 + 4 + 1 + 3 + 2);
     let natives: Vec<u64> =
-        images.iter().map(|one| one.counts["native_children"].as_u64().unwrap()).collect();
+        images.iter().map(|image| image.counts["native_children"].as_u64().unwrap()).collect();
     // One could not execute a program, and one shares the memory.
     assert_eq!(natives.iter().sum::<u64>(), 2);
-    let replaced = images.iter().filter(|one| one.counts["ending"] == "replaced");
+    let replaced = images.iter().filter(|image| image.counts["ending"] == "replaced");
     assert_eq!(replaced.count(), 3);
 }
 
@@ -120,7 +120,7 @@ fn spawned_shells_and_the_program_at_the_end_are_counted() {
     assert_eq!(images[0].counts["native_children"], 10);
     assert_eq!(images[0].counts["ending"], "replaced");
     // The shells, and one other child.
-    assert_eq!(images.iter().filter(|one| one.counts["ending"]["exited"] == 4).count(), 5 + 1);
+    assert_eq!(images.iter().filter(|image| image.counts["ending"]["exited"] == 4).count(), 5 + 1);
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn attach(words: &[&str], pid: Pid) -> Child {
     let tracer = format!("TracerPid:\t{}\n", command.id());
     wait_for(&mut command, "its threads run", || {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-        let texts = threads.map(|one| std::fs::read_to_string(one.path().join("status")));
+        let texts = threads.map(|thread| std::fs::read_to_string(thread.path().join("status")));
         let is_traced = |text: &String| text.contains(&tracer) && !text.contains("State:\tt");
         texts.flatten().filter(is_traced).count() == 2
     });
@@ -43,13 +43,13 @@ fn attach(words: &[&str], pid: Pid) -> Child {
 /// Mappings of a process whose first thread may have ended.
 fn maps(pid: Pid) -> String {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    threads.filter_map(|one| std::fs::read_to_string(one.path().join("maps")).ok()).collect()
+    threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("maps")).ok()).collect()
 }
 
 /// Targets of the descriptors of a process.
 fn files(pid: Pid) -> Vec<String> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-    let folders = threads.filter_map(|one| std::fs::read_dir(one.path().join("fd")).ok());
+    let folders = threads.filter_map(|thread| std::fs::read_dir(thread.path().join("fd")).ok());
     let links = folders.flatten().flatten().filter_map(|one| std::fs::read_link(one.path()).ok());
     links.map(|link| link.to_string_lossy().into_owned()).collect()
 }

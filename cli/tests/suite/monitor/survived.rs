@@ -60,7 +60,8 @@ fn a_program_is_attached_to_whose_first_thread_has_ended() {
             let tracer = format!("TracerPid:\t{}\n", command.id());
             let is_traced = || {
                 let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
-                let texts = threads.map(|one| std::fs::read_to_string(one.path().join("status")));
+                let texts =
+                    threads.map(|thread| std::fs::read_to_string(thread.path().join("status")));
                 texts.flatten().filter(|text| text.contains(&tracer)).count() == 2
             };
             wait_for(&mut command, "the process is traced", is_traced);

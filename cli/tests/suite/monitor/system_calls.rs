@@ -29,7 +29,9 @@ fn listed(program: &Path, words: &[&str]) -> Option<BTreeMap<String, u64>> {
         // end.
         let call = line.split_once(' ').map(|(_, call)| call.trim_start()).unwrap_or_default();
         let name = call.split('(').next().unwrap_or_default();
-        if call.contains('(') && name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_') {
+        if call.contains('(')
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+        {
             *calls.entry(name.to_owned()).or_default() += 1;
         }
     }

@@ -48,7 +48,8 @@ fn both_values_and_their_differences_are_stated() {
         assert_eq!(*report, json_of(&["report", "--json", file])["report"], "{file}");
     }
     let differences = document["compare"]["differences"].as_array().unwrap();
-    let named = |name: &str| differences.iter().find(|one| one["name"] == name).unwrap();
+    let named =
+        |name: &str| differences.iter().find(|difference| difference["name"] == name).unwrap();
     for name in ["accesses", "reads", "pages", "lines", "duration_seconds", "bytes_per_second"] {
         let [value_a, value_b] = [0, 1].map(|at| reports[at]["stats"][name].as_f64().unwrap());
         let entry = named(name);
@@ -200,6 +201,7 @@ fn what_one_file_does_not_know_is_stated() {
     assert!(seen.drawn("Rows over time, A") > 0 && seen.drawn("Rows over time, B") == 0);
     let document = json_of(&["report", "--compare", "--json", text(&file), text(&table)]);
     let differences = document["compare"]["differences"].as_array().unwrap();
-    let same = differences.iter().find(|one| one["name"] == "same_row_share").unwrap();
+    let same =
+        differences.iter().find(|difference| difference["name"] == "same_row_share").unwrap();
     assert!(same["value_a"].is_number() && same["value_b"] == Value::Null);
 }

@@ -53,7 +53,7 @@ fn logged(log: &std::path::Path) -> u64 {
     let report = hmtt_tag(&["report", "--json"]).arg(log).output().unwrap();
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
     let functions = report["functions"].as_array().unwrap().iter();
-    let work = functions.filter(|one| one["name"] == "work");
+    let work = functions.filter(|function| function["name"] == "work");
     work.map(|one| one["calls"].as_u64().unwrap()).sum()
 }
 

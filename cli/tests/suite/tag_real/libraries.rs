@@ -46,7 +46,8 @@ fn check(program: &str, library: &str, words: &[&str], least: usize) {
     let image = Image::read(&file).unwrap();
     let expected = callgrind::by_name(&image, &seen);
     let call_counts: BTreeMap<String, u64> = calls(&counts);
-    let named = image.functions.iter().filter(|one| !one.symbols.is_empty() && !one.ifunc);
+    let named =
+        image.functions.iter().filter(|function| !function.symbols.is_empty() && !function.ifunc);
     let named: Vec<&String> = named.map(|one| &one.name).collect();
     let wrong: Vec<_> = named
         .iter()

@@ -115,7 +115,7 @@ fn champsim_records_are_the_executed_instructions() {
             _ => accesses = accesses.map(|count| count + 1),
         }
     }
-    assert!(records.iter().map(|one| one.ip).eq(expected.iter().map(|(ip, _)| *ip)));
+    assert!(records.iter().map(|record| record.ip).eq(expected.iter().map(|(ip, _)| *ip)));
     let sum =
         |count: fn(&Record) -> &Vec<u64>| records.iter().map(|it| count(it).len()).sum::<usize>();
     let sums = [sum(|one| &one.loads), sum(|one| &one.stores)];

@@ -114,8 +114,8 @@ type Number = fn(&Found) -> Option<f64>;
 
 /// The part of accesses with known banks and rows that has an outcome.
 fn row_share(results: &Found, count: impl Fn(&Outcomes) -> u64) -> Option<f64> {
-    let total: u64 = results.rows.iter().map(|one| one.outcomes.accesses()).sum();
-    let part: u64 = results.rows.iter().map(|one| count(&one.outcomes)).sum();
+    let total: u64 = results.rows.iter().map(|memory| memory.outcomes.accesses()).sum();
+    let part: u64 = results.rows.iter().map(|memory| count(&memory.outcomes)).sum();
     (total > 0).then(|| part as f64 / total as f64)
 }
 
@@ -185,7 +185,7 @@ pub fn write_text(
 }
 
 pub fn table(sides: &[Side; 2], numbers: &[Difference]) -> Part {
-    let rows = numbers.iter().map(|one| one.cells().to_vec()).collect();
+    let rows = numbers.iter().map(|number| number.cells().to_vec()).collect();
     let about = format!(
         "A is {}, B is {}. What differs by 5 % or more, or is known of one file only, is marked.",
         sides[0].name, sides[1].name

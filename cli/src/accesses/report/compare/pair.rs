@@ -18,7 +18,7 @@ pub struct Pair<'a> {
 
 impl<'a> Pair<'a> {
     pub fn new(memories: [Memory<'a>; 2]) -> Self {
-        let lengths = memories.map(|of| of.extent().1 - of.extent().0);
+        let lengths = memories.map(|memory| memory.extent().1 - memory.extent().0);
         let extent = (0.0, lengths[0].max(lengths[1]));
         Pair { time: Time::new(memories[0].time), memories, extent }
     }
@@ -56,12 +56,12 @@ impl<'a> Pair<'a> {
 
     /// A value of each slice, with the slice's number.
     fn of_slices(memory: &Memory<'_>, value: impl Fn(&TimeSlice) -> f64) -> Vec<(u64, f64)> {
-        memory.time.slices.iter().map(|one| (one.slice, value(one))).collect()
+        memory.time.slices.iter().map(|slice| (slice.slice, value(slice))).collect()
     }
 
     /// The charts over time that have one line for each file.
     pub fn over_time(&self) -> Vec<Part> {
-        let scales = self.memories.map(|of| Time::new(of.time).scale);
+        let scales = self.memories.map(|memory| Time::new(memory.time).scale);
         let lengths = format!(
             "Slices are of {} and {}.",
             self.time.text(scales[0]),

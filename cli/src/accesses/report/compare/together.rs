@@ -81,13 +81,13 @@ pub fn together(sides: &[Side; 2]) -> Vec<Part> {
         let total = (results.reuse.touches as f64).max(1.0);
         let reuse = &results.reuse;
         let buckets =
-            reuse.distances.iter().map(|one| (one.distance_at_least, one.touches / total));
+            reuse.distances.iter().map(|bucket| (bucket.distance_at_least, bucket.touches / total));
         buckets.chain([(u64::MAX, reuse.first_touches / total)]).collect()
     };
     let runs = |results: &Found| {
-        let total: u64 = results.hot.page_runs.iter().map(|one| one.runs).sum();
+        let total: u64 = results.hot.page_runs.iter().map(|bucket| bucket.runs).sum();
         let part = |runs: u64| runs as f64 / total.max(1) as f64;
-        results.hot.page_runs.iter().map(|one| (one.at_least, part(one.runs))).collect()
+        results.hot.page_runs.iter().map(|bucket| (bucket.at_least, part(bucket.runs))).collect()
     };
     let estimated: Vec<String> = sides.iter().map(|side| sampled(&side.found)).collect();
     let about = format!(

@@ -70,7 +70,7 @@ fn parts_of_a_row_are_beside_each_other() {
     let x = |value: f64| LEFT + value / 4.0 * (RIGHT - LEFT);
     let ends = numbers(&svg, 'H');
     for value in [1.0, 4.0, 2.0] {
-        assert!(ends.iter().any(|found| (found - x(value)).abs() < 0.02), "{value}: {svg}");
+        assert!(ends.iter().any(|end| (end - x(value)).abs() < 0.02), "{value}: {svg}");
     }
     assert!(svg.contains("&lt;a&gt;") && svg.contains("b\u{2026}") && svg.contains("writes"));
 }
