@@ -305,9 +305,9 @@ mod tests {
 
     #[test]
     fn counters_and_syncs_that_do_not_continue_are_flaws() {
-        let (_, found) = flaws(&[data(0, 0, 0), data(2, 2, 0), data(3, 5, 0)]);
-        assert_eq!(found[0], Flaw::Counter { expected: 1, got: 2 });
-        assert_eq!(found[1], Flaw::Accesses { expected: 4, got: 5 });
+        let (_, reported) = flaws(&[data(0, 0, 0), data(2, 2, 0), data(3, 5, 0)]);
+        assert_eq!(reported[0], Flaw::Counter { expected: 1, got: 2 });
+        assert_eq!(reported[1], Flaw::Accesses { expected: 4, got: 5 });
         let mut cut = data(0, 0, 0);
         cut.truncate(40);
         assert_eq!(flaws(&[cut]).1, [Flaw::Words { words: 3, bytes: 22 }]);

@@ -116,14 +116,14 @@ impl Catcher {
             self.edge += count;
             return finished;
         }
-        let mut found = None;
+        let mut result = None;
         for _ in 0..count {
             if let Some(violation) = self.byte(gmii) {
-                found = Some(Err(violation));
+                result = Some(Err(violation));
             }
             self.edge += 1;
         }
-        found
+        result
     }
 
     /// Whether the receiver waits for a frame, not for more of one.
@@ -234,12 +234,12 @@ mod tests {
     const IDLE: Gmii = Gmii { txd: 0, tx_en: false, tx_er: false };
 
     fn catch(catcher: &mut Catcher, bytes: &[u8], gap: u64) -> Vec<Result<Frame, Violation>> {
-        let mut found: Vec<_> = bytes
+        let mut results: Vec<_> = bytes
             .iter()
             .filter_map(|txd| catcher.take(Gmii { txd: *txd, tx_en: true, tx_er: false }, 1))
             .collect();
-        found.extend(catcher.take(IDLE, gap));
-        found
+        results.extend(catcher.take(IDLE, gap));
+        results
     }
 
     #[test]
@@ -252,12 +252,12 @@ mod tests {
     fn a_frame_has_the_time_of_its_delimiter() {
         let mut catcher = Catcher::default();
         assert_eq!(catcher.take(IDLE, 5), None);
-        let found = catch(&mut catcher, &encode(&[7; 100]), 12);
+        let results = catch(&mut catcher, &encode(&[7; 100]), 12);
         // Edge 5 + 7 bytes of preamble = edge 12, at 12 * 8 + 1 ns.
         let wire = encode(&[7; 100]);
         let fcs = wire[wire.len() - FCS_BYTES..].try_into().unwrap();
         let frame = Frame { time: Duration::from_nanos(97), bytes: vec![7; 100], fcs };
-        assert_eq!(found, [Ok(frame)]);
+        assert_eq!(results, [Ok(frame)]);
         assert_eq!(catch(&mut catcher, &encode(&[8; 60]), 12).len(), 1);
         assert_eq!(catcher.finish(), None);
     }
@@ -289,19 +289,19 @@ mod tests {
     fn a_short_gap_is_a_violation_and_the_frame_is_kept() {
         let mut catcher = Catcher::default();
         assert_eq!(catch(&mut catcher, &encode(&[1; 60]), 11).len(), 1);
-        let found = catch(&mut catcher, &encode(&[2; 60]), 12);
-        assert!(matches!(found[..], [Err(Violation::Gap(11)), Ok(_)]));
+        let results = catch(&mut catcher, &encode(&[2; 60]), 12);
+        assert!(matches!(results[..], [Err(Violation::Gap(11)), Ok(_)]));
     }
 
     #[test]
     fn a_frame_with_tx_er_is_dropped() {
         let mut catcher = Catcher::default();
-        let mut found = Vec::new();
+        let mut results = Vec::new();
         for (at, txd) in encode(&[3; 60]).into_iter().enumerate() {
-            found.extend(catcher.take(Gmii { txd, tx_en: true, tx_er: at == 30 }, 1));
+            results.extend(catcher.take(Gmii { txd, tx_en: true, tx_er: at == 30 }, 1));
         }
-        found.extend(catcher.take(IDLE, 1));
-        assert_eq!(found, [Err(Violation::Error)]);
+        results.extend(catcher.take(IDLE, 1));
+        assert_eq!(results, [Err(Violation::Error)]);
         assert_eq!(catcher.take(Gmii { tx_er: true, ..IDLE }, 1), Some(Err(Violation::Error)));
     }
 

@@ -228,8 +228,8 @@ impl<S: CommandSink> Machine<S> {
         for Transfer { direction, address, bytes } in self.transfers.drain(..) {
             let from = Cycles(self.offset + base);
             let request = LineRequest { from, direction, address: PhysAddr(address), bytes };
-            let taken = self.controller.push(request, &mut self.sink)?;
-            let stalled = taken.0 - from.0;
+            let accept_clock = self.controller.push(request, &mut self.sink)?;
+            let stalled = accept_clock.0 - from.0;
             self.offset += stalled;
             self.counts.stalled_clocks += stalled;
             match direction {

@@ -241,9 +241,9 @@ impl Generator {
     /// Wakes all ranks, closes all banks, and waits until both are done.
     fn settle(&mut self, ranks: u8) {
         self.cke = ALL_RANKS;
-        let all = Command { kind: CommandKind::PrechargeAll, ba: 0, a: A10 };
+        let precharge = Command { kind: CommandKind::PrechargeAll, ba: 0, a: A10 };
         self.script.push_back((LONG, Pins::DESELECT));
-        self.script.push_back((LONG, self.pins(all, ranks)));
+        self.script.push_back((LONG, self.pins(precharge, ranks)));
     }
 
     fn refresh_all(&mut self) {
@@ -288,8 +288,8 @@ impl Generator {
             let read = self.pins(command(CommandKind::Read, a), ranks);
             self.script.push_back((gap, read));
         }
-        let all = Command { kind: CommandKind::PrechargeAll, ba: 0, a: A10 };
-        let close = self.pins(all, self.ranks());
+        let precharge = Command { kind: CommandKind::PrechargeAll, ba: 0, a: A10 };
+        let close = self.pins(precharge, self.ranks());
         self.script.push_back((LONG, close));
     }
 

@@ -209,9 +209,9 @@ impl PinReader {
             .find_map(|(kind, until)| (clock < until).then_some(kind));
         let banks = 1 << self.memory.bits(Axis::Bank);
         let trp = u64::from(self.memory.trp_clocks);
-        let all = || order.ranks.iter().flat_map(|rank| &self.ranks[*rank].banks[..banks]);
-        let any_open = all().any(|bank| bank.open.is_some());
-        let in_rp = all().any(|bank| bank.precharged.is_some_and(|at| clock < at + trp));
+        let chosen_banks = || order.ranks.iter().flat_map(|rank| &self.ranks[*rank].banks[..banks]);
+        let any_open = chosen_banks().any(|bank| bank.open.is_some());
+        let in_rp = chosen_banks().any(|bank| bank.precharged.is_some_and(|at| clock < at + trp));
         let closed = |kind| {
             if any_open { Some(kind) } else { in_rp.then_some(FaultKind::CommandInRp) }
         };
@@ -219,8 +219,8 @@ impl PinReader {
         let fault = match order.kind {
             Activate => self.activate(order),
             Read | Write => {
-                let (made, fault) = self.column(order);
-                access = made;
+                let (column_access, fault) = self.column(order);
+                access = column_access;
                 fault
             }
             Precharge | PrechargeAll => {
@@ -272,7 +272,7 @@ impl PinReader {
         let write = order.kind == CommandKind::Write;
         let rank = order.ranks[0];
         let bank = self.ranks[rank].banks[usize::from(order.ba)];
-        let found = match bank.open {
+        let verdict = match bank.open {
             _ if order.ranks.len() > 1 => (None, Some(FaultKind::MultiRank)),
             None => (None, Some(if write { FaultKind::WriteIdle } else { FaultKind::ReadIdle })),
             Some((row, opened)) => {
@@ -297,7 +297,7 @@ impl PinReader {
                 }
             }
         }
-        found
+        verdict
     }
 
     fn access(&self, order: &Order, row: u32, write: bool) -> Access {
@@ -323,14 +323,15 @@ impl PinReader {
     }
 
     fn precharge(&mut self, order: &Order) {
-        let one = usize::from(order.ba)..usize::from(order.ba) + 1;
-        let all = order.kind == CommandKind::PrechargeAll;
+        let bank = usize::from(order.ba);
+        let closes_all = order.kind == CommandKind::PrechargeAll;
+        let closed_banks = if closes_all { 0..BANKS } else { bank..bank + 1 };
         for rank in &order.ranks {
-            for bank in &mut self.ranks[*rank].banks[if all { 0..BANKS } else { one.clone() }] {
-                bank.conflict &= !all;
+            for bank in &mut self.ranks[*rank].banks[closed_banks.clone()] {
+                bank.conflict &= !closes_all;
                 if bank.open.is_some() {
                     let precharged = Some(self.clock);
-                    *bank = Bank { precharged, conflict: !all, ..Bank::default() };
+                    *bank = Bank { precharged, conflict: !closes_all, ..Bank::default() };
                 }
             }
         }

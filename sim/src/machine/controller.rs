@@ -268,14 +268,14 @@ impl Controller {
     /// commands at this clock, the command of the earliest burst.
     fn next_step(&self) -> Option<Step> {
         let mut best: Option<Step> = None;
-        let mut taken = 0u64;
+        let mut claimed_banks = 0u64;
         for (at, burst) in self.waiting.iter().enumerate() {
             let place = burst.place;
             let bank = 1u64 << self.banks.index(place);
-            if taken & bank != 0 {
+            if claimed_banks & bank != 0 {
                 continue;
             }
-            taken |= bank;
+            claimed_banks |= bank;
             let least = self.now.max(burst.from);
             let (kind, clock) = match self.banks.state(place) {
                 RowState::Open if at > 0 => continue,

@@ -227,9 +227,9 @@ mod tests {
     proptest! {
         #[test]
         fn permutations_are_one_to_one(bits in 0usize..11, seed: u64) {
-            let all: HashSet<u64> = (0..1 << bits).map(|at| permuted(at, bits, seed)).collect();
-            prop_assert_eq!(all.len(), 1 << bits);
-            prop_assert!(all.iter().all(|at| at >> bits == 0));
+            let images: HashSet<u64> = (0..1 << bits).map(|at| permuted(at, bits, seed)).collect();
+            prop_assert_eq!(images.len(), 1 << bits);
+            prop_assert!(images.iter().all(|at| at >> bits == 0));
         }
     }
 }

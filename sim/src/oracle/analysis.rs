@@ -191,23 +191,23 @@ fn rows(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
     }
     let skips = |dump: &Dump| dump.count(CountGroup::Other, other_count::ROWS_SKIPPED);
     let skipped: u64 = dumps.iter().map(skips).sum();
-    let mut found: BTreeMap<(CountGroup, u16), u64> = BTreeMap::new();
+    let mut counted: BTreeMap<(CountGroup, u16), u64> = BTreeMap::new();
     let groups = [CountGroup::RowHits, CountGroup::RowMisses, CountGroup::RowConflicts];
     for (key, value) in dumps.iter().flat_map(|dump| &dump.counts) {
         if groups.contains(&key.0) {
-            *found.entry(*key).or_default() += value;
+            *counted.entry(*key).or_default() += value;
         }
     }
-    let total = found.values().sum::<u64>() + skipped;
+    let total = counted.values().sum::<u64>() + skipped;
     if total != used.len() as u64 {
         return Err(format!("{total} row outcomes counted or skipped of {}", used.len()));
     }
-    for key in exact.keys().chain(found.keys()) {
+    for key in exact.keys().chain(counted.keys()) {
         let get = |counts: &BTreeMap<_, u64>| counts.get(key).copied().unwrap_or(0);
-        let (found, exact) = (get(&found), get(&exact));
-        if found > exact || exact > found + skipped {
+        let (count, exact) = (get(&counted), get(&exact));
+        if count > exact || exact > count + skipped {
             let (group, bank) = (key.0.name(), key.1);
-            return Err(format!("{group} of bank {bank}: {found}, there were {exact}"));
+            return Err(format!("{group} of bank {bank}: {count}, there were {exact}"));
         }
     }
     Ok(())
@@ -235,25 +235,25 @@ fn reuse(dumps: &[Dump], used: &[&Burst]) -> Result<(), String> {
         order.insert(0, page);
         order.truncate(1 << REUSE_DEPTH_LOG2);
     }
-    let mut found: BTreeMap<u16, u64> = BTreeMap::new();
+    let mut counted: BTreeMap<u16, u64> = BTreeMap::new();
     for ((_, index), value) in dumps
         .iter()
         .flat_map(|dump| &dump.counts)
         .filter(|((group, _), _)| *group == CountGroup::Reuse)
     {
-        *found.entry(*index).or_default() += value;
+        *counted.entry(*index).or_default() += value;
     }
     let skips = |dump: &Dump| dump.count(CountGroup::Other, other_count::RUNS_SKIPPED);
     let skipped: u64 = dumps.iter().map(skips).sum();
     let forgets = dumps.iter().filter(|dump| dump.part == ALL_PARTS).count() as u64;
     let runs: u64 = exact.values().sum();
-    let reported = found.values().sum::<u64>() + skipped;
+    let reported = counted.values().sum::<u64>() + skipped;
     // A run is counted twice if the stored order is cleared during the run.
     if !(runs..=runs + forgets.saturating_sub(1)).contains(&reported) {
         return Err(format!("{reported} runs counted or skipped, there were {runs}"));
     }
-    if skipped == 0 && forgets <= 1 && found != exact {
-        return Err(format!("reuse distances {found:?}, exact are {exact:?}"));
+    if skipped == 0 && forgets <= 1 && counted != exact {
+        return Err(format!("reuse distances {counted:?}, exact are {exact:?}"));
     }
     Ok(())
 }

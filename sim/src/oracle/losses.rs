@@ -294,9 +294,10 @@ impl Check<'_> {
         };
         let from = self.reports.saturating_sub(1);
         let due = self.due.reports.get(from..).unwrap_or_default();
-        let found = due.iter().position(states);
-        let found = found.ok_or_else(|| format!("a report at {clock} was not due: {report:?}"))?;
-        self.reports = from + found + 1;
+        let position = due.iter().position(states);
+        let position =
+            position.ok_or_else(|| format!("a report at {clock} was not due: {report:?}"))?;
+        self.reports = from + position + 1;
         Ok(())
     }
 

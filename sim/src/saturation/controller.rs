@@ -146,10 +146,10 @@ impl Controller {
     /// Returns an ACTIVATE or a PRECHARGE for the first burst that needs one and does not have to
     /// wait for an earlier burst.
     fn row(&mut self) -> Option<(CommandKind, Coordinates, u32)> {
-        let mut taken = 0u32;
+        let mut claimed_banks = 0u32;
         for Pending { place, .. } in &self.pending {
-            let first = taken >> place.bank & 1 == 0;
-            taken |= 1 << place.bank;
+            let first = claimed_banks >> place.bank & 1 == 0;
+            claimed_banks |= 1 << place.bank;
             let bank = &mut self.banks[place.bank as usize];
             if !first || bank.row == Some(place.row) {
                 continue;

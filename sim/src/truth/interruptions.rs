@@ -17,21 +17,21 @@ pub struct Interruptions {
 impl Interruptions {
     /// Collects the clocks from the card's events.
     pub fn new(events: &[Event], memory: &MemoryDescription) -> Self {
-        let mut found =
+        let mut interruptions =
             Interruptions { window_bytes: 1 << memory.tag_window_log2, ..Self::default() };
         for event in events {
             match event {
                 Event::Tag { clock, .. } => {
-                    found.window.insert(clock.0);
-                    found.all.insert(clock.0);
+                    interruptions.window.insert(clock.0);
+                    interruptions.all.insert(clock.0);
                 }
                 Event::Mark { clock, .. } | Event::Fault { clock, .. } => {
-                    found.all.insert(clock.0);
+                    interruptions.all.insert(clock.0);
                 }
                 _ => {}
             }
         }
-        found
+        interruptions
     }
 
     /// Returns the tag that an access must have become, if the card recorded a tag at its clock. A

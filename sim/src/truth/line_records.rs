@@ -112,8 +112,8 @@ mod tests {
     fn a_fault_in_between_prevents_a_merge() {
         let fault = Event::Fault { clock: Cycles(2), kind: FaultKind::ReadIdle, bank: 0 };
         let interruptions = Interruptions::new(&[fault], &memory());
-        let found = lines(&accesses("1 R 40,3 R 60"), &memory(), &interruptions);
-        assert_eq!(shown(&found), "1 R 40,3 R 40");
+        let records = lines(&accesses("1 R 40,3 R 60"), &memory(), &interruptions);
+        assert_eq!(shown(&records), "1 R 40,3 R 40");
     }
 
     #[test]

@@ -141,8 +141,8 @@ mod tests {
         let fault = Event::Fault { clock: Cycles(3), kind: FaultKind::ReadIdle, bank: 0 };
         assert_eq!(runs("1 R 1000,4 R 1000", &[fault]).len(), 2);
         let mark = Event::Mark { clock: Cycles(4), register: MarkRegister(0x60) };
-        let found = runs("1 R 1000,4 R 1000,7 R 1000", &[mark]);
-        assert_eq!(found, [(1, 0x1000, 2, 0, 3), (7, 0x1000, 1, 0, 0)]);
+        let records = runs("1 R 1000,4 R 1000,7 R 1000", &[mark]);
+        assert_eq!(records, [(1, 0x1000, 2, 0, 3), (7, 0x1000, 1, 0, 0)]);
     }
 
     /// Counts the runs that two or three reads of a page make, with the default ticks.

@@ -84,12 +84,12 @@ mod tests {
     #[test]
     fn the_card_may_start_and_stop_some_clocks_late() {
         let accesses = [parse_line("50 R 0").unwrap().unwrap()];
-        let found = |clocks, sent| slices(&accesses, 0, 10_000, clocks, &[sent]);
+        let expected_slices = |clocks, sent| slices(&accesses, 0, 10_000, clocks, &[sent]);
         for sent in [slice(0, None, 1, 0), slice(3, Some(97), 1, 0), slice(2, Some(96), 1, 0)] {
-            assert_eq!(found(98, sent), [sent]);
+            assert_eq!(expected_slices(98, sent), [sent]);
         }
         for sent in [slice(0, None, 1, 0), slice(40, Some(60), 1, 0), slice(0, Some(50), 1, 0)] {
-            assert_ne!(found(60, sent), [sent]);
+            assert_ne!(expected_slices(60, sent), [sent]);
         }
     }
 }

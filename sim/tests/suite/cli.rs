@@ -293,8 +293,8 @@ fn text_of_files_and_arguments_controls_no_terminal() {
         let output = run_in(directory.path(), arguments);
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         assert_ne!(output.status.code(), Some(0), "{arguments:?}: {text}");
-        let found = text.chars().find(|letter| letter.is_control() && *letter != '\n');
-        assert_eq!(found, None, "{arguments:?}: {text:?}");
+        let control_letter = text.chars().find(|letter| letter.is_control() && *letter != '\n');
+        assert_eq!(control_letter, None, "{arguments:?}: {text:?}");
     }
 }
 

@@ -65,9 +65,9 @@ impl PlainCache {
     }
 
     fn victim(&self, set: u64) -> u64 {
-        let all = || self.lines.iter().filter(|(number, _)| self.set(**number) == set);
+        let set_lines = || self.lines.iter().filter(|(number, _)| self.set(**number) == set);
         if self.configuration.replacement == Replacement::Lru {
-            return *all().min_by_key(|(_, line)| line.stamp).unwrap().0;
+            return *set_lines().min_by_key(|(_, line)| line.stamp).unwrap().0;
         }
         let (mut from, mut to) = (0, u64::from(self.configuration.ways));
         while to - from > 1 {
@@ -75,20 +75,20 @@ impl PlainCache {
             let upper = self.upper.get(&(set, from, to)).copied().unwrap_or(false);
             (from, to) = if upper { (half, to) } else { (from, half) };
         }
-        *all().find(|(_, line)| line.way == from).unwrap().0
+        *set_lines().find(|(_, line)| line.way == from).unwrap().0
     }
 
     /// Returns the address of the line that is replaced, and whether it is dirty.
     fn insert(&mut self, address: u64, dirty: bool, now: u64) -> Option<(u64, bool)> {
         let number = self.number(address);
         let set = self.set(number);
-        let taken: BTreeSet<u64> = self
+        let used_ways: BTreeSet<u64> = self
             .lines
             .iter()
             .filter(|(number, _)| self.set(**number) == set)
             .map(|(_, line)| line.way)
             .collect();
-        let free = (0..u64::from(self.configuration.ways)).find(|way| !taken.contains(way));
+        let free = (0..u64::from(self.configuration.ways)).find(|way| !used_ways.contains(way));
         let replaced = if free.is_none() { Some(self.victim(set)) } else { None };
         let old = replaced.map(|number| (number, self.lines.remove(&number).unwrap()));
         let way = free.unwrap_or_else(|| old.as_ref().unwrap().1.way);
@@ -110,10 +110,10 @@ impl PlainHierarchy {
     fn access(&mut self, kind: AccessKind, address: u64, size: u32) -> usize {
         let first = if kind == AccessKind::Fetch { 0 } else { 1 };
         let bytes = u64::from(self.caches[first].configuration.line_bytes);
-        let all: BTreeSet<u64> =
+        let lines: BTreeSet<u64> =
             (0..u64::from(size)).map(|byte| (address + byte) / bytes * bytes).collect();
         let write = kind == AccessKind::Write;
-        all.into_iter().map(|line| self.line(first, line, write)).max().unwrap()
+        lines.into_iter().map(|line| self.line(first, line, write)).max().unwrap()
     }
 
     fn line(&mut self, at: usize, address: u64, write: bool) -> usize {
@@ -198,8 +198,9 @@ proptest! {
     ) {
         let levels = &[first, second, third][..levels];
         let mut caches = Hierarchy::new(levels, Some(&instructions)).unwrap();
-        let all = std::iter::once(&instructions).chain(levels);
-        let caches_of = all.map(|configuration| PlainCache::new(*configuration)).collect();
+        let configurations = std::iter::once(&instructions).chain(levels);
+        let caches_of =
+            configurations.map(|configuration| PlainCache::new(*configuration)).collect();
         let mut plain = PlainHierarchy { caches: caches_of, now: 0, transfers: Vec::new() };
         let mut transfers = Vec::new();
         for (kind, address, size) in accesses {

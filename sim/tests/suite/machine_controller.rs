@@ -49,9 +49,9 @@ fn run(
     for (gap, direction, address) in lines {
         let from = Cycles(now + gap);
         let request = LineRequest { from, direction, address: PhysAddr(address), bytes: 64 };
-        let Ok(taken) = controller.push(request, &mut sink);
-        assert!(taken >= from);
-        now = taken.0;
+        let Ok(accept_clock) = controller.push(request, &mut sink);
+        assert!(accept_clock >= from);
+        now = accept_clock.0;
     }
     let Ok(_) = controller.finish(&mut sink);
     Run { controller, issued: sink.0 }
@@ -355,12 +355,12 @@ fn a_controller_takes_no_more_lines_than_wait() {
     let mut push = |line: u64| {
         let address = PhysAddr(line * 64);
         let request = LineRequest { from: start, direction: Direction::Read, address, bytes: 64 };
-        let Ok(taken) = controller.push(request, &mut sink);
-        taken.0 - start.0
+        let Ok(accept_clock) = controller.push(request, &mut sink);
+        accept_clock.0 - start.0
     };
-    let taken: Vec<_> = (0..11).map(&mut push).collect();
+    let delays: Vec<_> = (0..11).map(&mut push).collect();
     // ACTIVATE at 0, READs of the first line at 2 and 4.
-    assert_eq!(taken, [0, 0, 0, 0, 0, 0, 0, 0, 5, 9, 13]);
+    assert_eq!(delays, [0, 0, 0, 0, 0, 0, 0, 0, 5, 9, 13]);
 }
 
 #[test]

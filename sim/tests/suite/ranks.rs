@@ -118,8 +118,8 @@ fn bursts_are_aligned_to_the_length_in_the_mode_register() {
         traffic.idle(20).read(0x38);
         expected.push(start);
     }
-    let found: Vec<u64> = accesses(&events(&traffic)).into_iter().map(|(_, at)| at).collect();
-    assert_eq!(found, expected);
+    let addresses: Vec<u64> = accesses(&events(&traffic)).into_iter().map(|(_, at)| at).collect();
+    assert_eq!(addresses, expected);
 }
 
 #[test]
@@ -192,8 +192,8 @@ fn every_distance_that_is_too_short_is_a_fault() {
     expected.push((refresh + 151, FaultKind::RefreshOverdue, 0));
     let events = events(&traffic);
     assert_eq!(faults(&events), expected);
-    let found: Vec<u64> = accesses(&events).into_iter().map(|(clock, _)| clock).collect();
-    assert_eq!(found, kept);
+    let clocks: Vec<u64> = accesses(&events).into_iter().map(|(clock, _)| clock).collect();
+    assert_eq!(clocks, kept);
 }
 
 #[test]

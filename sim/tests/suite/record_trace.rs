@@ -79,9 +79,9 @@ fn a_trace_is_recorded_as_its_accesses_in_text() {
             "{of_trace:?}"
         );
         for ending in ["cmd", "truth"] {
-            let [one, other] =
+            let [trace_bytes, text_bytes] =
                 ["trace", "text"].map(|name| fs::read(at(&format!("{name}.{ending}"))).unwrap());
-            assert!(one == other && !one.is_empty(), "{more:?}");
+            assert!(trace_bytes == text_bytes && !trace_bytes.is_empty(), "{more:?}");
         }
         let printed = String::from_utf8_lossy(&of_trace.stderr);
         let unknown = if more[0] == "--limit" { 1 } else { 2 };

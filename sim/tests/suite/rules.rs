@@ -263,7 +263,7 @@ fn a_mode_register_is_set_within_trp_and_not_where_a_bank_is_open() {
     let settings =
         Settings { granularity: hmtt_format::config::Granularity::Burst, ..Settings::default() };
     let outcome = replayed(&traffic, settings);
-    let found: Vec<u64> = outcome.events.iter().filter_map(address).collect();
+    let addresses: Vec<u64> = outcome.events.iter().filter_map(address).collect();
     // Column 6 of bursts of eight words, then of four.
-    assert_eq!(found, [0, 4 * 8]);
+    assert_eq!(addresses, [0, 4 * 8]);
 }

@@ -86,7 +86,7 @@ fn marks_are_recorded_between_the_accesses_around_them() {
     traffic.read(0x8);
     for settings in every_mode() {
         let outcome = check(&traffic, settings);
-        let found: Vec<_> = outcome
+        let registers: Vec<_> = outcome
             .events
             .iter()
             .filter_map(|event| match event {
@@ -94,7 +94,7 @@ fn marks_are_recorded_between_the_accesses_around_them() {
                 _ => None,
             })
             .collect();
-        assert_eq!(found, marks.map(u32::from), "{settings:?}");
+        assert_eq!(registers, marks.map(u32::from), "{settings:?}");
     }
 }
 
@@ -112,12 +112,12 @@ fn a_replay_continues_after_software_stops_the_card() {
         replayed(&traffic, Settings { granularity: Granularity::Burst, ..Settings::default() });
     let after = |clock: u64| clock >= started;
     let expected = traffic.truth().iter().filter(|access| after(access.clock.0)).count();
-    let found = outcome
+    let later_accesses = outcome
         .events
         .iter()
         .filter(|event| matches!(event, Event::Access(access) if after(access.clock.0)))
         .count();
-    assert_eq!(found, expected);
+    assert_eq!(later_accesses, expected);
     // The card is also stopped at the end, long after its end frames.
     traffic.configure(STOP).idle(20_000);
     replayed(&traffic, Settings::default());

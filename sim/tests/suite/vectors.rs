@@ -61,7 +61,7 @@ fn page_records_and_slices_equal_the_truth() {
 
 #[test]
 fn inserted_faults_equal_the_flags() {
-    let mut found = 0;
+    let mut insertions = 0;
     for name in names() {
         let flags = file(&name, "flags.txt");
         if flags.is_file() {
@@ -69,10 +69,10 @@ fn inserted_faults_equal_the_flags() {
             let flags = truth::read_flags(&flags).unwrap();
             let comparison = truth::check_flags(flags, &outcome.events);
             assert!(comparison.equal(), "{comparison}");
-            found += 1;
+            insertions += 1;
         }
     }
-    assert_ne!(found, 0);
+    assert_ne!(insertions, 0);
 }
 
 #[test]

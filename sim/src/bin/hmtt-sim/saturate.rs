@@ -27,19 +27,19 @@ pub fn saturate(arguments: &SaturateArguments) -> Result<bool> {
         },
     };
     let progress = Progress::new(Some(what.clocks), arguments.json);
-    let found = saturation::run(&what, &mut |clocks| progress.at(clocks))?;
+    let results = saturation::run(&what, &mut |clocks| progress.at(clocks))?;
     progress.finish();
     if arguments.json {
-        print_json(&found)?
+        print_json(&results)?
     } else {
-        print(&what, &found)
+        print(&what, &results)
     }
-    let Found { outcome, verdict, .. } = found;
+    let Found { outcome, verdict, .. } = results;
     Ok(verdict.wrong.is_none() && outcome.violations.is_empty() && outcome.flaws.is_empty())
 }
 
-fn print(what: &Saturation, found: &Found) {
-    let Found { outcome, verdict, paper } = found;
+fn print(what: &Saturation, results: &Found) {
+    let Found { outcome, verdict, paper } = results;
     let summary = &outcome.summary;
     match &verdict.wrong {
         None => {
@@ -66,8 +66,8 @@ fn print(what: &Saturation, found: &Found) {
     report!("{summary}");
 }
 
-fn print_json(found: &Found) -> Result<()> {
-    let Found { outcome, verdict, paper } = found;
+fn print_json(results: &Found) -> Result<()> {
+    let Found { outcome, verdict, paper } = results;
     let mut object = serde_json::to_value(&outcome.summary)?;
     object["received_records"] = verdict.received.into();
     object["placed_records"] = verdict.lost.into();

@@ -63,23 +63,23 @@ impl<'a> DeclaredSignals<'a> {
 
     /// Adds a variable. `names`: its name, with and without the range of its bits.
     fn declare(&mut self, names: [&str; 2], variable: &Result<Variable, String>) {
-        for (wanted, found) in &mut self.wanted {
+        for (wanted, candidates) in &mut self.wanted {
             let before = names.iter().find_map(|name| without_end(&self.scopes, name, wanted));
             let Some(before) = before else { continue };
             let variable = match variable {
                 Ok(variable) => variable,
                 Err(reason) => {
-                    found.unusable.get_or_insert_with(|| reason.clone());
+                    candidates.unusable.get_or_insert_with(|| reason.clone());
                     continue;
                 }
             };
             if before == 0 {
-                found.exact.get_or_insert_with(|| variable.clone());
+                candidates.exact.get_or_insert_with(|| variable.clone());
             }
             let path = || shown(&self.scopes, names[1]);
-            match (&found.fitting, &found.other) {
-                (None, _) => found.fitting = Some((variable.clone(), path())),
-                (Some(_), None) => found.other = Some(path()),
+            match (&candidates.fitting, &candidates.other) {
+                (None, _) => candidates.fitting = Some((variable.clone(), path())),
+                (Some(_), None) => candidates.other = Some(path()),
                 _ => {}
             }
         }

@@ -78,8 +78,8 @@ impl Signals {
             Some(Level::Unknown) | None => Level::Unknown,
         };
         for (bit, slot) in wires {
-            let given = digits.len().checked_sub(bit + 1).map(|at| digits[at]);
-            levels.slots[*slot] = given.and_then(Level::from_byte).unwrap_or(extended);
+            let digit = digits.len().checked_sub(bit + 1).map(|at| digits[at]);
+            levels.slots[*slot] = digit.and_then(Level::from_byte).unwrap_or(extended);
         }
         true
     }

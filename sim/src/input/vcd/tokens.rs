@@ -113,12 +113,12 @@ impl Tokens {
         Ok(false)
     }
 
-    /// Reads a token that must follow. `of`: the command that it belongs to, for the message.
-    pub fn operand(&mut self, of: &str) -> Result<&[u8], InputError> {
+    /// Reads a token that must follow. `command`: the command that it belongs to, for the message.
+    pub fn operand(&mut self, command: &str) -> Result<&[u8], InputError> {
         let line = self.line;
         match self.advance()? {
             true => Ok(&self.token),
-            false => Err(self.fail_at(line, format!("the file ends within {of}"))),
+            false => Err(self.fail_at(line, format!("the file ends within {command}"))),
         }
     }
 

@@ -175,8 +175,9 @@ impl Legality {
     }
 
     fn four_activates(&self, clock: u64, rank: u8) {
-        let all = self.recent.iter().rev();
-        let fourth = all.filter(|old| old.kind == CommandKind::Activate && old.rank == rank).nth(3);
+        let newest_first = self.recent.iter().rev();
+        let fourth =
+            newest_first.filter(|old| old.kind == CommandKind::Activate && old.rank == rank).nth(3);
         if let Some(fourth) = fourth {
             assert!(clock >= fourth.clock + self.rules.tfaw, "tFAW at {clock}");
         }

@@ -70,9 +70,9 @@ impl Accesses {
                 let mut budget = ElementBudget::of_file();
                 let ending = make_trace(*chunks, session, &mut budget)
                     .with_context(|| name.display().to_string())?;
-                let mut all = missing(&ending);
-                all.extend(budget.refused().map(|refused| format!("left out are {refused}")));
-                Ok(all)
+                let mut notes = missing(&ending);
+                notes.extend(budget.refused().map(|refused| format!("left out are {refused}")));
+                Ok(notes)
             }
         }
     }
@@ -109,7 +109,7 @@ fn make_trace(
                 let mut each = EachElement::new(budget, |made| session.make(&made));
                 decoder.units(thread, &bytes, &mut each);
             }
-            Some(Content::Unrecorded(all)) => decoder.set_unrecorded(all),
+            Some(Content::Unrecorded(unrecorded)) => decoder.set_unrecorded(unrecorded),
             Some(Content::Region(region)) => decoder.set_region(region),
             Some(Content::End { dropped, cut_threads }) => {
                 let sums = decoder.ending().completed(dropped, cut_threads);
@@ -124,25 +124,25 @@ fn make_trace(
 
 fn missing(ending: &Ending) -> Vec<String> {
     let Ending { dropped, cut_threads, invalid_chunks, is_cut, is_chosen, .. } = *ending;
-    let mut all = Vec::new();
+    let mut notes = Vec::new();
     if is_chosen {
-        all.push("the trace has only some of the accesses, as was asked for".into());
+        notes.push("the trace has only some of the accesses, as was asked for".into());
     }
     if dropped > 0 {
-        all.push(format!(
+        notes.push(format!(
             "{dropped} words about accesses were dropped when the trace was recorded"
         ));
     }
     if cut_threads > 0 {
-        all.push(format!("the last accesses of {cut_threads} threads are missing in the trace"));
+        notes.push(format!("the last accesses of {cut_threads} threads are missing in the trace"));
     }
     if invalid_chunks > 0 {
-        all.push(format!("{invalid_chunks} chunks of the trace could not be read to their end"));
+        notes.push(format!("{invalid_chunks} chunks of the trace could not be read to their end"));
     }
-    all.extend(ending.unrecorded.missing());
-    all.extend(ending.missing_of_region());
+    notes.extend(ending.unrecorded.missing());
+    notes.extend(ending.missing_of_region());
     if is_cut {
-        all.push("the trace is cut: what follows is missing".into());
+        notes.push("the trace is cut: what follows is missing".into());
     }
-    all
+    notes
 }

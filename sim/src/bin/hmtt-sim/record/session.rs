@@ -85,8 +85,8 @@ impl Session {
         if self.made.is_multiple_of(PROGRESS_STEP) {
             self.progress.set_position(self.made);
         }
-        let made = self.machine.access(PROCESS, kind, address, size);
-        self.error = made.err().map(|error| match error {
+        let outcome = self.machine.access(PROCESS, kind, address, size);
+        self.error = outcome.err().map(|error| match error {
             MachineError::Page(error) => {
                 anyhow::Error::new(error).context(format!("access {} of the program", self.made))
             }
@@ -95,8 +95,8 @@ impl Session {
     }
 
     /// Makes an access of a traced program, which has one element. `Break`: the session is over.
-    pub fn make(&mut self, made: &Made) -> ControlFlow<()> {
-        let Made { address, direction, size, elements, .. } = *made;
+    pub fn make(&mut self, access: &Made) -> ControlFlow<()> {
+        let Made { address, direction, size, elements, .. } = *access;
         let kind = match direction {
             Direction::Read => AccessKind::Read,
             Direction::Write => AccessKind::Write,
