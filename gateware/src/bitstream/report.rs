@@ -108,10 +108,10 @@ pub fn read(
     if !unclaimed.is_empty() {
         return Err(format!("clocks without a requirement: {}", names(&unclaimed)));
     }
-    let of = |resource: &super::family::Resource| {
+    let usage = |resource: &super::family::Resource| {
         report.utilization.get(resource.reported).copied().unwrap_or_default()
     };
-    Ok(Routed { seed, utilization: family.resources().iter().map(of).collect(), clocks })
+    Ok(Routed { seed, utilization: family.resources().iter().map(usage).collect(), clocks })
 }
 
 /// Whether a clock's name in the report is of this net. nextpnr adds `$` and more to the name of a
@@ -158,11 +158,11 @@ mod tests {
 
     #[test]
     fn doubtful_delays_are_made_longer() {
-        let of = |device: &'static str| {
+        let device_clocks = |device: &'static str| {
             let family = Family::Ecp5 { device, package: "CABGA554", speed: "8" };
             read(&report(250.0, 125.0, "ddr"), 1, family, &WANTED).expect("a report").clocks
         };
-        let (believed, doubted) = (of("85k"), of("um5g-85k"));
+        let (believed, doubted) = (device_clocks("85k"), device_clocks("um5g-85k"));
         assert!((believed[0].achieved - 250.0).abs() < 1e-6, "{believed:?}");
         assert!((doubted[0].achieved - 1e3 / 7.0).abs() < 1e-6, "{doubted:?}");
         assert!(believed[1].met() && !doubted[1].met());

@@ -53,9 +53,9 @@ pub fn json(family: Family, outcome: &Outcome) -> Value {
             .resources()
             .iter()
             .zip(&routed.utilization)
-            .map(|(resource, of)| {
+            .map(|(resource, usage)| {
                 let name = resource.name.replace(' ', "_");
-                (name, json!({"used": of.used, "available": of.available}))
+                (name, json!({"used": usage.used, "available": usage.available}))
             })
             .collect();
         let clock = |clock: &Reached| {

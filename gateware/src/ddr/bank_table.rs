@@ -124,9 +124,9 @@ impl Logic for BankTable {
         match edge {
             Some(Edge::Rising) => {
                 // A second evaluation at this edge must find the same state.
-                let found = self._shape.found(&self._state);
-                if self.found.val() != found {
-                    self.found.next = found;
+                let findings = self._shape.found(&self._state);
+                if self.found.val() != findings {
+                    self.found.next = findings;
                 }
                 self._incoming = Some(self.spread());
             }

@@ -162,13 +162,13 @@ impl Probe for Shape {
     fn visit_end_scope(&mut self, _: &str, _: &dyn Block) {
         let Some((clocks, within)) = self.open.pop() else { return };
         // A block with a clock and without registers is a register itself.
-        let found = match clocks {
+        let depths = match clocks {
             0 => within,
             _ => Depths { least: within.least + 1, most: within.most + 1 },
         };
         match self.open.last_mut() {
-            Some((_, registers)) => *registers = registers.with(found),
-            None => (self.clocks, self.registers) = (clocks, found),
+            Some((_, registers)) => *registers = registers.with(depths),
+            None => (self.clocks, self.registers) = (clocks, depths),
         }
     }
 }

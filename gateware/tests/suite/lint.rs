@@ -69,17 +69,17 @@ fn yosys_maps_the_board_without_latches() {
 fn yosys_finds_no_latch_in_cards_of_any_memory() {
     for memory in memories::decoded() {
         let name = memory.generation.name();
-        let found =
+        let complaints =
             synthesis_complaints("yosys_finds_no_latch_in_cards_of_any_memory", &card(memory));
-        assert!(found.is_none_or(|found| found.is_empty()), "{name}");
+        assert!(complaints.is_none_or(|lines| lines.is_empty()), "{name}");
     }
 }
 
 #[test]
 fn a_latch_is_reported() {
     let verilog = card(memories::ddr1("")).replace("default: word = 32'h0;", "");
-    let found = synthesis_complaints("a_latch_is_reported", &verilog);
-    assert!(found.is_none_or(|found| !found.is_empty()), "a latch in a table goes unnoticed");
+    let complaints = synthesis_complaints("a_latch_is_reported", &verilog);
+    assert!(complaints.is_none_or(|lines| !lines.is_empty()), "a latch in a table goes unnoticed");
 }
 
 #[test]

@@ -95,28 +95,28 @@ impl Shape {
         let Spread { op, ranks, ba, .. } = state.spread;
         let chosen = |rank: &usize| ranks >> rank & 1 != 0;
         let banks = |rank: usize| &state.banks[rank * self.banks..(rank + 1) * self.banks];
-        let mut found = Found { op, ba: (ba as u64).into(), ..Default::default() };
+        let mut findings = Found { op, ba: (ba as u64).into(), ..Default::default() };
         for (number, rank) in state.ranks[..self.ranks].iter().enumerate() {
-            found.overdue = found.overdue.replace_bit(number, rank.overdue);
+            findings.overdue = findings.overdue.replace_bit(number, rank.overdue);
         }
         if !op.any() {
-            return found;
+            return findings;
         }
-        found.several = ranks.count_ones() > 1;
+        findings.several = ranks.count_ones() > 1;
         for rank in (0..self.ranks).rev().filter(chosen) {
             let bank = banks(rank)[ba];
-            found.rank = (rank as u64).into();
-            found.open |= bank.open;
-            found.fresh |= bank.fresh;
-            found.conflict |= bank.conflict;
-            found.bank_busy |= bank.left != 0;
-            found.any_open |= banks(rank).iter().any(|bank| bank.open);
-            found.any_in_rp |= banks(rank).iter().any(|bank| !bank.open && bank.left != 0);
+            findings.rank = (rank as u64).into();
+            findings.open |= bank.open;
+            findings.fresh |= bank.fresh;
+            findings.conflict |= bank.conflict;
+            findings.bank_busy |= bank.left != 0;
+            findings.any_open |= banks(rank).iter().any(|bank| bank.open);
+            findings.any_in_rp |= banks(rank).iter().any(|bank| !bank.open && bank.left != 0);
             if state.ranks[rank].left != 0 {
-                found.window = state.ranks[rank].window;
+                findings.window = state.ranks[rank].window;
             }
         }
-        found
+        findings
     }
 
     /// Applies the registered command: the second edge.

@@ -80,11 +80,13 @@ fn spread(shape: &Shape) -> String {
             "reg chosen{rank} = 0, closes{rank} = 0, refresh{rank} = 0, entry{rank} = 0, \
              mode{rank} = 0, cke_rises{rank} = 0, all{rank} = 0;"
         );
-        let (all, refresh) = (lines.get_my_offset_precharge_all(), lines.get_my_offset_refresh());
+        let (all_bit, refresh) =
+            (lines.get_my_offset_precharge_all(), lines.get_my_offset_refresh());
         let mode = lines.get_my_offset_mode_register_set();
         let _ = writeln!(
             edge,
-            "    chosen{rank} <= ranks[{rank}];\n    all{rank} <= ranks[{rank}] & op[{all}];\n    \
+            "    chosen{rank} <= ranks[{rank}];\n    \
+             all{rank} <= ranks[{rank}] & op[{all_bit}];\n    \
              closes{rank} <= ranks[{rank}] & op[{refresh}];\n    \
              refresh{rank} <= ranks[{rank}] & op[{refresh}] & ~cke_falls[{rank}];\n    \
              entry{rank} <= ranks[{rank}] & op[{refresh}] & cke_falls[{rank}];\n    \

@@ -29,8 +29,8 @@ pub struct Dump {
 
 impl Dump {
     pub fn count(&self, group: CountGroup, index: u16) -> u32 {
-        let of = self.counts.iter().filter(|(g, i, _)| (*g, *i) == (group, index));
-        of.map(|(_, _, value)| value).sum()
+        let matching = self.counts.iter().filter(|(g, i, _)| (*g, *i) == (group, index));
+        matching.map(|(_, _, value)| value).sum()
     }
 
     pub fn skipped(&self) -> u32 {
@@ -83,11 +83,11 @@ impl Bench {
             assert!(kind != RecordKind::HotPage || words[1] == passed[1]);
         }
         let record_kind = self.analysis.record_kind.val();
-        let taken = self.busy == 0 && self.analysis.offers.val();
-        self.analysis.taken.next = taken;
+        let is_taken = self.busy == 0 && self.analysis.offers.val();
+        self.analysis.taken.next = is_taken;
         pulse(&mut self.analysis, |analysis| &mut analysis.clock);
         self.busy = self.busy.saturating_sub(1);
-        if taken {
+        if is_taken {
             self.passed.push((record_kind, [0; 2]));
             self.busy = HELD;
         }
@@ -121,9 +121,9 @@ impl Bench {
     }
 
     /// Requests a dump.
-    pub fn ask(&mut self, all: bool) {
+    pub fn ask(&mut self, all_parts: bool) {
         self.analysis.requests.next.dump = true;
-        self.analysis.requests.next.dump_all = all;
+        self.analysis.requests.next.dump_all = all_parts;
         self.clock();
         self.analysis.requests.next.dump = false;
         settle(&mut self.analysis);
@@ -159,9 +159,9 @@ impl Bench {
     }
 
     /// Makes a dump without accesses meanwhile.
-    pub fn dump(&mut self, all: bool) -> Dump {
+    pub fn dump(&mut self, all_parts: bool) -> Dump {
         self.idle(6);
-        self.ask(all);
+        self.ask(all_parts);
         let mut clocks = 0;
         while !self.is_dumped() {
             self.clock();

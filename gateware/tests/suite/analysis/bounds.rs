@@ -133,8 +133,13 @@ fn parts_alternate_and_each_has_its_own_interval() {
 
 /// Makes a dump with an access at every fourth clock. Returns the dump and the pages accessed
 /// meanwhile.
-fn dump_beside(bench: &mut Bench, rng: &mut Rng, all: bool, pages: &[u32]) -> (Dump, Vec<u32>) {
-    bench.ask(all);
+fn dump_beside(
+    bench: &mut Bench,
+    rng: &mut Rng,
+    all_parts: bool,
+    pages: &[u32],
+) -> (Dump, Vec<u32>) {
+    bench.ask(all_parts);
     let mut accessed = Vec::new();
     while !bench.is_dumped() {
         let page = pages[rng.usize(0..pages.len())];
@@ -204,12 +209,15 @@ fn bounds_of_a_part_include_accesses_skipped_since_its_last_dump() {
             let skipped: u32 = since.iter().map(|(dump, _)| dump.skipped()).sum();
             for (page, least, most) in dump.bounds() {
                 // Accesses during the dumps at both ends may be in either interval.
-                let of = |range: &[(Dump, HashMap<u32, u32>)]| {
+                let exact_sum = |range: &[(Dump, HashMap<u32, u32>)]| {
                     range.iter().filter_map(|(_, exact)| exact.get(&page)).sum::<u32>()
                 };
                 let before = u32::from(at >= 16);
-                assert!(least <= of(since), "{page:x}");
-                assert!(most + skipped >= of(&since[before as usize..since.len() - 1]), "{page:x}");
+                assert!(least <= exact_sum(since), "{page:x}");
+                assert!(
+                    most + skipped >= exact_sum(&since[before as usize..since.len() - 1]),
+                    "{page:x}"
+                );
             }
         }
     });

@@ -172,8 +172,8 @@ impl Proof {
         }
         let mut yosys = Command::new("yosys");
         yosys.current_dir(&folder).args(["-q", "-p", script]);
-        let made = tools::run(self.name, "yosys", &mut yosys)?;
-        assert!(made.status.success(), "{}: {}", self.name, tools::printed(&made));
+        let output = tools::run(self.name, "yosys", &mut yosys)?;
+        assert!(output.status.success(), "{}: {}", self.name, tools::printed(&output));
         let mut abc = Command::new("yosys-abc");
         let searched =
             tools::run(self.name, "yosys-abc", abc.current_dir(&folder).args(["-q", commands]))?;

@@ -25,8 +25,8 @@ fn fields<T: Synth>() -> (Vec<(String, u64)>, u64) {
     (places, at)
 }
 
-fn width(of: &TypeDescriptor) -> usize {
-    match &of.kind {
+fn width(descriptor: &TypeDescriptor) -> usize {
+    match &descriptor.kind {
         TypeKind::Bits(bits) | TypeKind::Signed(bits) => *bits,
         TypeKind::Enum(names) => names.len().next_power_of_two().trailing_zeros() as usize,
         TypeKind::Composite(fields) => fields.iter().map(|field| width(&field.kind)).sum(),

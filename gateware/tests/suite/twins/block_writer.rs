@@ -248,8 +248,8 @@ fn an_access_takes_two_clocks() {
     let mut source = Source::new(Mode::Line, 187);
     source.record(access());
     source.bench.wait_until(|chain| chain.free.val());
-    let taken = (0..100).filter(|_| source.bench.clock(access())).count();
-    assert!(taken >= 49, "{taken} in 100 clocks");
+    let accesses = (0..100).filter(|_| source.bench.clock(access())).count();
+    assert!(accesses >= 49, "{accesses} in 100 clocks");
 }
 
 #[test]

@@ -166,10 +166,10 @@ impl Bench {
         if self.chain.write.low_enable.val() {
             self.halves[1][address] = self.chain.write.low.val().to_u64() as u32;
         }
-        let taken = self.chain.advance.val();
+        let is_taken = self.chain.advance.val();
         pulse(&mut self.chain, |chain| &mut chain.clock);
         self.collect();
-        taken
+        is_taken
     }
 
     /// Offers a record until it is taken.

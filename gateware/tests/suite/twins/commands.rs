@@ -110,21 +110,21 @@ fn pins_are_decoded_by_the_truth_tables() {
                 pulse(&mut buffer, |buffer| &mut buffer.clock);
                 assert_eq!(buffer.valid.val(), before.is_some());
                 if let Some((pins, expected)) = before {
-                    let made = buffer.command.val();
+                    let command = buffer.command.val();
                     if expected.code == CommandCode::NoCommand {
-                        let (ranks, cke_rises) = (made.ranks, made.cke_rises);
+                        let (ranks, cke_rises) = (command.ranks, command.cke_rises);
                         assert_eq!(
-                            (made.code, ranks, cke_rises),
+                            (command.code, ranks, cke_rises),
                             (expected.code, expected.ranks, expected.cke_rises)
                         );
                     } else {
                         // The operand of a reserved command has no meaning.
                         let a = if expected.code == CommandCode::Reserved {
-                            made.a
+                            command.a
                         } else {
                             expected.a
                         };
-                        assert_eq!(made, SlotCommand { a, ..expected }, "{pins:?}");
+                        assert_eq!(command, SlotCommand { a, ..expected }, "{pins:?}");
                     }
                 }
                 let cke = cke_before.unwrap_or(pins.cke);

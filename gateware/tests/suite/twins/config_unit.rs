@@ -278,8 +278,8 @@ fn a_stop_by_software_survives_the_run_switch_until_a_start_or_reset() {
                     }
                 }
                 event.run = run;
-                let taken = (0..1000).any(|_| bench.clock(Some(event), rng));
-                assert!(taken, "step {step}: {cause:?}");
+                let is_taken = (0..1000).any(|_| bench.clock(Some(event), rng));
+                assert!(is_taken, "step {step}: {cause:?}");
                 (0..200).for_each(|_| assert!(!bench.clock(None, rng)));
                 assert_eq!(bench.unit.running.val(), running, "{again:#x}, step {step}: {cause:?}");
             }

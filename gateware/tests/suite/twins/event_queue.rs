@@ -368,8 +368,11 @@ fn a_nearly_full_queue_drains_to_half_before_it_accepts_accesses() {
     (0..95).for_each(|_| bench.clock(Some(access()), true));
     (0..300).for_each(|_| bench.clock(None, true));
     let missed = bench.check().accesses;
-    let all = missed_without_pops + 95;
-    assert!((all - 3..=all + 3).contains(&missed), "{missed} of about {all}: none got in between");
+    let attempts = missed_without_pops + 95;
+    assert!(
+        (attempts - 3..=attempts + 3).contains(&missed),
+        "{missed} of about {attempts}: none got in between"
+    );
 }
 
 #[test]

@@ -37,8 +37,8 @@ fn reset_brings_a_register_back_without_an_edge() {
     let set = |block: &mut Register<Bits<8>>, d: u64, domain| {
         (block.d.next, block.clock.next) = (d.into(), domain);
     };
-    let found = values(Register::default(), set, |block| block.q.val().to_u64());
-    assert_eq!(found, [1, 1, 0, 0, 0, 0, 4, 0]);
+    let outputs = values(Register::default(), set, |block| block.q.val().to_u64());
+    assert_eq!(outputs, [1, 1, 0, 0, 0, 0, 4, 0]);
 }
 
 #[test]
@@ -46,8 +46,8 @@ fn reset_brings_a_cleared_register_back_at_an_edge() {
     let set = |block: &mut ClearedRegister<Bits<8>>, d: u64, domain| {
         (block.d.next, block.clock.next) = (d.into(), domain);
     };
-    let found = values(ClearedRegister::default(), set, |block| block.q.val().to_u64());
-    assert_eq!(found, [1, 1, 1, 0, 0, 0, 4, 4]);
+    let outputs = values(ClearedRegister::default(), set, |block| block.q.val().to_u64());
+    assert_eq!(outputs, [1, 1, 1, 0, 0, 0, 4, 4]);
 }
 
 #[test]
@@ -55,8 +55,8 @@ fn reset_leaves_a_kept_register_alone() {
     let set = |block: &mut KeptRegister<Bits<8>>, d: u64, domain| {
         (block.d.next, block.clock.next) = (d.into(), domain);
     };
-    let found = values(KeptRegister::default(), set, |block| block.q.val().to_u64());
-    assert_eq!(found, [1, 1, 1, 3, 3, 3, 4, 4]);
+    let outputs = values(KeptRegister::default(), set, |block| block.q.val().to_u64());
+    assert_eq!(outputs, [1, 1, 1, 3, 3, 3, 4, 4]);
 }
 
 #[test]

@@ -41,8 +41,8 @@ fn random_code(rng: &mut Rng) -> CommandCode {
 /// interact.
 fn random(rng: &mut Rng, memory: &MemoryDescription, quiet: bool) -> To {
     let present = (1u8 << memory.ranks()) - 1;
-    let one = 1 << rng.u8(0..memory.ranks());
-    let ranks = if chance(rng, 5) { rng.u8(1..16) & present } else { one };
+    let single_rank = 1 << rng.u8(0..memory.ranks());
+    let ranks = if chance(rng, 5) { rng.u8(1..16) & present } else { single_rank };
     let code = if quiet || ranks == 0 { CommandCode::NoCommand } else { random_code(rng) };
     let ranks = if code == CommandCode::NoCommand { 0 } else { ranks };
     let sleeps = code == CommandCode::Refresh && chance(rng, 40);
@@ -80,7 +80,7 @@ fn outcome((verdict, row): (Verdict, u64)) -> Outcome {
 #[test]
 fn verdicts_equal_those_of_the_model() {
     let mut kinds = std::collections::BTreeSet::new();
-    let found = std::cell::RefCell::new(&mut kinds);
+    let seen_kinds = std::cell::RefCell::new(&mut kinds);
     with_seeds(0..8, |rng| {
         for memory in memories::decoded() {
             let mut machine = settled(StateMachine::new(&memory));
@@ -106,14 +106,14 @@ fn verdicts_equal_those_of_the_model() {
                     continue;
                 }
                 assert_eq!(machine.verdict_valid.val(), clock >= LATENCY as u64);
-                let made = outcome(made(&machine));
-                assert_eq!(Some(made), expected.pop_front(), "{memory:?} before {clock}");
-                match made {
+                let verdict = outcome(made(&machine));
+                assert_eq!(Some(verdict), expected.pop_front(), "{memory:?} before {clock}");
+                match verdict {
                     Outcome::Fault { code, .. } => {
-                        found.borrow_mut().insert(code);
+                        seen_kinds.borrow_mut().insert(code);
                     }
                     Outcome::Access { row_state, .. } => {
-                        found.borrow_mut().insert(64 + row_state as u8);
+                        seen_kinds.borrow_mut().insert(64 + row_state as u8);
                     }
                     Outcome::Nothing => {}
                 }

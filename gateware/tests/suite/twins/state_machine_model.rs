@@ -147,11 +147,11 @@ impl Model {
     ) -> (Option<Outcome>, Option<FaultKind>) {
         let banks = 1 << self.memory.bits(Axis::Bank);
         let trp = u64::from(self.memory.trp_clocks);
-        let of =
+        let is_in_rp =
             |bank: &Bank| bank.precharged.is_some_and(|at| clock < at + trp) && bank.open.is_none();
-        let all = |rank: &usize| self.banks[*rank][..banks].iter();
-        let any_open = chosen.iter().any(|rank| all(rank).any(|bank| bank.open.is_some()));
-        let any_in_rp = chosen.iter().any(|rank| all(rank).any(of));
+        let rank_banks = |rank: &usize| self.banks[*rank][..banks].iter();
+        let any_open = chosen.iter().any(|rank| rank_banks(rank).any(|bank| bank.open.is_some()));
+        let any_in_rp = chosen.iter().any(|rank| rank_banks(rank).any(is_in_rp));
         let window = chosen
             .iter()
             .filter_map(|rank| self.ranks[*rank].window)
@@ -166,8 +166,8 @@ impl Model {
         let fault = match to.code {
             CommandCode::Activate => self.activate(clock, to, chosen),
             CommandCode::Read | CommandCode::Write => {
-                let (made, fault) = self.column(clock, to, chosen);
-                access = made;
+                let (column_access, fault) = self.column(clock, to, chosen);
+                access = column_access;
                 fault
             }
             CommandCode::Refresh => closed(FaultKind::RefreshOpen),
@@ -229,9 +229,10 @@ impl Model {
         let a = self.start(to.a);
         let trcd = u64::from(self.memory.trcd_clocks);
         let bank = &mut self.banks[chosen[0]][to.ba as usize];
-        let mut made = (None, Some(if write { FaultKind::WriteIdle } else { FaultKind::ReadIdle }));
+        let mut verdict =
+            (None, Some(if write { FaultKind::WriteIdle } else { FaultKind::ReadIdle }));
         if chosen.len() > 1 {
-            made.1 = Some(FaultKind::MultiRank);
+            verdict.1 = Some(FaultKind::MultiRank);
         } else if let Some((row, opened, accessed)) = &mut bank.open {
             let row_state = match (std::mem::replace(accessed, true), bank.closed_by) {
                 (true, _) => 0,
@@ -239,8 +240,8 @@ impl Model {
                 (false, ClosedBy::ItsPrecharge) => 2,
             };
             let place = (chosen[0] as u64, to.ba);
-            made.0 = Some(Outcome::Access { write, place, row: *row, a, row_state });
-            made.1 = (clock < *opened + trcd).then_some(FaultKind::ColumnInRcd);
+            verdict.0 = Some(Outcome::Access { write, place, row: *row, a, row_state });
+            verdict.1 = (clock < *opened + trcd).then_some(FaultKind::ColumnInRcd);
         }
         if to.a >> 10 & 1 != 0 {
             for rank in chosen {
@@ -249,7 +250,7 @@ impl Model {
                 bank.closed_by = ClosedBy::Other;
             }
         }
-        made
+        verdict
     }
 
     fn precharge(&mut self, clock: u64, rank: usize, bank: usize) {

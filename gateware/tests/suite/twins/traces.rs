@@ -183,8 +183,8 @@ fn agree(rng: &mut Rng, mode: Mode) {
         .iter()
         .filter(|passed| !matches!(passed.kind, RecordKind::Skip | RecordKind::Tick))
         .collect();
-    for (place, (made, expected)) in passed.iter().zip(&model.passed).enumerate() {
-        assert_eq!(*made, expected, "record {place} in {mode:?}");
+    for (place, (record, expected)) in passed.iter().zip(&model.passed).enumerate() {
+        assert_eq!(*record, expected, "record {place} in {mode:?}");
     }
     assert_eq!(passed.len(), model.passed.len());
     assert_eq!((&bench.observed[..5], bench.observed[5]), (&counts[..], clock));

@@ -130,7 +130,7 @@ fn words_of_reports_and_slices_agree() {
 fn block_writer(rng: &mut Rng) -> Recording<BlockWriter<10>> {
     let memory = memories::ddr1("tick_clocks = 32768\ntck_ns = 1000.0");
     let mut recording = Recording::new("block writer", BlockWriter::<10>::new(&memory));
-    let mut taken = true;
+    let mut is_taken = true;
     for step in 0..8000 {
         let block = &mut recording.block;
         if step % 400 == 0 {
@@ -138,7 +138,7 @@ fn block_writer(rng: &mut Rng) -> Recording<BlockWriter<10>> {
             block.slice_accesses.next = spread(rng, 32).into();
             block.slice_partial.next = rng.bool();
         }
-        if taken {
+        if is_taken {
             block.record.next = if chance(rng, 80) { record(rng) } else { Record::default() };
             block.offered.next = block.record.next.kind != RecordKind::Nothing;
         }
@@ -148,7 +148,7 @@ fn block_writer(rng: &mut Rng) -> Recording<BlockWriter<10>> {
         block.words.report_last.next = chance(rng, 10);
         block.space_available.next = chance(rng, if step % 1000 < 800 { 95 } else { 5 });
         recording.step();
-        taken = recording.block.advance.val();
+        is_taken = recording.block.advance.val();
         recording.edge(|block| &mut block.clock);
     }
     recording
