@@ -54,30 +54,38 @@ fn found(words: &[&str], file: &Path) -> Value {
 }
 
 /// Compares values: numbers as such, with the error of a few roundings. Names must be the same.
-fn compare(found: &Value, expected: &Value, place: &str) {
-    match (found, expected) {
-        (Value::Object(one), Value::Object(other)) => {
-            let names = one.keys().chain(other.keys());
+fn compare(actual: &Value, expected: &Value, place: &str) {
+    match (actual, expected) {
+        (Value::Object(actual_fields), Value::Object(expected_fields)) => {
+            let names = actual_fields.keys().chain(expected_fields.keys());
             names.for_each(|name| {
-                let [one, other] = [one, other].map(|of| of.get(name));
+                let [actual_value, expected_value] =
+                    [actual_fields, expected_fields].map(|of| of.get(name));
                 let place = format!("{place}.{name}");
-                let (Some(one), Some(other)) = (one, other) else {
+                let (Some(actual_value), Some(expected_value)) = (actual_value, expected_value)
+                else {
                     panic!("{place} is in one only")
                 };
-                compare(one, other, &place);
+                compare(actual_value, expected_value, &place);
             });
         }
-        (Value::Array(one), Value::Array(other)) => {
-            assert_eq!(one.len(), other.len(), "{place}: {found} {expected}");
-            for ((one, other), number) in one.iter().zip(other).zip(0..) {
-                compare(one, other, &format!("{place}[{number}]"));
+        (Value::Array(actual_items), Value::Array(expected_items)) => {
+            assert_eq!(actual_items.len(), expected_items.len(), "{place}: {actual} {expected}");
+            for ((actual_item, expected_item), number) in
+                actual_items.iter().zip(expected_items).zip(0..)
+            {
+                compare(actual_item, expected_item, &format!("{place}[{number}]"));
             }
         }
-        (Value::Number(one), Value::Number(other)) => {
-            let [one, other] = [one, other].map(|number| number.as_f64().unwrap());
-            assert!((one - other).abs() <= 1e-12 * other.abs(), "{place}: {one}, not {other}");
+        (Value::Number(actual_number), Value::Number(expected_number)) => {
+            let [actual_number, expected_number] =
+                [actual_number, expected_number].map(|number| number.as_f64().unwrap());
+            assert!(
+                (actual_number - expected_number).abs() <= 1e-12 * expected_number.abs(),
+                "{place}: {actual_number}, not {expected_number}"
+            );
         }
-        _ => assert_eq!(found, expected, "{place}"),
+        _ => assert_eq!(actual, expected, "{place}"),
     }
 }
 
@@ -87,29 +95,29 @@ fn compare_table(table: &Path, of_capture: &[Value], name: &str) {
     let extension = table.extension().unwrap().to_str().unwrap();
     for (words, expected) in COMMANDS.iter().zip(of_capture) {
         let command = words[0];
-        let mut found = found(words, table)[command].clone();
+        let mut actual = found(words, table)[command].clone();
         let mut expected = expected.clone();
         let place = format!("{name} {command} {extension}");
         match (command, extension) {
             // Tables do not have the size of memory.
             ("check", _) => {
-                for of in [&mut found, &mut expected] {
-                    of["kinds"].as_array_mut().unwrap().truncate(1);
+                for result in [&mut actual, &mut expected] {
+                    result["kinds"].as_array_mut().unwrap().truncate(1);
                 }
             }
             // Tables of text do not have the bytes of accesses and the period of the clock.
             ("phases", "csv" | "jsonl") => continue,
             ("stats", "csv" | "jsonl") => {
-                for of in [&mut found, &mut expected] {
-                    let of = of.as_object_mut().unwrap();
+                for result in [&mut actual, &mut expected] {
+                    let fields = result.as_object_mut().unwrap();
                     let of_time = ["duration_seconds", "accesses_per_second", "bytes_per_second"];
                     let of_size = ["access_bytes", "unsized_accesses", "frequency"];
-                    of_time.iter().chain(&of_size).for_each(|name| drop(of.remove(*name)));
+                    of_time.iter().chain(&of_size).for_each(|name| drop(fields.remove(*name)));
                 }
             }
             _ => {}
         }
-        compare(&found, &expected, &place);
+        compare(&actual, &expected, &place);
     }
 }
 
@@ -124,12 +132,12 @@ fn all_results_are_those_of_the_truth_in_captures_and_tables() {
         replay(name, &["--granularity", "burst"], &capture);
         let mut results = Vec::new();
         for words in COMMANDS {
-            let found = found(words, &capture);
-            compare(&found[words[0]], &expected[words[0]], &format!("{name} {}", words[0]));
+            let output = found(words, &capture);
+            compare(&output[words[0]], &expected[words[0]], &format!("{name} {}", words[0]));
             for (key, value) in expected["source"].as_object().unwrap() {
-                compare(&found["sources"][0][key], value, &format!("{name} {key}"));
+                compare(&output["sources"][0][key], value, &format!("{name} {key}"));
             }
-            results.push(found[words[0]].clone());
+            results.push(output[words[0]].clone());
         }
         for extension in ["csv", "jsonl", "parquet"] {
             let table = folder.path().join(format!("table.{extension}"));

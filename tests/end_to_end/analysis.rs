@@ -37,9 +37,9 @@ fn hot_pages_are_within_their_bounds_and_every_access_has_a_row_outcome() {
         for page in dump["hot_pages"].as_array().unwrap() {
             let address = page["address"].as_str().unwrap().strip_prefix("0x").unwrap();
             let address = u64::from_str_radix(address, 16).unwrap();
-            let found = exact.remove(&(address >> 12)).unwrap_or(0);
+            let count = exact.remove(&(address >> 12)).unwrap_or(0);
             let bounds = number(&page["at_least"])..=number(&page["at_most"]);
-            assert!(bounds.contains(&found), "{name}: {address:x} had {found}, not {bounds:?}");
+            assert!(bounds.contains(&count), "{name}: {address:x} had {count}, not {bounds:?}");
         }
         assert!(exact.values().all(|found| *found <= others), "{name}");
         let banks = dump["banks"].as_array().unwrap().iter();
@@ -79,11 +79,11 @@ fn reuse_distances_equal_those_of_an_exact_stack() {
     }
     let runs: u64 = exact.values().sum();
     let reuse = dump["reuse"].as_array().unwrap().iter();
-    let found: HashMap<Option<u64>, u64> =
+    let distances: HashMap<Option<u64>, u64> =
         reuse.map(|entry| (entry[0].as_u64(), number(&entry[1]))).collect();
     let skipped = number(&dump["skipped_runs"]);
-    assert_eq!(found.values().sum::<u64>() + skipped, runs);
+    assert_eq!(distances.values().sum::<u64>() + skipped, runs);
     if skipped == 0 {
-        assert_eq!(found, exact);
+        assert_eq!(distances, exact);
     }
 }

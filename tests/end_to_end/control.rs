@@ -80,11 +80,12 @@ fn commands_of_ctl_among_accesses_set_marks_and_settings() {
         comments(&text, "mark").iter().map(|mark| mark.split_once(' ').unwrap().1).collect();
     assert_eq!(marks, ["105 free 5", "60 kernel_enter", "1ff free 255"]);
     assert_eq!(comments(&text, "fault"), Vec::<&str>::new());
-    let found = lines(&text);
-    let at = found.iter().position(|line| *line == first[0]).expect("the first access is there");
-    assert_eq!(found[at..at + first.len()], first);
-    assert!(unseen.iter().all(|access| !found.contains(&access.as_str())));
-    assert!(found.iter().any(|line| line.contains(" P c00000 ")), "{text}");
+    let output_lines = lines(&text);
+    let at =
+        output_lines.iter().position(|line| *line == first[0]).expect("the first access is there");
+    assert_eq!(output_lines[at..at + first.len()], first);
+    assert!(unseen.iter().all(|access| !output_lines.contains(&access.as_str())));
+    assert!(output_lines.iter().any(|line| line.contains(" P c00000 ")), "{text}");
     let info = succeed("hmtt", &["info", "--json", path(&capture)]);
     let info: Value = serde_json::from_str(&info).unwrap();
     let settings = &info["cards"][0]["settings"];

@@ -23,8 +23,8 @@ const VECTORS: [&str; 6] = [
 /// Path of the Python with DuckDB that `make setup` installs.
 fn python() -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/bin/python3");
-    let found = Command::new(&python).args(["-c", "import duckdb"]).output();
-    found.is_ok_and(|output| output.status.success()).then_some(python)
+    let probe = Command::new(&python).args(["-c", "import duckdb"]).output();
+    probe.is_ok_and(|output| output.status.success()).then_some(python)
 }
 
 /// Returns the rows of a query, with fields separated by spaces. A name in braces stands for the
@@ -55,9 +55,9 @@ fn a_database_reads_the_truth_of_recordings_from_a_data_set() {
     for name in VECTORS {
         let sql = "select clock, case when is_write then 'W' else 'R' end, lower(to_hex(address)) \
                    from {accesses} where run = 'NAME' order by clock";
-        let found = query(&python, &data, &sql.replace("NAME", name));
+        let rows = query(&python, &data, &sql.replace("NAME", name));
         let expected: Vec<String> = accesses(name).iter().map(ToString::to_string).collect();
-        assert!(found == expected, "{name}: not the truth");
+        assert!(rows == expected, "{name}: not the truth");
     }
     let captures = VECTORS.map(|name| folder.path().join(format!("{name}.pcapng")));
     let captures: Vec<&str> = captures.iter().map(|capture| path(capture)).collect();

@@ -50,7 +50,7 @@ fn a_dropped_frame_loses_only_its_own_accesses() {
     replay(NAME, &["--granularity", "burst"], &whole);
     let (blocks, mut packets) = split(&whole);
     let text = decode(&whole);
-    let all = lines(&text);
+    let all_lines = lines(&text);
 
     let dropped = packets.remove(9);
     let (accesses, _, _) = content(&dropped);
@@ -64,7 +64,7 @@ fn a_dropped_frame_loses_only_its_own_accesses() {
     let expected =
         format!("1 frames missing, {accesses} accesses lost between clocks {before} and {after}");
     assert_eq!(comments(&text, "gap"), [expected]);
-    let missing = all
+    let missing = all_lines
         .iter()
         .filter(|line| {
             let clock: u64 = line.split(' ').next().unwrap().parse().unwrap();
@@ -72,7 +72,7 @@ fn a_dropped_frame_loses_only_its_own_accesses() {
         })
         .count() as u64;
     assert_eq!(missing, accesses);
-    let rest: Vec<&str> = all
+    let rest: Vec<&str> = all_lines
         .iter()
         .filter(|line| {
             let clock: u64 = line.split(' ').next().unwrap().parse().unwrap();

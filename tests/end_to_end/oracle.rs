@@ -50,13 +50,13 @@ fn try_seeds(next: &AtomicU64, folder: &Path, met: &Mutex<Met>) -> Result<(), Fa
 fn two_hundred_seeds_agree_with_the_model_of_the_whole_card() {
     let folder = tempfile::tempdir().unwrap().keep();
     let (next, met) = (AtomicU64::new(1), Mutex::new(Met::default()));
-    let found = thread::scope(|scope| {
+    let outcomes = thread::scope(|scope| {
         let run = || try_seeds(&next, &folder, &met);
         let threads = [scope.spawn(run), scope.spawn(run)];
         threads.map(|thread| thread.join().expect("a thread"))
     });
-    for found in found {
-        match found {
+    for outcome in outcomes {
+        match outcome {
             Ok(()) => {}
             Err(Failure::Missing(what)) => {
                 return eprintln!("skipped: the model of the card: {what}");
@@ -110,22 +110,22 @@ fn is_rejected(wanted: impl Fn(&Case) -> bool, spoil: impl Fn(&Case, &mut Captur
 fn add_tags(case: &Case, slice: &mut Event, end: u64) -> bool {
     let Event::Slice { clock, reads, writes, .. } = slice else { return false };
     let within = |clock: &u64, at: u64| (*clock..end).contains(&at);
-    let mut found = false;
+    let mut has_tags = false;
     for event in &case.due.records {
         if let Event::Tag { clock: at, direction, .. } = event
             && within(&clock.0, at.0)
         {
             *(if *direction == Direction::Read { &mut *reads } else { &mut *writes }) += 1;
-            found = true;
+            has_tags = true;
         }
     }
-    found
+    has_tags
 }
 
 /// Slices that count the tags within them are rejected, in frames with or without frame numbers.
 fn slices_with_tags(unnumbered: bool) {
     let spoil = |case: &Case, capture: &mut Capture| {
-        let mut found = false;
+        let mut has_tags = false;
         for element in &mut capture.elements {
             if let Element::Slice(slice, none) = element
                 && *none == unnumbered
@@ -133,10 +133,10 @@ fn slices_with_tags(unnumbered: bool) {
             {
                 let whole = hmtt_format::config::slice_clocks(code, case.memory.tck_ps);
                 let clocks = length.clocks().map_or(whole.into(), |clocks| clocks.0);
-                found |= add_tags(case, slice, clock.0 + clocks);
+                has_tags |= add_tags(case, slice, clock.0 + clocks);
             }
         }
-        found
+        has_tags
     };
     let has_tags = |case: &Case| {
         case.due.bursts.iter().any(|burst| burst.window)

@@ -91,9 +91,9 @@ impl Counts {
     fn found(map: &Path, capture: &Path) -> (Counts, Value) {
         let text = succeed("hmtt", &["stats", "--json", "--pagemap", path(map), path(capture)]);
         let object: Value = serde_json::from_str(&text).unwrap();
-        let of = object["page_map"].clone();
-        let number = |name: &str| of[name].as_u64().unwrap();
-        let processes = of["processes"].as_array().unwrap().iter();
+        let page_map = object["page_map"].clone();
+        let number = |name: &str| page_map[name].as_u64().unwrap();
+        let processes = page_map["processes"].as_array().unwrap().iter();
         let count =
             |one: &Value| (one["pid"].as_u64().unwrap() as u32, one["accesses"].as_u64().unwrap());
         let counts = Counts {
@@ -103,7 +103,7 @@ impl Counts {
             outside: number("outside_accesses"),
         };
         assert_eq!(counts.resolved.values().sum::<u64>(), number("resolved_accesses"));
-        (counts, of)
+        (counts, page_map)
     }
 }
 
@@ -174,21 +174,24 @@ fn pages_that_change_their_owner_are_resolved_by_the_snapshots_around_each_acces
 
     let (marked, plain) = (at("marked.map"), at("plain.map"));
     write_map(&marked, true);
-    let (found, of) = Counts::found(&marked, &capture);
-    assert_eq!((&of["owner_rule"], &of["marked_snapshots"]), (&"time".into(), &4.into()));
+    let (counts, page_map) = Counts::found(&marked, &capture);
+    assert_eq!(
+        (&page_map["owner_rule"], &page_map["marked_snapshots"]),
+        (&"time".into(), &4.into())
+    );
     // Accesses to registers are of a page that nobody has.
     let unresolved = expected.unresolved + before;
     let outside = expected.outside + before;
-    assert_eq!(found, Counts { unresolved, outside, ..expected });
-    assert!(found.resolved.len() == 2 && found.ambiguous > 0 && found.outside > 0, "{found:?}");
+    assert_eq!(counts, Counts { unresolved, outside, ..expected });
+    assert!(counts.resolved.len() == 2 && counts.ambiguous > 0 && counts.outside > 0, "{counts:?}");
 
     // Without numbers of marks, only the frame that never changes is resolved.
     write_map(&plain, false);
-    let (of_all, of) = Counts::found(&plain, &capture);
-    assert_eq!(of["owner_rule"], "all_snapshots");
+    let (of_all, page_map) = Counts::found(&plain, &capture);
+    assert_eq!(page_map["owner_rule"], "all_snapshots");
     let stable = lines(&text).iter().filter(|line| line.contains(" 4001")).count() as u64;
     assert_eq!(of_all.resolved, BTreeMap::from([(11, stable)]));
-    assert!(of_all.ambiguous > found.ambiguous && of_all.outside == 0, "{of_all:?} {found:?}");
+    assert!(of_all.ambiguous > counts.ambiguous && of_all.outside == 0, "{of_all:?} {counts:?}");
 }
 
 #[test]

@@ -48,17 +48,17 @@ fn rows_and_banks_are_those_of_the_truth() {
             };
             expected.entry(place).or_default()[outcome] += 1;
         }
-        let found: Value =
+        let object: Value =
             serde_json::from_str(&succeed("hmtt", &["rows", "--json", path(&file)])).unwrap();
-        let found = &found["rows"][0];
+        let rows = &object["rows"][0];
         let outcomes = ["same_row_accesses", "other_row_accesses", "first_accesses"];
-        let shown = found["banks"].as_array().unwrap().iter().map(|one| {
-            let place = (number(&one["rank"]), number(&one["bank"]));
-            (place, outcomes.map(|outcome| number(&one[outcome])))
+        let shown = rows["banks"].as_array().unwrap().iter().map(|bank| {
+            let place = (number(&bank["rank"]), number(&bank["bank"]));
+            (place, outcomes.map(|outcome| number(&bank[outcome])))
         });
         assert_eq!(shown.collect::<BTreeMap<_, _>>(), expected, "{name}");
         for (outcome, at) in outcomes.into_iter().zip(0..) {
-            let slices = found["slices"].as_array().unwrap().iter();
+            let slices = rows["slices"].as_array().unwrap().iter();
             let sum: u64 = slices.map(|slice| number(&slice[outcome])).sum();
             assert_eq!(sum, expected.values().map(|of| of[at]).sum::<u64>(), "{name} {outcome}");
         }

@@ -44,10 +44,10 @@ fn saturation(pattern: Pattern, burst_length: u8) -> Saturation {
 }
 
 fn run(what: &Saturation) -> Found {
-    let found = saturation::run(what, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(found.verdict.wrong, None, "{what:?}");
-    assert_eq!((found.outcome.violations.len(), found.outcome.flaws.len()), (0, 0), "{what:?}");
-    found
+    let results = saturation::run(what, &mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(results.verdict.wrong, None, "{what:?}");
+    assert_eq!((results.outcome.violations.len(), results.outcome.flaws.len()), (0, 0), "{what:?}");
+    results
 }
 
 /// Whether the bursts of a line never merge, so that there are twice as many records as lines.
@@ -137,10 +137,10 @@ fn run_bursts(traffic: &Traffic, megabits: u32) -> (Verdict, u64) {
     parameters.fifo = FifoSize::Kb8;
     let options = Options { tx_period_ps: tx_period_of(megabits), ..verilator() };
     let mut engine = engine::prepare(&options, &parameters, Settings::default()).unwrap();
-    let made = traffic.truth().iter().map(|access| Issued { access: *access, note: Note::Plain });
-    let made: Vec<Issued> = made.collect();
+    let issued = traffic.truth().iter().map(|access| Issued { access: *access, note: Note::Plain });
+    let issued: Vec<Issued> = issued.collect();
     let verdict = Rc::new(RefCell::new(Verdict::default()));
-    let check = Check::new(Expected::new(traffic.memory(), made.into_iter()), verdict.clone());
+    let check = Check::new(Expected::new(traffic.memory(), issued.into_iter()), verdict.clone());
     let report = Rc::new(RefCell::new(None));
     let outcome = replay::run(Replay {
         spans: traffic.spans(),
@@ -242,15 +242,15 @@ fn a_few_consecutive_settings_lose_nothing() {
 #[test]
 fn both_engines_fill_the_fifo_equally() {
     for (pattern, megabits) in [(Pattern::RowMisses, 1000), (Pattern::Random, 50)] {
-        let found = [Kind::Rust, Kind::Verilator].map(|kind| {
+        let results = [Kind::Rust, Kind::Verilator].map(|kind| {
             let engine = Options { kind, tx_period_ps: tx_period_of(megabits), ..verilator() };
             let what = Saturation { clocks: 12_000, engine, ..saturation(pattern, 4) };
             let Found { mut outcome, verdict, .. } = run(&what);
             outcome.summary.clocks_per_second = 0;
             (outcome.summary, verdict)
         });
-        assert_eq!(found[0], found[1], "{pattern:?}");
-        assert_eq!(found[0].1.lost > 0, megabits < 1000);
+        assert_eq!(results[0], results[1], "{pattern:?}");
+        assert_eq!(results[0].1.lost > 0, megabits < 1000);
     }
 }
 

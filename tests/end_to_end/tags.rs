@@ -145,12 +145,12 @@ fn compare(reported: &Value, truth: &Truth, program: &Program) {
 fn compare_groups(capture: &str, map: &str, truth: &Truth, program: &Program) {
     for options in [&[][..], &["--inclusive"]] {
         let words = [&["stats", "--json", "--by", "function", "--map", map, capture], options];
-        let found: Value = serde_json::from_str(&succeed("hmtt", &words.concat())).unwrap();
-        let groups = found["split"]["groups"].as_array().unwrap();
+        let results: Value = serde_json::from_str(&succeed("hmtt", &words.concat())).unwrap();
+        let groups = results["split"]["groups"].as_array().unwrap();
         let counts = |name: &str| {
             let group = groups.iter().find(|group| group["group"] == name);
-            let of = |key: &str| group.map_or(0, |group| group["stats"][key].as_u64().unwrap());
-            [of("reads"), of("writes")]
+            let count = |key: &str| group.map_or(0, |group| group["stats"][key].as_u64().unwrap());
+            [count("reads"), count("writes")]
         };
         for (number, function) in &truth.functions {
             let share = if options.is_empty() { &function.own } else { &function.inclusive };
@@ -159,10 +159,10 @@ fn compare_groups(capture: &str, map: &str, truth: &Truth, program: &Program) {
         }
         let sum: u64 =
             groups.iter().map(|group| group["stats"]["accesses"].as_u64().unwrap()).sum();
-        assert!(!options.is_empty() || found["stats"]["accesses"] == sum);
+        assert!(!options.is_empty() || results["stats"]["accesses"] == sum);
         // The accesses to the card's registers are of no function, and are not in the truth.
         let outside = counts("(no function)").iter().sum::<u64>();
-        let registers = found["stats"]["accesses"].as_u64().unwrap() - truth.accesses;
+        let registers = results["stats"]["accesses"].as_u64().unwrap() - truth.accesses;
         assert_eq!(outside, truth.outside.reads + truth.outside.writes + registers);
     }
 }

@@ -75,8 +75,8 @@ impl Targets {
     /// not run.
     pub fn run(&self, target: &str, corpus: &Path, seconds: u64, seed: u64) -> Result<(), String> {
         let program = &self.program;
-        let (found, seeds) = (corpus.join(target), corpus.join(format!("{target}-seeds")));
-        for folder in [&found, &seeds] {
+        let (inputs, seeds) = (corpus.join(target), corpus.join(format!("{target}-seeds")));
+        for folder in [&inputs, &seeds] {
             std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         }
         let failed = corpus.join(format!("{target}-"));
@@ -85,7 +85,7 @@ impl Targets {
             .args([format!("-max_total_time={seconds}"), format!("-seed={}", seed.max(1))])
             .args([format!("-max_len={MAX_BYTES}"), format!("-timeout={HANGS}")])
             .arg(format!("-artifact_prefix={}", failed.display()))
-            .args([&found, &seeds])
+            .args([&inputs, &seeds])
             .args(kept(target))
             .env("HMTT_FUZZ_TARGET", target)
             .env("HMTT_FUZZ_SEEDS", &seeds)

@@ -148,11 +148,11 @@ fn frame(
     let clock = accesses / FRAME_ACCESSES * FRAME_CLOCKS;
     let sync = Sync { clock, unit_log2: LINE_LOG2, segment: 0, accesses, lost: 0 };
     let [first, second] = sync.encode();
-    let mut all = [0; MAX_WORDS as usize];
+    let mut frame_words = [0; MAX_WORDS as usize];
     let count = words.len() + usize::from(SYNC_WORDS);
-    all[..2].copy_from_slice(&[first, second]);
-    all[2..count].copy_from_slice(words);
+    frame_words[..2].copy_from_slice(&[first, second]);
+    frame_words[2..count].copy_from_slice(words);
     let header =
         PayloadHeader { version: FORMAT_VERSION, kind: kind as u8, words: count as u8, lost: 0 };
-    encode(buffer, counter, header, &all[..count])
+    encode(buffer, counter, header, &frame_words[..count])
 }

@@ -28,8 +28,8 @@ impl Used {
     const MOST: Used = Used { own: f64::INFINITY, all: f64::INFINITY, wall: f64::INFINITY };
 
     fn least(self, other: Used) -> Used {
-        let (own, all) = (self.own.min(other.own), self.all.min(other.all));
-        Used { own, all, wall: self.wall.min(other.wall) }
+        let (own, total) = (self.own.min(other.own), self.all.min(other.all));
+        Used { own, all: total, wall: self.wall.min(other.wall) }
     }
 }
 
@@ -85,25 +85,29 @@ impl Bench {
         if let Some(at) = words.iter().position(|word| word == "--") {
             words.splice(at..at, program.rules.iter().cloned());
         }
-        let mut all = words.into_iter().chain([first]).chain(program.words(size));
-        let mut command = Command::new(all.next().unwrap_or_default());
-        command.args(all).current_dir(&self.folder).stderr(Stdio::null());
+        let mut command_line = words.into_iter().chain([first]).chain(program.words(size));
+        let mut command = Command::new(command_line.next().unwrap_or_default());
+        command.args(command_line).current_dir(&self.folder).stderr(Stdio::null());
         command.env("LD_PRELOAD", &self.own_time).env("OWN_TIME", &times);
         // Output of the program must not be parsed as a measurement, so it is discarded.
         let mut shell = Command::new("sh");
         shell.args(["-c", "exec \"$@\" >/dev/null", "sh"]).arg(command.get_program());
         shell.args(command.get_args()).current_dir(&self.folder).stderr(Stdio::null());
         shell.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
-        let taken = measure(&mut shell).with_context(|| format!("{shell:?}"))?;
+        let measurement = measure(&mut shell).with_context(|| format!("{shell:?}"))?;
         // Status 3: the program has ended without error, and accesses were dropped, as was asked
         // for.
-        let is_well = taken.code == Some(0) || way.is_some() && taken.code == Some(3);
-        ensure!(is_well, "{shell:?}: {:?}", taken.code);
+        let is_well = measurement.code == Some(0) || way.is_some() && measurement.code == Some(3);
+        ensure!(is_well, "{shell:?}: {:?}", measurement.code);
         let text = std::fs::read_to_string(&times)?;
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let line =
             text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
-        Ok(Some(Used { own: line.context("no time")? / 1e9, all: taken.cpu, wall: taken.wall }))
+        Ok(Some(Used {
+            own: line.context("no time")? / 1e9,
+            all: measurement.cpu,
+            wall: measurement.wall,
+        }))
     }
 
     /// Runs the program plainly and in a way, alternating, and returns the shortest times of both.

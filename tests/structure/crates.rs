@@ -128,8 +128,8 @@ fn crates_use_only_allowed_crates() {
     let ours: BTreeSet<String> = packages.iter().map(name).collect();
     let mut used = BTreeMap::new();
     for package in packages {
-        let all = package["dependencies"].as_array().expect("there is a list");
-        let normal = all.iter().filter(|one| one["kind"].is_null()).map(name);
+        let dependencies = package["dependencies"].as_array().expect("there is a list");
+        let normal = dependencies.iter().filter(|one| one["kind"].is_null()).map(name);
         used.insert(name(package), normal.filter(|one| ours.contains(one)).collect());
     }
     let allowed: BTreeMap<String, BTreeSet<String>> = ALLOWED
@@ -144,8 +144,8 @@ fn crates_use_only_allowed_crates() {
 const OF_SIMULATOR: [&str; 2] = ["access_trace", "cache"];
 
 /// The modules of the library that a crate names, besides the allowed ones.
-fn other_modules(of: &Crate) -> BTreeSet<String> {
-    let paths = of.modules.iter().flat_map(|module| &module.paths);
+fn other_modules(examined_crate: &Crate) -> BTreeSet<String> {
+    let paths = examined_crate.modules.iter().flat_map(|module| &module.paths);
     let of_library = paths.filter(|path| path[0] == "hmtt");
     let names = of_library.map(|path| path.get(1).cloned().unwrap_or_default());
     names.filter(|name| !OF_SIMULATOR.contains(&name.as_str())).collect()
@@ -167,13 +167,14 @@ fn the_receiver_has_few_dependencies() {
     let direct = tree("hmtt-host", &["--depth", "1"]);
     println!("hmtt-host uses: {direct:?}");
     assert_eq!(direct, RECEIVER.iter().map(ToString::to_string).collect());
-    let all = tree("hmtt-host", &[]);
-    println!("which use {} crates: {all:?}", all.len());
-    let heavy: Vec<&str> = HEAVY.into_iter().filter(|name| all.contains(*name)).collect();
+    let dependencies = tree("hmtt-host", &[]);
+    println!("which use {} crates: {dependencies:?}", dependencies.len());
+    let heavy: Vec<&str> = HEAVY.into_iter().filter(|name| dependencies.contains(*name)).collect();
     assert!(heavy.is_empty(), "{heavy:?}");
     // The heavy crates are found in a program that uses them.
-    let all = tree("hmtt-cli", &[]);
-    let missed: Vec<&str> = HEAVY.into_iter().filter(|name| !all.contains(*name)).collect();
+    let dependencies = tree("hmtt-cli", &[]);
+    let missed: Vec<&str> =
+        HEAVY.into_iter().filter(|name| !dependencies.contains(*name)).collect();
     assert_eq!(missed, ["rust-hdl"]);
 }
 
@@ -184,8 +185,8 @@ fn the_format_has_no_dependencies_without_features() {
 
 #[test]
 fn the_demonstration_compiles_no_tags_and_no_parquet() {
-    let all = tree("hmtt-cli", &["--no-default-features"]);
-    let heavy = HEAVY.into_iter().filter(|name| all.contains(*name)).collect::<Vec<_>>();
+    let dependencies = tree("hmtt-cli", &["--no-default-features"]);
+    let heavy = HEAVY.into_iter().filter(|name| dependencies.contains(*name)).collect::<Vec<_>>();
     // HMTT's tables as CSV come with the command's first subcommand, `decode`.
     assert_eq!(heavy, ["csv"]);
 }

@@ -8,20 +8,20 @@ use std::path::{Path, PathBuf};
 const OTHER_END: &str = "/// The end of [`";
 
 /// Adds the source files of a folder, and of the folders in it.
-fn add_sources(folder: &Path, found: &mut Vec<PathBuf>) {
+fn add_sources(folder: &Path, sources: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
         if path.is_dir() {
-            add_sources(&path, found);
+            add_sources(&path, sources);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
+            sources.push(path);
         }
     }
 }
 
 /// Returns the lines with public items and variants of enums that have no documentation.
 fn undocumented(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
+    let mut items = Vec::new();
     let (mut documented, mut other_end, mut in_enum) = (false, false, false);
     for line in text.lines() {
         let words = line.trim();
@@ -36,7 +36,7 @@ fn undocumented(text: &str) -> Vec<&str> {
         }
         let is_item = words.starts_with("pub ") && !words.starts_with("pub use");
         if (is_item || is_variant) && !documented && !other_end {
-            found.push(words);
+            items.push(words);
         }
         in_enum |= words.starts_with("pub enum");
         if line == "}" {
@@ -44,7 +44,7 @@ fn undocumented(text: &str) -> Vec<&str> {
         }
         documented = false;
     }
-    found
+    items
 }
 
 /// Returns the lines of comments that are longer than a line of code may be. Drawings, examples and

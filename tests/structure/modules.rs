@@ -39,17 +39,20 @@ struct Circle {
 }
 
 /// Returns all circles of a crate.
-fn circles(of: &Crate) -> Vec<Circle> {
+fn circles(examined_crate: &Crate) -> Vec<Circle> {
     // For each parent module: which of its modules name which, and in which files.
     let mut edges: BTreeMap<&[String], Edges> = BTreeMap::new();
-    for (number, module) in of.modules.iter().enumerate() {
+    for (number, module) in examined_crate.modules.iter().enumerate() {
         for path in &module.paths {
-            let Some(target) = of.target(number, path) else { continue };
-            let (one, other) = (&module.path, &of.modules[target].path);
-            let shared = one.iter().zip(other).take_while(|(one, other)| one == other).count();
-            let (Some(from), Some(to)) = (one.get(shared), other.get(shared)) else { continue };
-            let because = format!("{} names {}", one.join("::"), path.join("::"));
-            let inside = edges.entry(&one[..shared]).or_default();
+            let Some(target) = examined_crate.target(number, path) else { continue };
+            let (module_path, target_path) = (&module.path, &examined_crate.modules[target].path);
+            let shared =
+                module_path.iter().zip(target_path).take_while(|(one, other)| one == other).count();
+            let (Some(from), Some(to)) = (module_path.get(shared), target_path.get(shared)) else {
+                continue;
+            };
+            let because = format!("{} names {}", module_path.join("::"), path.join("::"));
+            let inside = edges.entry(&module_path[..shared]).or_default();
             inside.entry(from).or_default().entry(to).or_default().insert(because);
         }
     }
@@ -61,27 +64,27 @@ type Edges<'a> = BTreeMap<&'a str, BTreeMap<&'a str, BTreeSet<String>>>;
 
 /// Returns the modules that a module needs, directly or through others.
 fn needed<'a>(edges: &Edges<'a>, by: &'a str) -> BTreeSet<&'a str> {
-    let (mut all, mut next) = (BTreeSet::new(), vec![by]);
-    while let Some(one) = next.pop() {
-        let named = edges.get(one).into_iter().flat_map(BTreeMap::keys).copied();
-        next.extend(named.filter(|name| all.insert(*name)));
+    let (mut needs, mut next) = (BTreeSet::new(), vec![by]);
+    while let Some(module) = next.pop() {
+        let named = edges.get(module).into_iter().flat_map(BTreeMap::keys).copied();
+        next.extend(named.filter(|name| needs.insert(*name)));
     }
-    all
+    needs
 }
 
 fn circles_in(place: &[String], edges: &Edges) -> Vec<Circle> {
     let needed: BTreeMap<&str, BTreeSet<&str>> =
         edges.keys().map(|one| (*one, needed(edges, one))).collect();
-    let need_each_other = |one: &str, other: &str| {
+    let need_each_other = |module: &str, other: &str| {
         let needs = |one, other| needed.get(one).is_some_and(|all| all.contains(other));
-        needs(one, other) && needs(other, one)
+        needs(module, other) && needs(other, module)
     };
-    let mut found: Vec<Circle> = Vec::new();
+    let mut circles: Vec<Circle> = Vec::new();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
-    for one in edges.keys() {
+    for module in edges.keys() {
         let members: BTreeSet<&str> =
-            edges.keys().copied().filter(|other| need_each_other(one, other)).collect();
-        if members.is_empty() || !seen.insert(one) {
+            edges.keys().copied().filter(|other| need_each_other(module, other)).collect();
+        if members.is_empty() || !seen.insert(module) {
             continue;
         }
         seen.extend(members.iter().copied());
@@ -91,9 +94,9 @@ fn circles_in(place: &[String], edges: &Edges) -> Vec<Circle> {
             .flat_map(|(_, because)| because.iter().cloned())
             .collect();
         let name = |member: &&str| [place, &[member.to_string()]].concat().join("::");
-        found.push(Circle { members: members.iter().map(name).collect(), because });
+        circles.push(Circle { members: members.iter().map(name).collect(), because });
     }
-    found
+    circles
 }
 
 #[test]
@@ -110,10 +113,10 @@ fn no_modules_depend_on_each_other_in_a_circle() {
 
 /// Adds the first file of each crate in a folder with a `Cargo.toml`, and in those below it, with
 /// its path from `root`.
-fn add_crates(root: &Path, folder: &str, found: &mut BTreeSet<String>) {
+fn add_crates(root: &Path, folder: &str, crates: &mut BTreeSet<String>) {
     let mut add = |file: String| {
         if root.join(&file).is_file() {
-            found.insert(file);
+            crates.insert(file);
         }
     };
     add(format!("{folder}/src/lib.rs"));
@@ -123,7 +126,7 @@ fn add_crates(root: &Path, folder: &str, found: &mut BTreeSet<String>) {
     }
     for inner in subfolders(&root.join(folder)) {
         if root.join(folder).join(&inner).join("Cargo.toml").is_file() {
-            add_crates(root, &format!("{folder}/{inner}"), found);
+            add_crates(root, &format!("{folder}/{inner}"), crates);
         }
     }
 }
@@ -138,13 +141,13 @@ fn subfolders(folder: &Path) -> Vec<String> {
 #[test]
 fn the_modules_of_every_crate_are_examined() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut found = BTreeSet::new();
+    let mut crates = BTreeSet::new();
     for folder in subfolders(&root) {
         if root.join(&folder).join("Cargo.toml").is_file() {
-            add_crates(&root, &folder, &mut found);
+            add_crates(&root, &folder, &mut crates);
         }
     }
-    assert_eq!(found, CRATES.iter().map(ToString::to_string).collect());
+    assert_eq!(crates, CRATES.iter().map(ToString::to_string).collect());
 }
 
 /// Returns the modules in the circles of a crate of one file.
@@ -156,8 +159,8 @@ const NONE: [[&str; 0]; 0] = [];
 
 #[test]
 fn circles_are_found_in_every_notation() {
-    let twice = |one: &str, other: &str| {
-        members(&format!("mod a {{ pub mod c {{ {one} }} }} mod b {{ {other} pub struct B; }}"))
+    let twice = |in_c: &str, in_b: &str| {
+        members(&format!("mod a {{ pub mod c {{ {in_c} }} }} mod b {{ {in_b} pub struct B; }}"))
     };
     let both = vec![vec!["a".to_owned(), "b".to_owned()]];
     assert_eq!(twice("use crate::b::B;", "use crate::a::c;"), both);

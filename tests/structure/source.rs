@@ -252,17 +252,17 @@ fn end_of_item(tokens: &[&str]) -> usize {
 
 /// Splits a text into names, `::`, strings and single characters, without comments.
 fn tokens(text: &str) -> Vec<&str> {
-    let mut all = Vec::new();
+    let mut tokens = Vec::new();
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let length = token(rest, first);
-        let (one, behind) = rest.split_at(length);
-        if !first.is_whitespace() && !one.starts_with("//") && !one.starts_with("/*") {
-            all.push(one);
+        let (word, behind) = rest.split_at(length);
+        if !first.is_whitespace() && !word.starts_with("//") && !word.starts_with("/*") {
+            tokens.push(word);
         }
         rest = behind;
     }
-    all
+    tokens
 }
 
 /// Returns the length in bytes of the first token of a text.

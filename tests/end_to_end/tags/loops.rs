@@ -15,13 +15,16 @@ fn compare_loops(reported: &Value, truth: &Truth) {
     assert_eq!(loops.len(), 2, "{loops:?}");
     let outer = loops.iter().find(|one| one["outer_number"].is_null()).unwrap();
     let inner = loops.iter().find(|one| one["outer_number"] == outer["number"]).unwrap();
-    for (place, found) in [(Loop::Outer, outer), (Loop::Inner, inner)] {
+    for (place, reported_loop) in [(Loop::Outer, outer), (Loop::Inner, inner)] {
         let name = format!("{place:?}");
-        assert_eq!((&found["function"], &found["tagged_exits"]), (&json!("nested"), &json!("all")));
+        assert_eq!(
+            (&reported_loop["function"], &reported_loop["tagged_exits"]),
+            (&json!("nested"), &json!("all"))
+        );
         let expected = &truth.loops[&place];
         assert!(expected.own.reads > 20 && expected.inclusive.reads > expected.own.reads);
-        expected.own.check(&found["accesses"]["self"], &name);
-        expected.inclusive.check(&found["accesses"]["inclusive"], &name);
+        expected.own.check(&reported_loop["accesses"]["self"], &name);
+        expected.inclusive.check(&reported_loop["accesses"]["inclusive"], &name);
     }
 }
 
@@ -85,14 +88,17 @@ fn accesses_stand_beside_the_executions_of_a_profile() {
         let expected = reported[kind].as_array().unwrap().iter();
         let expected: Vec<&Value> =
             expected.filter(|one| one["accesses"]["inclusive"]["accesses"] != 0).collect();
-        let found = joined["accesses"][kind].as_array().unwrap();
-        assert!(found.len() == expected.len() && found.len() >= 2, "{kind}: {found:?}");
-        for one in found {
-            let address = one["file_address"].as_str().unwrap();
+        let places = joined["accesses"][kind].as_array().unwrap();
+        assert!(places.len() == expected.len() && places.len() >= 2, "{kind}: {places:?}");
+        for place in places {
+            let address = place["file_address"].as_str().unwrap();
             let same = expected.iter().find(|other| other["file_address"] == address).unwrap();
-            assert_eq!((&one["accesses"], &one["entries"]), (&same["accesses"], &same["entries"]));
+            assert_eq!(
+                (&place["accesses"], &place["entries"]),
+                (&same["accesses"], &same["entries"])
+            );
             // Both runs do the same.
-            assert_eq!(one["executions"], one["entries"], "{kind} at {address}");
+            assert_eq!(place["executions"], place["entries"], "{kind} at {address}");
         }
     }
     let text = succeed("hmtt", &show);

@@ -162,17 +162,17 @@ impl Program {
 
     fn read(&self) -> Vec<Event> {
         let mut reader = LogReader::new(File::open(self.log()).unwrap()).unwrap();
-        let mut found = Vec::new();
+        let mut tag_events = Vec::new();
         while let Some(chunk) = reader.next_chunk().unwrap() {
             if let Content::Events(events) = chunk.content {
                 let events = events.decode(false).map(Result::unwrap);
-                found.extend(events.map(|event| Event {
+                tag_events.extend(events.map(|event| Event {
                     number: event.number.0,
                     is_exit: event.is_exit,
                     sp: event.sp,
                 }));
             }
         }
-        found
+        tag_events
     }
 }

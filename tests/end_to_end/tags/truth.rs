@@ -69,11 +69,11 @@ impl Share {
     /// Compares these accesses with the reported ones.
     pub fn check(&self, reported: &Value, name: &str) {
         let accesses = self.reads + self.writes;
-        let found =
+        let counts =
             ["accesses", "reads", "writes", "access_bytes", "pages"].map(|key| &reported[key]);
         let bytes = accesses * BURST_BYTES;
         let expected = [accesses, self.reads, self.writes, bytes, self.pages.len() as u64];
-        assert_eq!(found.map(Value::clone), expected.map(|count| json!(count)), "{name}");
+        assert_eq!(counts.map(Value::clone), expected.map(|count| json!(count)), "{name}");
     }
 }
 

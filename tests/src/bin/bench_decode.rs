@@ -83,11 +83,11 @@ fn to_parquet(name: &str, capture: &std::path::Path, table: &std::path::Path) ->
     for encoding in ["compatible", "small"] {
         let mut decode = Command::new(program("hmtt"));
         let decode = decode.arg("decode").arg(capture).args(["--encoding", encoding]);
-        let taken = measure(decode.arg("-fo").arg(table))?;
-        ensure!(taken.code == Some(0), "hmtt decode: {taken:?}");
+        let measurement = measure(decode.arg("-fo").arg(table))?;
+        ensure!(measurement.code == Some(0), "hmtt decode: {measurement:?}");
         let bytes = table.metadata()?.len() as f64 / records;
         let speed = match records >= MIN_TIMED_RECORDS {
-            true => format!("{:.0}", records / taken.cpu / 1e6),
+            true => format!("{:.0}", records / measurement.cpu / 1e6),
             false => "too short to time".into(),
         };
         println!("| {name} -> Parquet, `{encoding}`, all threads | {speed} | {bytes:.2} |");

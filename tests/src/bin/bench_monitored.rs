@@ -46,7 +46,7 @@ fn ours(bench: &Bench) -> Vec<Way> {
 /// Other tools, as far as they are installed.
 fn others(bench: &Bench) -> Vec<Way> {
     let callgrind = format!("--callgrind-out-file={}/callgrind", bench.folder.display());
-    let all: [(&str, &'static str, &[&str], usize); 5] = [
+    let tools: [(&str, &'static str, &[&str], usize); 5] = [
         ("qemu-x86_64", "QEMU user mode", &["qemu-x86_64"], LARGE),
         ("valgrind", "Valgrind, no tool", &["valgrind", "--tool=none"], LARGE),
         (
@@ -58,8 +58,8 @@ fn others(bench: &Bench) -> Vec<Way> {
         ("drrun", "DynamoRIO", &["drrun", "--"], LONG),
         ("drrun", "DynamoRIO, bbcount", &["drrun", "-c", "libbbcount.so", "--"], LARGE),
     ];
-    let found = all.into_iter().filter(|(command, ..)| hmtt_tests::has(command));
-    found.map(|(_, name, words, size)| way(name, words, size, SLOW_RUNS)).collect()
+    let installed = tools.into_iter().filter(|(command, ..)| hmtt_tests::has(command));
+    installed.map(|(_, name, words, size)| way(name, words, size, SLOW_RUNS)).collect()
 }
 
 /// Selects the figure of a table.

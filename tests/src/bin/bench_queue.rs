@@ -81,8 +81,8 @@ fn rings(pattern: &[u32], recording: Recording) -> Result<f64> {
     let (sender, received) = channel();
     let begin = Instant::now();
     std::thread::scope(|scope| {
-        let all = &rings;
-        scope.spawn(move || black_box(watch(all, &received, recording, &blocks, None)));
+        let shared_rings = &rings;
+        scope.spawn(move || black_box(watch(shared_rings, &received, recording, &blocks, None)));
         let mut chunk = 0;
         for _ in 0..TURNS {
             for part in pattern.chunks_exact(CHUNK) {

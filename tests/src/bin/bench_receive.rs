@@ -80,8 +80,8 @@ fn hmtt_recv(file: &Path) -> Command {
     command
 }
 
-fn summary(taken: &Taken) -> Result<Value> {
-    let line = taken.output.lines().last().context("no summary")?;
+fn summary(measurement: &Taken) -> Result<Value> {
+    let line = measurement.output.lines().last().context("no summary")?;
     Ok(serde_json::from_str(line)?)
 }
 
@@ -95,15 +95,15 @@ fn at_line_rate(file: &Path) -> Result<()> {
     );
     println!("|---|---:|---:|---:|---:|---:|");
     let pace = Pace { frames_per_second: Some(LINE_RATE), frames: LINE_FRAMES };
-    let (taken, sent) = capture(&mut hmtt_recv(file), pace)?;
-    let summary = summary(&taken)?;
+    let (measurement, sent) = capture(&mut hmtt_recv(file), pace)?;
+    let summary = summary(&measurement)?;
     let (frames, skipped) = (count(&summary, "frames")?, count(&summary, "skipped_frames")?);
-    let share = 100.0 * taken.cpu / sent.time.as_secs_f64();
+    let share = 100.0 * measurement.cpu / sent.time.as_secs_f64();
     println!(
         "| hmtt-recv, writing, statistics on | {} | {} | {skipped} | {:.2} | {share:.1} % |\n",
         sent.frames,
         sent.frames - frames,
-        taken.cpu
+        measurement.cpu
     );
     Ok(())
 }
@@ -119,9 +119,9 @@ fn summarised(file: &Path) -> Result<()> {
     let mut runs = [Vec::new(), Vec::new()];
     for _ in 0..SUMMARY_RUNS {
         for (command, runs) in [&mut disk, &mut info].into_iter().zip(&mut runs) {
-            let taken = measure(command)?;
-            ensure!(taken.code == Some(0), "{taken:?}");
-            runs.push(taken);
+            let measurement = measure(command)?;
+            ensure!(measurement.code == Some(0), "{measurement:?}");
+            runs.push(measurement);
         }
     }
     println!(
@@ -167,17 +167,17 @@ fn flat_out(folder: &Path) -> Result<()> {
             let mut command = tool(&file);
             command.stderr(std::process::Stdio::null());
             let pace = Pace { frames_per_second: None, frames: FLAT_OUT_FRAMES };
-            let Ok((taken, sent)) = capture(&mut command, pace) else {
+            let Ok((measurement, sent)) = capture(&mut command, pace) else {
                 println!("{name} is not installed");
                 continue;
             };
             let kept = packets(&file)?;
             std::fs::remove_file(&file)?;
             if kept == 0 {
-                println!("{name} captured nothing: {taken:?}");
+                println!("{name} captured nothing: {measurement:?}");
                 continue;
             }
-            results.push((taken.cpu, sent, kept));
+            results.push((measurement.cpu, sent, kept));
         }
     }
     println!(

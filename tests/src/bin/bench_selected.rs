@@ -46,26 +46,26 @@ struct Evaluated {
 /// Builds the programs of this project.
 fn kernels(folder: &Path) -> Result<Vec<Traced>> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/kernels");
-    let one = |(name, size): (&str, &str)| {
+    let build = |(name, size): (&str, &str)| {
         let program = folder.join(name);
         let mut command = Command::new("cc");
         command.args(["-O2", "-o"]).arg(&program).arg(source.join(format!("{name}.c"))).arg("-lm");
         ensure!(command.status().context("cc")?.success(), "{command:?}");
         Ok(Traced { name: name.into(), words: vec![program.display().to_string(), size.into()] })
     };
-    KERNELS.into_iter().map(one).collect()
+    KERNELS.into_iter().map(build).collect()
 }
 
 /// Other programs, as far as they are installed.
 fn others(folder: &Path) -> Result<Vec<Traced>> {
-    let all = programs::all(folder)?;
-    let wanted = all.iter().filter(|one| OTHERS.contains(&one.name));
-    let one = |program: &programs::Program| {
+    let available = programs::all(folder)?;
+    let wanted = available.iter().filter(|one| OTHERS.contains(&one.name));
+    let traced = |program: &programs::Program| {
         let path = program.built(Build::Plain)?.display().to_string();
         let words = [vec![path], program.words(SMALL)].concat();
         Some(Traced { name: program.name.into(), words })
     };
-    Ok(wanted.filter_map(one).collect())
+    Ok(wanted.filter_map(traced).collect())
 }
 
 /// Traces a program, and evaluates the trace.
@@ -89,9 +89,9 @@ fn evaluate(folder: &Path, Traced { name, words }: Traced) -> Result<Evaluated> 
 
 impl Evaluated {
     fn setting(&self, share: u64, chunk: u64) -> &Value {
-        let all = self.value["settings"].as_array().map_or(&[][..], Vec::as_slice);
+        let settings = self.value["settings"].as_array().map_or(&[][..], Vec::as_slice);
         let is_wanted = |one: &&Value| one["omega_percent"] == share && one["chunk_bytes"] == chunk;
-        all.iter().find(is_wanted).unwrap_or(&Value::Null)
+        settings.iter().find(is_wanted).unwrap_or(&Value::Null)
     }
 
     /// A number from the evaluation of a setting.
@@ -109,15 +109,15 @@ impl Evaluated {
     /// Returns the rows of a program in the table.
     fn rows(&self) -> String {
         let row = |share: u64| {
-            let one = |name: &str| percent(self.number(name, share, LINE));
+            let cell = |name: &str| percent(self.number(name, share, LINE));
             let each = |figure: &dyn Fn(u64) -> Option<f64>| {
                 CHUNKS.map(|chunk| percent(figure(chunk))).join(" / ")
             };
             format!(
                 "| {} | {share} | {} | {} | {} | {} | {} | {} | {} |\n",
                 self.name,
-                one("recorded_share"),
-                one("minimal_accuracy"),
+                cell("recorded_share"),
+                cell("minimal_accuracy"),
                 each(&|chunk| self.number("alignment_independent_accuracy", share, chunk)),
                 each(&|chunk| self.number("false_share", share, chunk)),
                 each(&|chunk| self.known(share, chunk)),
@@ -130,10 +130,10 @@ impl Evaluated {
 
     /// The line of a program in each panel of the chart.
     fn line(&self) -> Line {
-        let of = |name: &str, share: u64| self.number(name, share, LINE).unwrap_or(0.0);
+        let figure = |name: &str, share: u64| self.number(name, share, LINE).unwrap_or(0.0);
         let values = vec![
-            SHARES.map(|share| of("minimal_accuracy", share)).to_vec(),
-            SHARES.map(|share| of("alignment_independent_accuracy", share)).to_vec(),
+            SHARES.map(|share| figure("minimal_accuracy", share)).to_vec(),
+            SHARES.map(|share| figure("alignment_independent_accuracy", share)).to_vec(),
             SHARES.map(|share| self.known(share, LINE).unwrap_or(0.0)).to_vec(),
         ];
         Line { name: self.name.clone(), values }
@@ -142,11 +142,12 @@ impl Evaluated {
     /// The line of a program in each panel of the chart of misses: the miss rate of the recorded
     /// accesses, divided by the miss rate of all accesses.
     fn misses(&self) -> Line {
-        let all = self.value["cache_miss_rate"].as_f64().unwrap_or(0.0);
-        let of = |share: u64, chunk: u64| {
-            self.number("cache_miss_rate", share, chunk).map_or(0.0, |rate| rate / all)
+        let full_rate = self.value["cache_miss_rate"].as_f64().unwrap_or(0.0);
+        let ratio = |share: u64, chunk: u64| {
+            self.number("cache_miss_rate", share, chunk).map_or(0.0, |rate| rate / full_rate)
         };
-        let panel = |chunk| SHARES.map(|share| of(share, chunk)).into_iter().chain([1.0]).collect();
+        let panel =
+            |chunk| SHARES.map(|share| ratio(share, chunk)).into_iter().chain([1.0]).collect();
         Line { name: self.name.clone(), values: CHUNKS.map(panel).to_vec() }
     }
 }
@@ -166,15 +167,15 @@ fn main() -> Result<()> {
     let only: Vec<String> = words.collect();
     std::fs::create_dir_all(&folder)?;
     let folder = folder.canonicalize()?;
-    let mut all = kernels(&folder)?;
-    all.extend(others(&folder)?);
-    all.retain(|one| only.is_empty() || only.contains(&one.name));
-    let mut found = Vec::new();
-    for one in all {
-        found.push(evaluate(&folder, one)?);
+    let mut traced = kernels(&folder)?;
+    traced.extend(others(&folder)?);
+    traced.retain(|one| only.is_empty() || only.contains(&one.name));
+    let mut evaluations = Vec::new();
+    for program in traced {
+        evaluations.push(evaluate(&folder, program)?);
     }
     println!("| program | million accesses | million executed blocks |\n|---|---:|---:|");
-    for Evaluated { name, value } in &found {
+    for Evaluated { name, value } in &evaluations {
         let [accesses, blocks] = ["all_accesses", "executed_blocks"]
             .map(|name| value[name].as_f64().unwrap_or(0.0) / 1e6);
         println!("| {name} | {accesses:.1} | {blocks:.1} |");
@@ -184,16 +185,16 @@ fn main() -> Result<()> {
          chunk known, % | L1 misses, %, 16 / 64 / 4096 | of all accesses, % |\n|---|{}",
         "---:|".repeat(8)
     );
-    found.iter().for_each(|one| print!("{}", one.rows()));
+    evaluations.iter().for_each(|one| print!("{}", one.rows()));
     let panels =
         ["minimal accuracy", "alignment-independent accuracy", "chunk of 64 bytes is known"];
-    let lines: Vec<Line> = found.iter().map(Evaluated::line).collect();
+    let lines: Vec<Line> = evaluations.iter().map(Evaluated::line).collect();
     let places = SHARES.map(|share| share.to_string());
     let chart = folder.join("selective-traces.svg");
     std::fs::write(&chart, svg(&panels, Vertical::Shares, "omega, %", &places, &lines))?;
     let misses = folder.join("selective-misses.svg");
     let panels = CHUNKS.map(|chunk| format!("misses of those of all, chunks of {chunk}"));
-    let lines: Vec<Line> = found.iter().map(Evaluated::misses).collect();
+    let lines: Vec<Line> = evaluations.iter().map(Evaluated::misses).collect();
     let places: Vec<String> = places.into_iter().chain(["all".into()]).collect();
     let panels = panels.each_ref().map(String::as_str);
     std::fs::write(&misses, svg(&panels, Vertical::Ratios, "omega, %", &places, &lines))?;

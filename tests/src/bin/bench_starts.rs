@@ -44,7 +44,7 @@ fn main() -> Result<()> {
     let hmtt = program("hmtt").display().to_string();
     let monitor = [hmtt.as_str(), "monitor", "run"];
     let only = ["--translate-only"];
-    let all = ["--overwrite", "-o", &profile];
+    let options = ["--overwrite", "-o", &profile];
     let (with, without) = (["--block-lists", &lists, "--"], ["--no-block-lists", "--"]);
     println!(
         "| program | plain, ms | {} |",
@@ -56,8 +56,8 @@ fn main() -> Result<()> {
             words.to_vec(),
             [&monitor[..], &only, &without, words].concat(),
             [&monitor[..], &only, &with, words].concat(),
-            [&monitor[..], &all, &without, words].concat(),
-            [&monitor[..], &all, &with, words].concat(),
+            [&monitor[..], &options, &without, words].concat(),
+            [&monitor[..], &options, &with, words].concat(),
         ];
         // This run writes the lists.
         first_byte(&ways[4])?;

@@ -112,8 +112,8 @@ fn package(name: &str) -> Result<PathBuf> {
     let output = command.current_dir(env!("CARGO_MANIFEST_DIR")).output()?;
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     let packages = metadata["packages"].as_array().context("no packages")?;
-    let found = packages.iter().find(|package| package["name"] == name);
-    let manifest = found.and_then(|package| package["manifest_path"].as_str());
+    let listed = packages.iter().find(|package| package["name"] == name);
+    let manifest = listed.and_then(|package| package["manifest_path"].as_str());
     let manifest = manifest.with_context(|| format!("no package {name}"))?;
     Ok(Path::new(manifest).parent().context("in a folder")?.to_owned())
 }

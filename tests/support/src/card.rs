@@ -181,15 +181,15 @@ impl Card {
 
     /// Builds a whole session: info frame, `frames` data frames of `count` accesses, end frame.
     pub fn session(&mut self, frames: usize, count: u64) -> (Vec<Vec<u8>>, Vec<Access>) {
-        let mut all = vec![self.info()];
+        let mut sent_frames = vec![self.info()];
         let mut truth = Vec::new();
         for _ in 0..frames {
             let (frame, accesses) = self.data(count);
-            all.push(frame);
+            sent_frames.push(frame);
             truth.extend(accesses);
         }
-        all.push(self.end());
-        (all, truth)
+        sent_frames.push(self.end());
+        (sent_frames, truth)
     }
 }
 
