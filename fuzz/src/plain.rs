@@ -41,7 +41,7 @@ pub fn read(words: &[u64]) -> Reading {
     let mut at = 2;
     while at < words.len() {
         match reading.word(unit, &words[at..]) {
-            Some(taken) => at += taken,
+            Some(word_count) => at += word_count,
             None => {
                 reading.error = Some(at);
                 break;
@@ -92,12 +92,12 @@ impl Reading {
     }
 
     fn record(&mut self, unit: u32, kind: u64, word: u64, words: &[u64]) -> Option<usize> {
-        let taken = match kind {
+        let word_count = match kind {
             4 | 8 => 2,
             5 => 2 + bits(word, 48, 48) as usize,
             _ => 1,
         };
-        let second = words.get(..taken)?.get(1).copied().unwrap_or_default();
+        let second = words.get(..word_count)?.get(1).copied().unwrap_or_default();
         let event = match kind {
             1 => self.tag(word),
             2 => {
@@ -120,7 +120,7 @@ impl Reading {
             5 => {
                 let (reads, writes) = (bits(second, 63, 32), bits(second, 31, 0));
                 self.counted += if unit == 0 { reads + writes } else { 0 };
-                let partial = words[..taken].get(2).map(|word| Cycles(bits(*word, 31, 0)));
+                let partial = words[..word_count].get(2).map(|word| Cycles(bits(*word, 31, 0)));
                 Event::Slice {
                     clock: Cycles(bits(word, 47, 0)),
                     code: Some(bits(word, 53, 49) as u8),
@@ -147,7 +147,7 @@ impl Reading {
             _ => return None,
         };
         self.events.push(event);
-        Some(taken)
+        Some(word_count)
     }
 
     fn tag(&mut self, word: u64) -> Event {

@@ -56,22 +56,23 @@ fn block() -> BlockAccesses {
 
 /// The path that executes this block twice.
 fn path() -> BlockAccesses {
-    let one = block();
-    let again = one.accesses.iter().map(|one| Access { operation: one.operation + 6, ..*one });
-    let accesses = one.accesses.iter().copied().chain(again).collect();
+    let execution = block();
+    let again =
+        execution.accesses.iter().map(|one| Access { operation: one.operation + 6, ..*one });
+    let accesses = execution.accesses.iter().copied().chain(again).collect();
     let part = |instructions| Part { block: 1, instructions, slots: 5 };
     let parts = vec![part(6), part(12)];
     let kept = vec![Kept { value: 0, plus: 8 }, Kept { value: 6, plus: 0 }];
-    BlockAccesses { instructions: 12, code: Vec::new(), accesses, parts, kept, ..one }
+    BlockAccesses { instructions: 12, code: Vec::new(), accesses, parts, kept, ..execution }
 }
 
 /// An execution of the path immediately after another one.
 fn repeated() -> BlockAccesses {
-    let taken = Place::Slot { slot: 6, plus: 0 };
-    let one = path();
-    let mut accesses = one.accesses.clone();
-    accesses[0].place = taken;
-    BlockAccesses { repeated: Repeated { first: 3, taken: 2 }, accesses, ..one }
+    let slot = Place::Slot { slot: 6, plus: 0 };
+    let execution = path();
+    let mut accesses = execution.accesses.clone();
+    accesses[0].place = slot;
+    BlockAccesses { repeated: Repeated { first: 3, taken: 2 }, accesses, ..execution }
 }
 
 fn function() -> Function {

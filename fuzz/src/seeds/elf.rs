@@ -27,29 +27,29 @@ fn longs(longs: &[u64]) -> Vec<u8> {
 fn frames(text: usize, at: usize) -> Vec<u8> {
     // Version 1, "zR", factors 1 and -8, return address 16, relative addresses; CFA is rsp+8.
     let kind = [1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
-    let mut all = [&words(&[20, 0])[..], &kind].concat();
+    let mut table = [&words(&[20, 0])[..], &kind].concat();
     for (start, size) in [(0, MAIN), (MAIN, 1)] {
-        let from = at + all.len();
+        let from = at + table.len();
         let address = (text + start as usize) as i64 - (from + 8) as i64;
-        all.extend(words(&[20, from as u32 + 4 - at as u32, address as u32, size as u32]));
-        all.extend([0; 8]);
+        table.extend(words(&[20, from as u32 + 4 - at as u32, address as u32, size as u32]));
+        table.extend([0; 8]);
     }
-    all.extend(words(&[0]));
-    all
+    table.extend(words(&[0]));
+    table
 }
 
 fn symbols(text: u64) -> Vec<u8> {
     let symbol = |name: u32, info: u32, address: u64, size: u64| {
         [words(&[name, info | 1 << 16]), longs(&[address, size])].concat()
     };
-    let all = [
+    let entries = [
         vec![0; 24],
         symbol(1, 0x12, text, 0),
         symbol(8, 0x12, text + MAIN, 1),
         symbol(13, 0x22, text + MAIN, 1),
         symbol(22, 0x02, text + 8, 2),
     ];
-    all.concat()
+    entries.concat()
 }
 
 /// Builds a section header from name, type, flags, address, offset, size, link, and size of an

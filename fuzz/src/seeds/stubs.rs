@@ -136,7 +136,7 @@ pub(super) fn scripts() -> Vec<Vec<u8>> {
     let (plain, tables, small, checked) = (code(plain), code(tables), code(small), code(checked));
     let other = plain.len() as u16 - 10;
     let last = checked.len() as u16 - 4;
-    let all = (0..6).flat_map(|sink| {
+    let scripts = (0..6).flat_map(|sink| {
         let head = |options| [sink, options, GRAINS];
         [
             script(head(RELOCATABLE), &[(0, 0), (0, other)], &[(REACHED, 12)], &[], &plain),
@@ -146,5 +146,5 @@ pub(super) fn scripts() -> Vec<Vec<u8>> {
             script(head(GO), &[(0, 0), (0, last)], &[], &[], &checked),
         ]
     });
-    all.collect()
+    scripts.collect()
 }

@@ -55,16 +55,16 @@ pub fn check(bytes: &[u8]) {
     let file = writer.finish(0, 0).expect("memory can be written to");
     let most = blocks.iter().map(|block| block.accesses.len()).max().unwrap_or(0);
     let units = units.len() / SLOT_BYTES;
-    let mut made = 0;
-    let ending = read(&file[..], |_| made += 1).expect("the file is whole");
+    let mut access_count = 0;
+    let ending = read(&file[..], |_| access_count += 1).expect("the file is whole");
     assert!(!ending.is_cut && ending.invalid_chunks <= 1);
     assert!(ending.blocks as usize <= units * MOST_PARTS);
-    assert!(made <= units * most);
+    assert!(access_count <= units * most);
     let cut = read(&file[..file.len() - 1], |_| {}).expect("a cut file is read");
     assert!(cut.is_cut && cut.blocks == ending.blocks);
     let mut counts = Counts::default();
     visit(&file[..], &mut counts).expect("the file is whole");
-    assert_eq!((counts.blocks, counts.accesses), (ending.blocks, made as u64));
+    assert_eq!((counts.blocks, counts.accesses), (ending.blocks, access_count as u64));
     if let Some((function, rest)) = Function::parse(bytes) {
         let mut written = Vec::new();
         function.write(&mut written);

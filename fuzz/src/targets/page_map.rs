@@ -143,19 +143,19 @@ fn compare(map: &PageMap, snapshots: &[Pages]) {
     let owners = Owners::new(map);
     assert_eq!(map.snapshots.len(), snapshots.len());
     for frame in 0..PAGES {
-        let of = |pages: &Pages| {
+        let frame_keys = |pages: &Pages| {
             let owners = pages.iter().filter(|(_, one)| **one == frame).map(|(key, _)| *key);
             owners.collect::<BTreeSet<_>>()
         };
-        let all: Vec<_> = snapshots.iter().map(of).collect();
-        let is_stable = all.iter().all(|one| *one == all[0]);
+        let key_sets: Vec<_> = snapshots.iter().map(frame_keys).collect();
+        let is_stable = key_sets.iter().all(|one| *one == key_sets[0]);
         match owners.find(map, frame) {
-            Owner::Unresolved => assert!(is_stable && all[0].is_empty()),
+            Owner::Unresolved => assert!(is_stable && key_sets[0].is_empty()),
             Owner::Resolved { held, page } => {
                 assert!(is_stable);
-                assert_eq!(all[0], BTreeSet::from([(map.held[held].process, page)]));
+                assert_eq!(key_sets[0], BTreeSet::from([(map.held[held].process, page)]));
             }
-            Owner::Shared { count, .. } => assert!(is_stable && all[0].len() as u64 == count),
+            Owner::Shared { count, .. } => assert!(is_stable && key_sets[0].len() as u64 == count),
             Owner::Ambiguous => assert!(!is_stable),
         }
     }
@@ -165,11 +165,11 @@ fn compare(map: &PageMap, snapshots: &[Pages]) {
     let mut attributor = Attributor::new(map);
     attributor.part(map, &owners, 0, &Part::Batch(Batch::new(&addresses, &directions)));
     let sums = attributor.finish(map, &owners);
-    let all = [
+    let counts = [
         sums.resolved_accesses,
         sums.shared_accesses,
         sums.ambiguous_accesses,
         sums.unresolved_accesses,
     ];
-    assert_eq!(all.iter().sum::<u64>(), PAGES);
+    assert_eq!(counts.iter().sum::<u64>(), PAGES);
 }

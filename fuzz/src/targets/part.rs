@@ -26,8 +26,8 @@ pub fn check(bytes: &[u8]) {
     fs::create_dir_all(&partition).expect("the folder is writable");
     fs::write(partition.join("one.parquet"), part).expect("the folder is writable");
     let dataset = Dataset::new(&root);
-    let found = dataset.check().expect("the folder can be read");
-    assert_eq!(dataset.check().expect("the folder can be read"), found);
+    let first_check = dataset.check().expect("the folder can be read");
+    assert_eq!(dataset.check().expect("the folder can be read"), first_check);
     fs::write(partition.join("two.parquet"), part).expect("the folder is writable");
     let both = dataset.check().expect("the folder can be read");
     if let Ok(compacted) = dataset.compact() {

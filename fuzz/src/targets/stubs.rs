@@ -98,6 +98,6 @@ fn bounds(program: &Program, stubs: &Stubs, tagged: &[Tagged]) {
     let regions =
         tagged.iter().flat_map(|one| one.rewrite.regions.iter().chain(&one.rewrite.detours));
     let moved: usize = regions.map(|region| region.instructions.len()).sum();
-    let all = program.instructions.len();
-    assert!(moved <= COPIES * all, "{moved} of {all} instructions are moved");
+    let total = program.instructions.len();
+    assert!(moved <= COPIES * total, "{moved} of {total} instructions are moved");
 }

@@ -134,14 +134,14 @@ pub fn check(bytes: &[u8]) {
             }
         };
         assert_eq!(chunk.thread, thread);
-        let taken = threads.chunk(&chunk);
+        let result = threads.chunk(&chunk);
         let Content::Events(events) = chunk.content else { continue };
         let (plain, is_good) = plain(is_timed, payload).expect("it was read");
         let read: Vec<_> = events.decode(is_timed).collect();
         let good: Vec<TagEvent> = read.iter().filter_map(|event| event.ok()).collect();
         assert_eq!(good, plain);
         assert_eq!(read.last().is_some_and(|event| event.is_err()), !is_good);
-        assert_eq!(taken, if is_good { Ok(()) } else { Err(LogError::Event) });
+        assert_eq!(result, if is_good { Ok(()) } else { Err(LogError::Event) });
         again(is_timed, &plain);
         // An exit of a block counts as an exit of a function that was not entered.
         entries +=

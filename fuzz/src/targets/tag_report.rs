@@ -82,7 +82,7 @@ fn lines(text: &[u8]) -> Vec<&str> {
 fn tables(calls: &Calls) {
     let mut text = Vec::new();
     calls.write(Tables { threads: true, graph: true }, &mut text).expect("memory takes all");
-    let found = lines(&text);
+    let table_lines = lines(&text);
     let head = 3 + usize::from(calls.marks != 0);
     let blocks = if calls.blocks.is_empty() { 0 } else { 2 + calls.blocks.len() };
     let of_threads: usize = calls.functions.iter().map(|function| function.threads.len()).sum();
@@ -91,8 +91,8 @@ fn tables(calls: &Calls) {
         calls.edges.iter().map(|edge| 1 + usize::from(edge.numbers.0.is_some())).sum();
     let graph = 2 + 2 * calls.functions.len() + edges;
     let expected = head + 1 + calls.functions.len() + blocks + threads + graph;
-    assert_eq!(found.len(), expected, "{}", String::from_utf8_lossy(&text));
-    assert!(!found.iter().any(|line| line.ends_with(" forged")));
+    assert_eq!(table_lines.len(), expected, "{}", String::from_utf8_lossy(&text));
+    assert!(!table_lines.iter().any(|line| line.ends_with(" forged")));
 }
 
 /// Checks that each path is one line, and that the calls of all paths are the calls of all
@@ -102,8 +102,8 @@ fn folded(calls: &Calls, tree: &CallTree, names: &Names) {
     tree.fold(Weight::Calls, |number| names.get(number), &mut text).expect("memory takes all");
     let weight = |line: &str| line.rsplit_once(' ')?.1.parse::<u64>().ok();
     let sum: Option<u64> = lines(&text).into_iter().map(weight).sum();
-    let all: u64 = calls.functions.iter().map(|function| function.sum.calls).sum();
-    assert_eq!(sum, Some(all));
+    let total: u64 = calls.functions.iter().map(|function| function.sum.calls).sum();
+    assert_eq!(sum, Some(total));
 }
 
 fn profile(calls: &Calls) {

@@ -51,11 +51,11 @@ fn beside_random_frames(frames: &[Vec<u8>], alone: &[Item], alone_counts: &Count
     for (change, rate) in [(Change::Payload, 3), (Change::Words, 1)] {
         let seed = frames.iter().map(Vec::len).sum::<usize>() as u64;
         let (wire, _) = RandomFrames::new(frames.to_vec(), change, seed).mix(frames, rate);
-        let (found, counts) = items(&wire);
+        let (mixed_items, counts) = items(&wire);
         let sum = counts.sum();
         assert_eq!(sum.frames + sum.foreign_frames, wire.len() as u64);
         assert!(sum.order.restarts <= alone_counts.order.restarts, "a restart was made up");
-        for (event, count) in events(&found) {
+        for (event, count) in events(&mixed_items) {
             assert!(expected.get(&event) >= Some(&count), "{event} was made up");
         }
     }

@@ -56,16 +56,16 @@ pub fn check(bytes: &[u8]) {
 
 /// Runs code with registers from the input.
 fn any_code(head: &[u8; 16], code: &[u8], shape: &LogShape) {
-    let [one, other] =
+    let [first, second] =
         [0, 8].map(|at| u64::from_le_bytes(head[at..at + 8].try_into().expect("they are 8 bytes")));
     let mut state = TagRegisters {
         rip: AT,
-        rsp: one,
-        rax: other,
-        rdx: one,
-        r11: other,
-        rflags: one,
-        gs: other,
+        rsp: first,
+        rax: second,
+        rdx: first,
+        r11: second,
+        rflags: first,
+        gs: second,
     };
     let code = &code[..code.len().min(UNFINISHED_BYTES)];
     if let Some(rest) = UnfinishedTag::decode(code, &state, shape) {
@@ -82,14 +82,14 @@ fn any_code(head: &[u8; 16], code: &[u8], shape: &LogShape) {
 fn interrupted(place: TagPlace, shape: &LogShape, done: usize, record: u64) {
     let mut tags = Tags::new(Sink::Log(*shape), SHARED, 1).expect("they are made");
     let code = tags.code(&place, AT).expect("it is made");
-    let all: Vec<Instruction> =
+    let instructions: Vec<Instruction> =
         Decoder::with_ip(64, &code, AT, DecoderOptions::NONE).into_iter().collect();
-    let found = all.iter().position(|one| one.memory_segment() == Register::GS);
-    let found = found.expect("a tag searches for its place") + 1;
+    let position = instructions.iter().position(|one| one.memory_segment() == Register::GS);
+    let position = position.expect("a tag searches for its place") + 1;
     let r11 = CHUNK + 0x1000 + record % shape.capacity() * shape.record_bytes();
     let down = u64::from(place.red_zone) * 128 + u64::from(place.flags) * 8;
     let start = TagRegisters {
-        rip: all[found].ip(),
+        rip: instructions[position].ip(),
         rsp: STACK - down,
         rax: 1,
         rdx: 2,

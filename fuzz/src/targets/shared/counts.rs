@@ -101,10 +101,10 @@ impl Bench {
     fn read(&self) {
         let alive = self.slots.iter().map(|(thread, slot)| (*thread, self.plain(*slot)));
         let expected: Vec<_> = self.ended.iter().cloned().chain(alive).collect();
-        let found = self.counts.read();
-        assert_eq!(found.len(), expected.len());
+        let thread_counts = self.counts.read();
+        assert_eq!(thread_counts.len(), expected.len());
         for (ThreadCounts { thread, entries, damaged }, (known, plain)) in
-            found.iter().zip(&expected)
+            thread_counts.iter().zip(&expected)
         {
             assert_eq!((thread, entries.len()), (known, plain.len()));
             let mut damage = 0..=0;

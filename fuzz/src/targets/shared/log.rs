@@ -119,48 +119,48 @@ impl Bench {
         self.looks += 1;
         let Thread { drain, plain, at, .. } = &mut self.threads[thread];
         let before = self.tracee.bytes(*at, self.shape.slot_bytes());
-        let found = plain.look(&self.tracee, self.numbers);
+        let expected = plain.look(&self.tracee, self.numbers);
         let after = self.tracee.bytes(*at, self.shape.slot_bytes());
         self.tracee.write(*at, &before);
-        assert_eq!(drain.drain(&self.shared, &self.shape, &mut self.writer), found);
+        assert_eq!(drain.drain(&self.shared, &self.shape, &mut self.writer), expected);
         let at = *at;
         self.same_memory(at, &after);
     }
 
     /// Ends a thread. Another thread gets its slot.
     fn end(&mut self, thread: usize) {
-        let mut one = self.threads.remove(thread);
-        self.end_thread(&mut one);
-        let number = one.number + THREADS as u32;
-        self.ended.push(one);
+        let mut ended_thread = self.threads.remove(thread);
+        self.end_thread(&mut ended_thread);
+        let number = ended_thread.number + THREADS as u32;
+        self.ended.push(ended_thread);
         self.begin(number);
         self.threads.sort_by_key(|one| one.at);
     }
 
-    fn end_thread(&mut self, one: &mut Thread) {
+    fn end_thread(&mut self, thread: &mut Thread) {
         self.looks += 1;
-        let before = self.tracee.bytes(one.at, self.shape.slot_bytes());
-        one.plain.finish(&self.tracee, self.numbers);
-        let after = self.tracee.bytes(one.at, self.shape.slot_bytes());
-        self.tracee.write(one.at, &before);
-        one.drain.finish(&self.shared, &self.shape, &mut self.writer);
-        self.same_memory(one.at, &after);
+        let before = self.tracee.bytes(thread.at, self.shape.slot_bytes());
+        thread.plain.finish(&self.tracee, self.numbers);
+        let after = self.tracee.bytes(thread.at, self.shape.slot_bytes());
+        self.tracee.write(thread.at, &before);
+        thread.drain.finish(&self.shared, &self.shape, &mut self.writer);
+        self.same_memory(thread.at, &after);
     }
 
     /// Compares records and states in memory with the expected ones of the model.
     fn same_memory(&self, at: u64, expected: &[u8]) {
         for number in 0..self.shape.chunks {
             let chunk = self.shape.chunk_at(number);
-            let found = self.tracee.bytes(at + chunk, self.shape.chunk_bytes);
-            let all = chunk as usize..(chunk + self.shape.chunk_bytes) as usize;
-            assert!(found == expected[all], "chunk {number}");
+            let bytes = self.tracee.bytes(at + chunk, self.shape.chunk_bytes);
+            let chunk_range = chunk as usize..(chunk + self.shape.chunk_bytes) as usize;
+            assert!(bytes == expected[chunk_range], "chunk {number}");
         }
     }
 
     fn finish(mut self, mut log: std::fs::File) {
-        for mut one in std::mem::take(&mut self.threads) {
-            self.end_thread(&mut one);
-            self.ended.push(one);
+        for mut thread in std::mem::take(&mut self.threads) {
+            self.end_thread(&mut thread);
+            self.ended.push(thread);
         }
         let calls = self.writer.calls.clone();
         assert!(calls.len() as u64 <= self.numbers);
@@ -172,14 +172,14 @@ impl Bench {
         assert!(bytes.len() as u64 <= most, "{} bytes of {records} records", bytes.len());
         let mut logged = read(&bytes[HEADER_BYTES..], self.shape.is_timed);
         let mut counted = vec![0; calls.len()];
-        for one in &self.ended {
-            let logged = logged.remove(&one.number).unwrap_or_default();
+        for thread in &self.ended {
+            let logged = logged.remove(&thread.number).unwrap_or_default();
             for event in &logged {
                 let Logged::Event(event) = event else { continue };
                 counted[event.number.index()] += u64::from(!event.is_exit);
             }
-            if !one.plain.is_unknown {
-                assert_eq!(logged, one.plain.logged, "thread {}", one.number);
+            if !thread.plain.is_unknown {
+                assert_eq!(logged, thread.plain.logged, "thread {}", thread.number);
             }
         }
         assert_eq!(counted, calls);

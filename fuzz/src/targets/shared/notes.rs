@@ -183,18 +183,18 @@ impl Bench {
         // A file may be mapped several times.
         mapped.push(mapped[0].clone());
         mapped.sort_by_key(|one| one.start);
-        let found = Records::read(&self.process, &mapped).expect("it can be read");
+        let records = Records::read(&self.process, &mapped).expect("it can be read");
         let notes = self.notes();
         let mut seen = HashSet::new();
         let is_place = |note: &&[u64; WORDS]| self.is_place(note) && seen.insert(note[0]);
         let places = notes.iter().filter(is_place).map(|[address, length, old, _]| {
             (*address, old.to_le_bytes()[..*length as usize].to_vec())
         });
-        let found_places = found.places.iter().map(|one| (one.address.0, one.original.clone()));
-        assert!(places.eq(found_places), "{:x?}", found.places);
+        let found_places = records.places.iter().map(|one| (one.address.0, one.original.clone()));
+        assert!(places.eq(found_places), "{:x?}", records.places);
         let mut end = RunAddr(0);
-        for area in &found.areas {
-            assert!(end <= area.start && area.start < area.end, "{:x?}", found.areas);
+        for area in &records.areas {
+            assert!(end <= area.start && area.start < area.end, "{:x?}", records.areas);
             assert!(self.area.start() <= area.start.0 && area.end.0 <= self.area.end());
             let is_noted = |[start, length, bytes, _]: &[u64; WORDS]| {
                 (*start, *length, start.checked_add(*bytes)) == (area.start.0, 0, Some(area.end.0))
@@ -202,8 +202,8 @@ impl Bench {
             assert!(notes.iter().any(is_noted), "{area:x?}");
             end = area.end;
         }
-        let is_ours = found.shared.iter().all(|one| one.start.0 == self.memory.start());
-        assert!(is_ours && found.shared.len() <= 2);
+        let is_ours = records.shared.iter().all(|one| one.start.0 == self.memory.start());
+        assert!(is_ours && records.shared.len() <= 2);
     }
 
     /// Returns all patch records up to the first one that was never written.
@@ -230,7 +230,7 @@ impl Bench {
         let Some(at) = at.filter(|_| (1..=OVERWRITTEN).contains(length)) else { return false };
         let Some(there) = self.text.get(at, *length) else { return false };
         let (old, new) = (old.to_le_bytes(), new.to_le_bytes());
-        let mut all = there.iter().zip(old.iter().zip(&new));
-        there != old[..there.len()] && all.all(|(there, (old, new))| there == old || there == new)
+        let mut bytes = there.iter().zip(old.iter().zip(&new));
+        there != old[..there.len()] && bytes.all(|(there, (old, new))| there == old || there == new)
     }
 }

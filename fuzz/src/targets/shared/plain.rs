@@ -37,13 +37,13 @@ pub(super) enum Logged {
 }
 
 /// Appends an event or loss. Consecutive losses of one kind are merged.
-pub(super) fn append(all: &mut Vec<Logged>, one: Logged) {
-    match (all.last_mut(), one) {
+pub(super) fn append(log: &mut Vec<Logged>, entry: Logged) {
+    match (log.last_mut(), entry) {
         (_, Logged::Lost(_, 0)) => {}
         (Some(Logged::Lost(reason, count)), Logged::Lost(other, more)) if *reason == other => {
             *count += more;
         }
-        _ => all.push(one),
+        _ => log.push(entry),
     }
 }
 
@@ -145,10 +145,10 @@ impl Plain {
         let at = self.chunk();
         self.drop(tracee.long(at + chunk::LOST), 0);
         let bytes = reserved * self.shape.record_bytes();
-        let all = tracee.bytes(at + chunk::GUARD_BYTES, bytes);
-        for record in all.chunks(self.shape.record_bytes() as usize) {
-            let one = self.record(record, numbers);
-            append(&mut self.logged, one);
+        let records = tracee.bytes(at + chunk::GUARD_BYTES, bytes);
+        for record in records.chunks(self.shape.record_bytes() as usize) {
+            let entry = self.record(record, numbers);
+            append(&mut self.logged, entry);
         }
         self.records += reserved;
         self.number += 1;

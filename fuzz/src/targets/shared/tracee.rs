@@ -37,8 +37,8 @@ impl Tracee {
         let bytes = before + slots * shape.slot_bytes + PAGE_BYTES;
         let file = file();
         file.set_len(bytes).expect("there is memory");
-        let made = Shared::from_file(&file, bytes, Pid::this(), shape, (NOTES, COOKIE));
-        let mut shared = made.expect("it can be mapped");
+        let mapping = Shared::from_file(&file, bytes, Pid::this(), shape, (NOTES, COOKIE));
+        let mut shared = mapping.expect("it can be mapped");
         shared.set_address(RunAddr(START), shape);
         let mut tracee = Tracee { file, bytes, slots_at: 0, slot_bytes: shape.slot_bytes };
         tracee.slots_at = tracee.long(header::SLOTS_AT);

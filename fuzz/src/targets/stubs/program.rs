@@ -174,9 +174,9 @@ fn divide(image: &mut Image, pieces: impl Iterator<Item = (u8, u64)>, start: u64
 
 /// Stores an address in data, unwind information or the dynamic symbol table.
 fn point(image: &mut Image, kind: u8, address: u64) {
-    let insert = |all: &mut Vec<u64>| {
-        if let Err(place) = all.binary_search(&address) {
-            all.insert(place, address);
+    let insert = |addresses: &mut Vec<u64>| {
+        if let Err(place) = addresses.binary_search(&address) {
+            addresses.insert(place, address);
         }
     };
     match kind % 4 {
@@ -196,10 +196,14 @@ fn point(image: &mut Image, kind: u8, address: u64) {
 /// Lists the functions as Go's runtime does. The last function grows stacks.
 fn go(functions: &[Function]) -> Go {
     let last = functions.last().map(|one| one.start);
-    let known = |one: &Function| GoFunction {
-        start: one.start,
-        end: one.start + one.size,
-        name: if Some(one.start) == last { "runtime.morestack".into() } else { one.name.clone() },
+    let known = |function: &Function| GoFunction {
+        start: function.start,
+        end: function.start + function.size,
+        name: if Some(function.start) == last {
+            "runtime.morestack".into()
+        } else {
+            function.name.clone()
+        },
         is_special: false,
     };
     hmtt_probe::fuzzing::go(functions.iter().map(known).collect())
@@ -208,18 +212,19 @@ fn go(functions: &[Function]) -> Go {
 /// Decodes all instructions. Returns them, and the functions and fragments with invalid ones.
 fn instructions(image: &Image) -> (BTreeMap<u64, Instruction>, Vec<Range<u64>>) {
     let functions = image.functions.iter().map(|one| one.start..one.start + one.size);
-    let (text, mut all, mut unreadable) = (&image.text[0], BTreeMap::new(), Vec::new());
+    let (text, mut instructions, mut unreadable) = (&image.text[0], BTreeMap::new(), Vec::new());
     for range in functions.chain(image.fragments.iter().cloned()) {
         let [from, to] = [range.start, range.end].map(|at| (at - text.start) as usize);
         let bytes = &text.bytes[from..to];
         let decoder = Decoder::with_ip(64, bytes, range.start, DecoderOptions::NONE);
         let valid = decoder.into_iter().take_while(|one| !one.is_invalid());
-        let before = all.len();
-        all.extend(valid.map(|one| (one.ip(), one)));
-        let last = all.range(range.clone()).next_back().filter(|_| all.len() > before);
+        let before = instructions.len();
+        instructions.extend(valid.map(|one| (one.ip(), one)));
+        let last =
+            instructions.range(range.clone()).next_back().filter(|_| instructions.len() > before);
         if last.is_none_or(|(_, last)| last.next_ip() != range.end) {
             unreadable.push(range);
         }
     }
-    (all, unreadable)
+    (instructions, unreadable)
 }

@@ -3,55 +3,65 @@
 use iced_x86::{Instruction, OpKind};
 
 /// Whether two instructions have the same effect. Targets of branches are not compared.
-pub(super) fn is_same(one: &Instruction, other: &Instruction) -> bool {
-    let code = |one: &Instruction| {
-        let mut one = *one;
-        if one.near_branch_target() != 0 {
-            one.as_near_branch();
+pub(super) fn is_same(first: &Instruction, second: &Instruction) -> bool {
+    let code = |instruction: &Instruction| {
+        let mut instruction = *instruction;
+        if instruction.near_branch_target() != 0 {
+            instruction.as_near_branch();
         }
-        one.code()
+        instruction.code()
     };
-    let prefixes = |one: &Instruction| {
+    let prefixes = |instruction: &Instruction| {
         (
-            [one.has_lock_prefix(), one.has_rep_prefix(), one.has_repne_prefix()],
-            [one.has_xacquire_prefix(), one.has_xrelease_prefix()],
-            [one.zeroing_masking(), one.suppress_all_exceptions(), one.is_broadcast()],
-            (one.op_mask(), one.rounding_control()),
+            [
+                instruction.has_lock_prefix(),
+                instruction.has_rep_prefix(),
+                instruction.has_repne_prefix(),
+            ],
+            [instruction.has_xacquire_prefix(), instruction.has_xrelease_prefix()],
+            [
+                instruction.zeroing_masking(),
+                instruction.suppress_all_exceptions(),
+                instruction.is_broadcast(),
+            ],
+            (instruction.op_mask(), instruction.rounding_control()),
         )
     };
-    code(one) == code(other) && prefixes(one) == prefixes(other) && have_same_operands(one, other)
+    code(first) == code(second)
+        && prefixes(first) == prefixes(second)
+        && have_same_operands(first, second)
 }
 
 /// Whether two instructions have the same operands. Targets of branches are not compared.
-pub(super) fn have_same_operands(one: &Instruction, other: &Instruction) -> bool {
-    one.op_count() == other.op_count()
-        && (0..one.op_count()).all(|number| is_same_operand(one, other, number))
+pub(super) fn have_same_operands(first: &Instruction, second: &Instruction) -> bool {
+    first.op_count() == second.op_count()
+        && (0..first.op_count()).all(|number| is_same_operand(first, second, number))
 }
 
-fn is_same_operand(one: &Instruction, other: &Instruction, number: u32) -> bool {
-    let kind = one.op_kind(number);
-    if kind != other.op_kind(number) {
+fn is_same_operand(first: &Instruction, second: &Instruction, number: u32) -> bool {
+    let kind = first.op_kind(number);
+    if kind != second.op_kind(number) {
         return false;
     }
-    let memory = |one: &Instruction| {
+    let memory = |instruction: &Instruction| {
         // For operands relative to the instruction's address, iced returns the sum.
         (
-            [one.memory_base(), one.memory_index(), one.memory_segment()],
-            (one.memory_index_scale(), one.memory_displacement64()),
+            [instruction.memory_base(), instruction.memory_index(), instruction.memory_segment()],
+            (instruction.memory_index_scale(), instruction.memory_displacement64()),
         )
     };
     match kind {
-        OpKind::Register => one.op_register(number) == other.op_register(number),
+        OpKind::Register => first.op_register(number) == second.op_register(number),
         OpKind::NearBranch16 | OpKind::NearBranch32 | OpKind::NearBranch64 => true,
         OpKind::FarBranch16 | OpKind::FarBranch32 => {
-            (one.far_branch32(), one.far_branch_selector())
-                == (other.far_branch32(), other.far_branch_selector())
+            (first.far_branch32(), first.far_branch_selector())
+                == (second.far_branch32(), second.far_branch_selector())
         }
-        OpKind::Memory => memory(one) == memory(other),
-        _ => match (one.try_immediate(number), other.try_immediate(number)) {
+        OpKind::Memory => memory(first) == memory(second),
+        _ => match (first.try_immediate(number), second.try_immediate(number)) {
             (Ok(value), Ok(same)) => value == same,
             // String instructions: their registers are implied by the code.
-            (Err(_), Err(_)) => one.memory_segment() == other.memory_segment(),
+            (Err(_), Err(_)) => first.memory_segment() == second.memory_segment(),
             _ => false,
         },
     }

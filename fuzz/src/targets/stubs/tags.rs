@@ -33,10 +33,10 @@ impl Tags {
     /// Decodes the tags. Panics if a tag is not a sequence of whole instructions, or if it branches
     /// to anything but its own cold instructions.
     pub fn new(program: &Program, code: &[u8], tagged: &[Tagged]) -> Tags {
-        let mut of = HashMap::new();
-        for one in tagged {
-            let stubs = &one.changes.stubs;
-            for TagCode { start, end, original } in &one.changes.tags {
+        let mut by_address = HashMap::new();
+        for tagged_function in tagged {
+            let stubs = &tagged_function.changes.stubs;
+            for TagCode { start, end, original } in &tagged_function.changes.tags {
                 assert!(stubs.start <= *start && start <= end && *end <= stubs.end, "{start:x}");
                 let (FileAddr(start), FileAddr(end), FileAddr(original)) = (start, end, original);
                 // A sink may need no code for a tag.
@@ -45,28 +45,32 @@ impl Tags {
                 }
                 let [from, to] = [start, end].map(|at| (at - program.stubs_at) as usize);
                 let decoder = Decoder::with_ip(64, &code[from..to], *start, DecoderOptions::NONE);
-                let all: Vec<Instruction> = decoder.into_iter().collect();
-                assert!(all.iter().all(|one| !one.is_invalid()), "{start:x} {all:?}");
-                let event = event(program.sink, &all);
+                let instructions: Vec<Instruction> = decoder.into_iter().collect();
+                assert!(
+                    instructions.iter().all(|one| !one.is_invalid()),
+                    "{start:x} {instructions:?}"
+                );
+                let event = event(program.sink, &instructions);
                 let is_own = event.is_none_or(|event| {
-                    let numbers = one.number..=one.number + one.rewrite.blocks.len() as u32;
+                    let numbers = tagged_function.number
+                        ..=tagged_function.number + tagged_function.rewrite.blocks.len() as u32;
                     numbers.contains(&(event / 2))
                 });
-                assert!(is_own, "{event:?} of {}", one.number);
+                assert!(is_own, "{event:?} of {}", tagged_function.number);
                 // A breakpoint loops within the tag.
                 let waits = matches!(program.sink, Sink::Breakpoint { .. });
                 let is_within = |to: u64| waits && (*start..=*end).contains(&to);
-                let targets = all.iter().map(|one| (one, one.near_branch_target()));
+                let targets = instructions.iter().map(|one| (one, one.near_branch_target()));
                 let cold = targets.filter(|(_, to)| *to != 0 && !is_within(*to));
                 cold.for_each(|(one, _)| check_cold(program, code, one, *start..*end));
                 let tag = Tag { end: *end, original: *original, event };
-                assert!(of.insert(*start, tag).is_none(), "{start:x} is two tags'");
+                assert!(by_address.insert(*start, tag).is_none(), "{start:x} is two tags'");
             }
         }
         // In Go, tags follow a check of the stack.
         let is_go = program.image.go.is_some();
         let are_known = !is_go && !matches!(program.sink, Sink::Breakpoint { .. } | Sink::None);
-        Tags { of, are_known }
+        Tags { of: by_address, are_known }
     }
 
     pub fn at(&self, address: u64) -> Option<&Tag> {
@@ -89,28 +93,28 @@ fn check_cold(program: &Program, code: &[u8], branch: &Instruction, tag: std::op
 }
 
 /// Returns the event that a tag reports. The event follows from the stored value and its address.
-fn event(sink: Sink, all: &[Instruction]) -> Option<u32> {
+fn event(sink: Sink, instructions: &[Instruction]) -> Option<u32> {
     let place = |one: &Instruction| one.memory_displacement64();
     match sink {
         Sink::Count => {
-            let found = all.iter().find(|one| one.mnemonic() == Mnemonic::Inc);
-            let found = found.expect("it counts");
-            assert_eq!(found.memory_segment(), Register::GS);
-            Some(2 * (place(found) / COUNTER_BYTES) as u32)
+            let increment = instructions.iter().find(|one| one.mnemonic() == Mnemonic::Inc);
+            let increment = increment.expect("it counts");
+            assert_eq!(increment.memory_segment(), Register::GS);
+            Some(2 * (place(increment) / COUNTER_BYTES) as u32)
         }
         Sink::Card => {
-            let found = all.iter().find(|one| one.memory_segment() == Register::GS);
-            let found = found.expect("it writes");
-            assert_eq!(place(found), u64::from(found.immediate32() - 1) * EVENT_BYTES);
-            Some(found.immediate32() - 1)
+            let store = instructions.iter().find(|one| one.memory_segment() == Register::GS);
+            let store = store.expect("it writes");
+            assert_eq!(place(store), u64::from(store.immediate32() - 1) * EVENT_BYTES);
+            Some(store.immediate32() - 1)
         }
         Sink::Log(_) => {
-            let is_word = |one: &&Instruction| {
-                one.mnemonic() == Mnemonic::Mov
-                    && one.memory_base() == Register::R11
-                    && one.op1_kind() == OpKind::Immediate32
+            let is_word = |instruction: &&Instruction| {
+                instruction.mnemonic() == Mnemonic::Mov
+                    && instruction.memory_base() == Register::R11
+                    && instruction.op1_kind() == OpKind::Immediate32
             };
-            Some(all.iter().find(is_word).expect("it writes").immediate32() - 1)
+            Some(instructions.iter().find(is_word).expect("it writes").immediate32() - 1)
         }
         Sink::Breakpoint { .. } | Sink::None | Sink::Lookup => None,
     }
@@ -118,16 +122,18 @@ fn event(sink: Sink, all: &[Instruction]) -> Option<u32> {
 
 /// Returns the expected events of tagged entries and blocks, by address.
 pub(super) fn expected(program: &Program, tagged: &[Tagged]) -> HashMap<u64, Vec<u32>> {
-    let mut all: HashMap<u64, Vec<u32>> = HashMap::new();
+    let mut events: HashMap<u64, Vec<u32>> = HashMap::new();
     if matches!(program.sink, Sink::Breakpoint { .. } | Sink::None) {
-        return all;
+        return events;
     }
-    for one in tagged {
-        let mut add = |at: u64, number: u32| all.entry(at).or_default().push(2 * number);
-        add(one.function.start, one.number);
-        for (block, number) in one.rewrite.tagged_blocks().zip(one.number + 1..) {
+    for tagged_function in tagged {
+        let mut add = |at: u64, number: u32| events.entry(at).or_default().push(2 * number);
+        add(tagged_function.function.start, tagged_function.number);
+        for (block, number) in
+            tagged_function.rewrite.tagged_blocks().zip(tagged_function.number + 1..)
+        {
             add(block.start, number);
         }
     }
-    all
+    events
 }

@@ -33,16 +33,16 @@ impl Text {
         let code = program.code.clone();
         let [regions, islands, written] = Default::default();
         let mut text = Text { code, regions, islands, written };
-        for one in tagged {
-            let all = one.rewrite.regions.iter();
-            let listed = all.clone().map(|region| (region.start(), region.limit));
-            let changed = one.changes.regions.iter();
+        for tagged_function in tagged {
+            let moved_regions = tagged_function.rewrite.regions.iter();
+            let listed = moved_regions.clone().map(|region| (region.start(), region.limit));
+            let changed = tagged_function.changes.regions.iter();
             let mut changed: Vec<(u64, u64)> = changed.map(|(at, end)| (at.0, end.0)).collect();
             changed.sort_unstable();
             let mut listed: Vec<(u64, u64)> = listed.collect();
             listed.sort_unstable();
             assert_eq!(changed, listed);
-            all.for_each(|region| text.take(program, region));
+            moved_regions.for_each(|region| text.take(program, region));
         }
         let ends = text.regions.values();
         let next = text.regions.keys().skip(1);
@@ -133,8 +133,8 @@ impl Text {
 fn owner(program: &Program, address: u64) -> Option<u64> {
     let image = &program.image;
     let functions = image.functions.iter().map(|one| one.start..one.start + one.size);
-    let mut all = functions.chain(image.fragments.iter().cloned());
-    all.find(|range| range.contains(&address)).map(|range| range.start)
+    let mut ranges = functions.chain(image.fragments.iter().cloned());
+    ranges.find(|range| range.contains(&address)).map(|range| range.start)
 }
 
 /// Whether a byte is padding after a function.

@@ -24,12 +24,12 @@ impl Rows {
         let behind = self.0.partition_point(|row| row.at <= address);
         let row = behind.checked_sub(1).map(|before| self.0[before]);
         let Some(Row { at, origin, lowered }) = row else { panic!("{address:x} has no row") };
-        let found = match origin {
+        let origin_address = match origin {
             Origin::At(old) => Some(old),
             Origin::Copy(old) => Some(old.wrapping_add(address - at)),
             Origin::Shared(_) => None,
         };
-        assert_eq!((found, lowered), (Some(original), 0), "{address:x}");
+        assert_eq!((origin_address, lowered), (Some(original), 0), "{address:x}");
     }
 }
 

@@ -66,8 +66,8 @@ impl<'a> Walk<'a> {
         }
         // Instructions that were not overwritten must do the same, even if no branch to them is
         // known.
-        let all = self.program.instructions.keys().copied();
-        let stay = all.filter(|address| !self.text.is_inside(*address));
+        let addresses = self.program.instructions.keys().copied();
+        let stay = addresses.filter(|address| !self.text.is_inside(*address));
         self.open.extend(stay.map(|address| (address, address, false)));
         // Threads that are stopped in overwritten code continue in the stub. Threads in a stub
         // continue in the original code when the tags are removed.
@@ -124,7 +124,7 @@ impl<'a> Walk<'a> {
         while passed.insert(at) {
             events.extend(self.expected.get(&at).into_iter().flatten());
             match self.old(at) {
-                Some(one) if is_jump(one) => at = one.near_branch_target(),
+                Some(instruction) if is_jump(instruction) => at = instruction.near_branch_target(),
                 _ => return Some(Arrival { at, events }),
             }
         }
@@ -149,8 +149,10 @@ impl<'a> Walk<'a> {
             }
             before = at;
             match self.new_at(at) {
-                Some(one) if is_jump(&one) => at = one.near_branch_target(),
-                Some(one) if self.is_own_pointer(&one) => at = self.constant(&one),
+                Some(instruction) if is_jump(&instruction) => at = instruction.near_branch_target(),
+                Some(instruction) if self.is_own_pointer(&instruction) => {
+                    at = self.constant(&instruction)
+                }
                 _ => return Some(Arrival { at, events }),
             }
         }
@@ -158,15 +160,15 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether an instruction of a stub jumps to an address that is stored in the stub.
-    fn is_own_pointer(&self, one: &Instruction) -> bool {
-        one.code() == Code::Jmp_rm64
-            && one.is_ip_rel_memory_operand()
-            && self.is_stub(one.ip_rel_memory_address())
+    fn is_own_pointer(&self, instruction: &Instruction) -> bool {
+        instruction.code() == Code::Jmp_rm64
+            && instruction.is_ip_rel_memory_operand()
+            && self.is_stub(instruction.ip_rel_memory_address())
     }
 
     /// Returns the file address that an instruction reads from its stub.
-    fn constant(&self, one: &Instruction) -> u64 {
-        let at = one.ip_rel_memory_address().wrapping_sub(self.stubs_at) as usize;
+    fn constant(&self, instruction: &Instruction) -> u64 {
+        let at = instruction.ip_rel_memory_address().wrapping_sub(self.stubs_at) as usize;
         let value = self.stubs[at..at + 8].try_into().expect("they are eight");
         self.program.bias.to_file(RunAddr(u64::from_le_bytes(value))).0
     }
@@ -186,13 +188,13 @@ impl<'a> Walk<'a> {
         if is_known && self.tags.are_known {
             assert_eq!(events, expected, "{:x} at {:x}", from.0, from.1);
         }
-        let Some(one) = self.old(old).copied() else {
+        let Some(old_instruction) = self.old(old).copied() else {
             // Code that belongs to no function is unchanged.
             assert_eq!(old, new, "{:x} at {:x}", from.0, from.1);
             assert!(!self.text.is_written(old), "{old:x} is overwritten");
             return;
         };
-        let Some(other) = self.new_at(new) else {
+        let Some(new_instruction) = self.new_at(new) else {
             panic!("{old:x} is at {new:x}, where nothing is")
         };
         if self.is_stub(new) {
@@ -200,17 +202,21 @@ impl<'a> Walk<'a> {
         } else {
             assert_eq!(old, new, "{:x} at {:x}", from.0, from.1);
         }
-        if is_call(&one) {
-            return self.compare_calls(&one, &other, is_known);
+        if is_call(&old_instruction) {
+            return self.compare_calls(&old_instruction, &new_instruction, is_known);
         }
-        assert!(same::is_same(&one, &other), "{old:x} {one:?}\n{new:x} {other:?}");
-        let targets = (one.near_branch_target(), other.near_branch_target(), is_known);
-        let behind = (one.next_ip(), other.next_ip(), is_known);
-        match one.flow_control() {
+        assert!(
+            same::is_same(&old_instruction, &new_instruction),
+            "{old:x} {old_instruction:?}\n{new:x} {new_instruction:?}"
+        );
+        let targets =
+            (old_instruction.near_branch_target(), new_instruction.near_branch_target(), is_known);
+        let behind = (old_instruction.next_ip(), new_instruction.next_ip(), is_known);
+        match old_instruction.flow_control() {
             FlowControl::UnconditionalBranch => unreachable!("jumps are followed"),
             FlowControl::ConditionalBranch => self.open.extend([targets, behind]),
             FlowControl::XbeginXabortXend => {
-                if one.near_branch_target() != 0 {
+                if old_instruction.near_branch_target() != 0 {
                     self.open.push(targets);
                 }
                 self.open.push(behind);
@@ -222,32 +228,51 @@ impl<'a> Walk<'a> {
 
     /// Compares calls. In the tagged program a call is still a call, or its return address is
     /// pushed before a jump.
-    fn compare_calls(&mut self, one: &Instruction, other: &Instruction, is_known: bool) {
-        let (old, new) = (one.ip(), other.ip());
-        let mut leads = *other;
+    fn compare_calls(
+        &mut self,
+        old_instruction: &Instruction,
+        new_instruction: &Instruction,
+        is_known: bool,
+    ) {
+        let (old, new) = (old_instruction.ip(), new_instruction.ip());
+        let mut leads = *new_instruction;
         if self.is_stub(new) {
-            assert_eq!(other.code(), Code::Push_rm64, "{old:x} at {new:x}");
-            assert!(self.is_stub(other.ip_rel_memory_address()), "{old:x} at {new:x}");
-            assert_eq!(self.constant(other), one.next_ip(), "{old:x} at {new:x}");
-            leads = self.new_at(other.next_ip()).expect("a jump follows");
+            assert_eq!(new_instruction.code(), Code::Push_rm64, "{old:x} at {new:x}");
+            assert!(self.is_stub(new_instruction.ip_rel_memory_address()), "{old:x} at {new:x}");
+            assert_eq!(
+                self.constant(new_instruction),
+                old_instruction.next_ip(),
+                "{old:x} at {new:x}"
+            );
+            leads = self.new_at(new_instruction.next_ip()).expect("a jump follows");
             // A short call, whose target was moved close to it.
             let is_direct = is_jump(&leads);
-            assert_eq!(is_direct, one.code() == Code::Call_rel32_64, "{old:x} at {new:x}");
+            assert_eq!(
+                is_direct,
+                old_instruction.code() == Code::Call_rel32_64,
+                "{old:x} at {new:x}"
+            );
             assert!(is_direct || leads.code() == Code::Jmp_rm64, "{old:x} at {new:x}");
         } else {
-            assert!(same::is_same(one, other), "{old:x} {one:?}\n{new:x} {other:?}");
+            assert!(
+                same::is_same(old_instruction, new_instruction),
+                "{old:x} {old_instruction:?}\n{new:x} {new_instruction:?}"
+            );
         }
-        assert!(same::have_same_operands(one, &leads), "{old:x} {one:?}\n{new:x} {leads:?}");
-        if one.code() == Code::Call_rel32_64 {
-            let target = one.near_branch_target();
+        assert!(
+            same::have_same_operands(old_instruction, &leads),
+            "{old:x} {old_instruction:?}\n{new:x} {leads:?}"
+        );
+        if old_instruction.code() == Code::Call_rel32_64 {
+            let target = old_instruction.near_branch_target();
             self.open.push((target, leads.near_branch_target(), is_known));
             self.arrives(target);
         }
-        self.arrives(one.next_ip());
+        self.arrives(old_instruction.next_ip());
     }
 }
 
 /// Whether an instruction is a direct jump.
-fn is_jump(one: &Instruction) -> bool {
-    one.is_jmp_short_or_near()
+fn is_jump(instruction: &Instruction) -> bool {
+    instruction.is_jmp_short_or_near()
 }
