@@ -76,29 +76,29 @@ impl Check {
         }
     }
 
-    /// Compares the threads of a log with the threads that the data set has of the log. `found`:
+    /// Compares the threads of a log with the threads that the data set has of the log. `stored`:
     /// counts in the data set.
-    fn compare_log(&mut self, path: &Path, found: Vec<ThreadCounts>) -> Result<(), DatasetError> {
+    fn compare_log(&mut self, path: &Path, stored: Vec<ThreadCounts>) -> Result<(), DatasetError> {
         let expected = log_counts::recounted(path)?;
         self.recounted += 1;
         let what = |name: &str| format!("{}: {name}", path.display());
-        if found.is_empty() && !expected.is_empty() {
+        if stored.is_empty() && !expected.is_empty() {
             self.problem(what("not in the data set"));
             return Ok(());
         }
-        self.equal(|| what("threads"), found.len() as u64, expected.len() as u64);
-        for ((found, expected), number) in found.iter().zip(&expected).zip(0..) {
-            found.compare(expected, |name, found, expected| {
-                self.equal(|| what(&format!("session {number}: {name}")), found, expected);
+        self.equal(|| what("threads"), stored.len() as u64, expected.len() as u64);
+        for ((counts, expected), number) in stored.iter().zip(&expected).zip(0..) {
+            counts.compare(expected, |name, count, expected| {
+                self.equal(|| what(&format!("session {number}: {name}")), count, expected);
             });
         }
         Ok(())
     }
 
     /// Adds a problem if two numbers differ.
-    fn equal(&mut self, what: impl FnOnce() -> String, found: u64, expected: u64) {
-        if found != expected {
-            self.problem(format!("{}: {found}, not {expected}", what()));
+    fn equal(&mut self, what: impl FnOnce() -> String, actual: u64, expected: u64) {
+        if actual != expected {
+            self.problem(format!("{}: {actual}, not {expected}", what()));
         }
     }
 }
@@ -112,12 +112,12 @@ impl Dataset {
     /// A folder cannot be read. A part that cannot be read is a problem of the check.
     pub fn check(&self) -> Result<Check, DatasetError> {
         let mut check = Check::default();
-        let mut found = BTreeMap::new();
+        let mut sums = BTreeMap::new();
         let mut counted = BTreeMap::new();
         let set = self.folder()?;
         for (partition, path) in list(&set)?.parts {
             check.parts += 1;
-            let checked = part_check::check(&set, &path, &partition, &mut found);
+            let checked = part_check::check(&set, &path, &partition, &mut sums);
             let read = match (checked, partition.table) {
                 (Ok((bytes, problems)), table) => {
                     check.part_bytes += bytes;
@@ -136,8 +136,8 @@ impl Dataset {
                 check.problem(error.in_full());
             }
         }
-        compare_sessions(&mut check, &found, &counted);
-        compare_cards(&mut check, &found, &counted);
+        compare_sessions(&mut check, &sums, &counted);
+        compare_cards(&mut check, &sums, &counted);
         Ok(check)
     }
 
@@ -176,8 +176,8 @@ impl Dataset {
             for (number, expected) in of_capture {
                 let what = |name: &str| format!("{}: card {number}: {name}", path.display());
                 match cards.get(&number) {
-                    Some(found) => found.compare(&expected, |name, found, expected| {
-                        check.equal(|| what(name), found, expected);
+                    Some(counts) => counts.compare(&expected, |name, count, expected| {
+                        check.equal(|| what(name), count, expected);
                     }),
                     None if expected == CardCounts::default() => {}
                     None => check.problem(what("not in the data set")),
@@ -203,19 +203,19 @@ fn recounted(path: &Path) -> Result<BTreeMap<u64, CardCounts>, DatasetError> {
 /// Compares the number of rows that each session has with the number of rows that were decoded.
 fn compare_sessions(
     check: &mut Check,
-    found: &BTreeMap<SessionKey, Found>,
+    sums: &BTreeMap<SessionKey, Found>,
     counted: &BTreeMap<SessionKey, SessionCounts>,
 ) {
     let none = (Found::default(), SessionCounts::default());
-    let keys: BTreeSet<&SessionKey> = found.keys().chain(counted.keys()).collect();
+    let keys: BTreeSet<&SessionKey> = sums.keys().chain(counted.keys()).collect();
     let captures: BTreeSet<&String> = counted.keys().map(|(capture, _)| capture).collect();
     check.captures = captures.len() as u64;
     check.sessions = counted.len() as u64;
     for key in keys {
         let (capture, session) = key;
-        let found = found.get(key).unwrap_or(&none.0);
+        let session_sum = sums.get(key).unwrap_or(&none.0);
         let Some(expected) = counted.get(key) else {
-            let table = match found.rows[Table::Calls as usize] {
+            let table = match session_sum.rows[Table::Calls as usize] {
                 0 => Table::Runs,
                 _ => Table::Threads,
             };
@@ -225,17 +225,17 @@ fn compare_sessions(
         };
         for table in Table::ALL {
             let what = || format!("capture {capture}, session {session}: rows of {}", table.name());
-            check.equal(what, found.rows[table as usize], expected.rows[table as usize]);
+            check.equal(what, session_sum.rows[table as usize], expected.rows[table as usize]);
         }
-        check.access_rows += found.rows[Table::Accesses as usize];
-        check.gap_count += found.rows[Table::Gaps as usize];
-        check.lost_accesses += found.lost_accesses;
+        check.access_rows += session_sum.rows[Table::Accesses as usize];
+        check.gap_count += session_sum.rows[Table::Gaps as usize];
+        check.lost_accesses += session_sum.lost_accesses;
         if let Some((thread, exits)) = expected.thread {
-            check.call_rows += found.rows[Table::Calls as usize];
+            check.call_rows += session_sum.rows[Table::Calls as usize];
             check.lost_events = check.lost_events.saturating_add(thread.lost_events());
-            for (name, (found, expected)) in EXITS.iter().zip(found.exits.iter().zip(exits)) {
+            for (name, (count, expected)) in EXITS.iter().zip(session_sum.exits.iter().zip(exits)) {
                 let what = || format!("capture {capture}, session {session}: {name}");
-                check.equal(what, *found, expected);
+                check.equal(what, *count, expected);
             }
         }
     }
@@ -245,37 +245,33 @@ fn compare_sessions(
 /// sent.
 fn compare_cards(
     check: &mut Check,
-    found: &BTreeMap<SessionKey, Found>,
+    sums: &BTreeMap<SessionKey, Found>,
     counted: &BTreeMap<SessionKey, SessionCounts>,
 ) {
     let mut cards: BTreeMap<(&str, u64), (Found, CardCounts)> = BTreeMap::new();
     for (key, session) in counted.iter().filter(|(_, session)| session.thread.is_none()) {
         let card = cards.entry((&key.0, session.card));
         let (sum, _) = card.or_insert_with(|| (Found::default(), session.counts));
-        if let Some(found) = found.get(key) {
-            sum.add(found);
+        if let Some(session_sum) = sums.get(key) {
+            sum.add(session_sum);
         }
     }
-    for ((capture, number), (found, counts)) in cards {
+    for ((capture, number), (sum, counts)) in cards {
         let what = |name: &str| format!("capture {capture}, card {number}: {name}");
         // The card counts the accesses of a slice only if no other rows represent them. So any
         // number of the slices' accesses may be part of its count.
-        let least = found.accesses;
-        if !(least..=least.saturating_add(found.slice_accesses)).contains(&counts.accesses) {
+        let least = sum.accesses;
+        if !(least..=least.saturating_add(sum.slice_accesses)).contains(&counts.accesses) {
             check.problem(format!("{}: {least}, not {}", what("accesses"), counts.accesses));
         }
-        check.equal(|| what("lost_accesses"), found.lost_accesses, counts.lost_accesses);
+        check.equal(|| what("lost_accesses"), sum.lost_accesses, counts.lost_accesses);
         check.equal(
             || what("accesses_before_start"),
-            found.accesses_before_start,
+            sum.accesses_before_start,
             counts.accesses_before_start,
         );
-        check.equal(
-            || what("card_lost_records"),
-            found.card_lost_records,
-            counts.card_lost_records,
-        );
-        check.equal(|| what("gap_count"), found.rows[Table::Gaps as usize], counts.gap_count);
+        check.equal(|| what("card_lost_records"), sum.card_lost_records, counts.card_lost_records);
+        check.equal(|| what("gap_count"), sum.rows[Table::Gaps as usize], counts.gap_count);
     }
 }
 

@@ -87,8 +87,8 @@ mod tests {
         }
         let Relation { zero_time_ns, clock_ns, error_ns } = session.relation().unwrap();
         for clock in [50_000, 20_049_000] {
-            let found = (zero_time_ns - begin as i64) as f64 + clock as f64 * clock_ns;
-            let off = found - (time(clock) - begin as f64);
+            let related_time = (zero_time_ns - begin as i64) as f64 + clock as f64 * clock_ns;
+            let off = related_time - (time(clock) - begin as f64);
             assert!(off.abs() <= error_ns, "{off} ns, bound {error_ns} ns");
         }
         assert!(error_ns < 2e6, "{error_ns}");

@@ -64,8 +64,8 @@ impl Dataset {
     fn compact_partition(&self, partition: &Partition) -> Result<u64, DatasetError> {
         let set = self.folder_to_change()?;
         let commit = CommitLock::take(&set)?;
-        let all = list(&set)?.parts;
-        let paths = all.into_iter().filter(|(of, _)| of == partition).map(|(_, path)| path);
+        let parts = list(&set)?.parts;
+        let paths = parts.into_iter().filter(|(owner, _)| owner == partition).map(|(_, path)| path);
         let mut small = Vec::new();
         for path in paths {
             let reader = PartReader::open(&set, &path, partition.table)?;
@@ -77,8 +77,8 @@ impl Dataset {
         if small.len() < 2 {
             return Ok(0);
         }
-        small.sort_by(|one, other| {
-            (one.first_time, &one.path).cmp(&(other.first_time, &other.path))
+        small.sort_by(|first, second| {
+            (first.first_time, &first.path).cmp(&(second.first_time, &second.path))
         });
         let staging = Staging::begin(&set)?;
         merge(&set, partition.table, &small, &staging, self.encodings())?;

@@ -158,8 +158,8 @@ impl Plan {
         for memory in &self.memories {
             counts.add(&memory.counts.decoded(memory.complete_tail));
         }
-        let all = rows.accesses.saturating_add(rows.unpublished);
-        let (mut missing, mut notes) = losses_and_notes(&counts, all);
+        let read_accesses = rows.accesses.saturating_add(rows.unpublished);
+        let (mut missing, mut notes) = losses_and_notes(&counts, read_accesses);
         for memory in &self.memories {
             let Memory { run, board, .. } = memory;
             missing.extend(

@@ -125,17 +125,17 @@ impl GroupReader<'_> {
     pub fn sessions(&mut self) -> Result<Vec<(ByteArray, i64, Range<usize>)>, DatasetError> {
         let captures = self.read::<ByteArrayType, _>("capture", Clone::clone)?;
         let numbers = self.numbers("session")?;
-        let mut all = Vec::new();
+        let mut runs = Vec::new();
         let mut from = 0;
         while from < captures.len() {
             let is_same =
                 |at: &usize| captures[*at] == captures[from] && numbers[*at] == numbers[from];
             let end = (from..captures.len()).find(|at| !is_same(at)).unwrap_or(captures.len());
             let capture = captures[from].clone().unwrap_or_default();
-            all.push((capture, numbers[from].unwrap_or(-1), from..end));
+            runs.push((capture, numbers[from].unwrap_or(-1), from..end));
             from = end;
         }
-        Ok(all)
+        Ok(runs)
     }
 
     /// Values of a column of any type.

@@ -123,8 +123,8 @@ impl<'a> Parts<'a> {
     pub fn finish(mut self) -> Result<Vec<StagedPart>, DatasetError> {
         let open: Vec<Open> = self.open.drain().flat_map(|(_, open)| open).collect();
         open.into_iter().try_for_each(|open| self.close(open))?;
-        self.finished.sort_by(|one, other| {
-            (&one.partition, &one.name).cmp(&(&other.partition, &other.name))
+        self.finished.sort_by(|first, second| {
+            (&first.partition, &first.name).cmp(&(&second.partition, &second.name))
         });
         Ok(self.finished)
     }
@@ -224,9 +224,9 @@ impl<'a> Parts<'a> {
     fn open(&mut self, partition: Partition) -> Result<&mut Open, DatasetError> {
         let key = (partition.board.clone(), partition.table);
         let open = self.open.entry(key.clone()).or_default();
-        let found = open.iter().position(|open| open.partition == partition);
+        let position = open.iter().position(|open| open.partition == partition);
         let is_long = |place: &usize| open[*place].file.row_count() >= MAX_ROWS;
-        let done = match found {
+        let done = match position {
             Some(place) => Some(place).filter(is_long),
             None if open.len() < self.open_hours => None,
             None => (0..open.len()).min_by_key(|place| open[*place].partition.hour),
@@ -235,7 +235,7 @@ impl<'a> Parts<'a> {
             let done = open.remove(place);
             self.close(done)?;
         }
-        if found.is_none() || done.is_some() {
+        if position.is_none() || done.is_some() {
             let created = self.create(partition.clone())?;
             self.open.entry(key.clone()).or_default().push(created);
         }

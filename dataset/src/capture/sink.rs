@@ -198,14 +198,15 @@ impl CaptureSink {
     /// Sets the arrival of the card's accesses and items that have none yet.
     fn date(&mut self, card: CardId, arrival: Duration) {
         let number = self.session(card);
-        let of = &mut self.cards[card.0];
+        let card_state = &mut self.cards[card.0];
         let session = &mut self.sessions[number];
-        let (start, end) = (of.frames.last().map_or(0, |frame| frame.end), of.columns.len());
-        if let [first, .., last] | [first @ last] = of.columns.clocks[start..end] {
-            of.frames.push(FrameAccesses { session: number, end, arrival });
+        let (start, end) =
+            (card_state.frames.last().map_or(0, |frame| frame.end), card_state.columns.len());
+        if let [first, .., last] | [first @ last] = card_state.columns.clocks[start..end] {
+            card_state.frames.push(FrameAccesses { session: number, end, arrival });
             session.clock.see(first);
             session.clock.see(last);
-            of.reached = Some(of.reached.map_or(last, |reached| reached.max(last)));
+            card_state.reached = Some(card_state.reached.map_or(last, |reached| reached.max(last)));
             session.rows[Table::Accesses as usize] += (end - start) as u64;
             session.is_used = true;
         }
@@ -265,9 +266,9 @@ impl Sink for CaptureSink {
         self.date(card, arrival);
         let number = self.session(card);
         note_arrival(&mut self.sessions[number], arrival);
-        let of = &mut self.cards[card.0];
-        of.arrival = Some(arrival);
-        if let Some(clock) = of.reached.take() {
+        let card_state = &mut self.cards[card.0];
+        card_state.arrival = Some(arrival);
+        if let Some(clock) = card_state.reached.take() {
             self.sessions[number].clock.arrive(clock, arrival);
         }
     }

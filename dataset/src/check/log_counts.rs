@@ -59,14 +59,14 @@ pub fn stated(
     let lost: Result<Vec<_>, _> = LOSSES.iter().map(|name| column(name)).collect();
     let (exits, lost) = (exits?, lost?);
     let row = |at: usize| {
-        let of = |columns: &[Vec<u64>], name: usize| columns[name][at];
+        let cell = |columns: &[Vec<u64>], name: usize| columns[name][at];
         let counts = ThreadCounts {
             thread: threads[at],
             events: events[at],
             calls: calls[at],
-            lost: std::array::from_fn(|name| of(&lost, name)),
+            lost: std::array::from_fn(|name| cell(&lost, name)),
         };
-        (counts, std::array::from_fn(|name| of(&exits, name)))
+        (counts, std::array::from_fn(|name| cell(&exits, name)))
     };
     Ok((0..threads.len()).map(row).collect())
 }

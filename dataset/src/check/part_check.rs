@@ -44,7 +44,7 @@ impl Found {
     }
 }
 
-/// Checks a part, and adds the counts of its rows to `found`. Returns the size of the part in
+/// Checks a part, and adds the counts of its rows to `sums`. Returns the size of the part in
 /// bytes, and its problems.
 ///
 /// # Errors
@@ -53,7 +53,7 @@ pub fn check(
     set: &DataFolder,
     path: &Path,
     partition: &Partition,
-    found: &mut BTreeMap<SessionKey, Found>,
+    sums: &mut BTreeMap<SessionKey, Found>,
 ) -> Result<(u64, Vec<String>), DatasetError> {
     let table = partition.table;
     let reader = PartReader::open(set, path, table)?;
@@ -83,24 +83,24 @@ pub fn check(
                 problem("a row has no capture or no session");
                 break;
             };
-            let found = found.entry((capture, session)).or_default();
-            found.rows[table as usize] += 1;
+            let session_sum = sums.entry((capture, session)).or_default();
+            session_sum.rows[table as usize] += 1;
             let count = represented.get(at).copied().unwrap_or(0);
             let sum = match table {
-                Table::Slices => &mut found.slice_accesses,
-                _ => &mut found.accesses,
+                Table::Slices => &mut session_sum.slice_accesses,
+                _ => &mut session_sum.accesses,
             };
             *sum = sum.saturating_add(count);
             if let Some(exit) = exits.get(at) {
-                found.exits[*exit] += 1;
+                session_sum.exits[*exit] += 1;
             }
             if let Some(gap) = gaps.get(at) {
-                found.card_lost_records = found
+                session_sum.card_lost_records = session_sum
                     .card_lost_records
                     .saturating_add(if gap.is_at_start { 0 } else { gap.records });
                 let lost = match gap.is_at_start {
-                    true => &mut found.accesses_before_start,
-                    false => &mut found.lost_accesses,
+                    true => &mut session_sum.accesses_before_start,
+                    false => &mut session_sum.lost_accesses,
                 };
                 *lost = lost.saturating_add(gap.accesses);
             }

@@ -53,16 +53,16 @@ impl LogClock {
         let before = behind.checked_sub(1).map(|place| &self.readings[place]);
         let after = |clocks: &ClockPair| nanoseconds(tsc - clocks.tsc, self.tsc_hz);
         Some(match (before, self.readings.get(behind)) {
-            (Some(one), Some(other)) => {
-                let ticks = i128::from(other.tsc - one.tsc);
-                let ns = i128::from(other.realtime_ns) - i128::from(one.realtime_ns);
-                let since = ns * i128::from(tsc - one.tsc) / ticks;
-                u64::try_from(i128::from(one.realtime_ns) + since).unwrap_or(0)
+            (Some(earlier), Some(later)) => {
+                let ticks = i128::from(later.tsc - earlier.tsc);
+                let ns = i128::from(later.realtime_ns) - i128::from(earlier.realtime_ns);
+                let since = ns * i128::from(tsc - earlier.tsc) / ticks;
+                u64::try_from(i128::from(earlier.realtime_ns) + since).unwrap_or(0)
             }
-            (Some(one), None) => one.realtime_ns.saturating_add(after(one)),
-            (None, Some(other)) => {
-                let ns = nanoseconds(other.tsc - tsc, self.tsc_hz);
-                other.realtime_ns.saturating_sub(ns)
+            (Some(earlier), None) => earlier.realtime_ns.saturating_add(after(earlier)),
+            (None, Some(later)) => {
+                let ns = nanoseconds(later.tsc - tsc, self.tsc_hz);
+                later.realtime_ns.saturating_sub(ns)
             }
             (None, None) => return None,
         })

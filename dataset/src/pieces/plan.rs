@@ -52,12 +52,12 @@ pub fn plan(dataset: &Dataset) -> Result<Plan, DatasetError> {
     }
     let mut plan = Plan::default();
     let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
-    for ((run, board), mut found) in boards {
+    for ((run, board), mut content) in boards {
         let next = numbers.len() as u32;
         let number = *numbers.entry(board.clone()).or_insert(next);
-        found.sessions.iter_mut().for_each(|session| session.known.board = Some(number));
-        if !found.sessions.is_empty() || !found.parts.is_empty() {
-            found.pieces(run, board, &mut plan);
+        content.sessions.iter_mut().for_each(|session| session.known.board = Some(number));
+        if !content.sessions.is_empty() || !content.parts.is_empty() {
+            content.pieces(run, board, &mut plan);
         }
     }
     if plan.memories.len() > MOST_MEMORIES {
@@ -69,7 +69,7 @@ pub fn plan(dataset: &Dataset) -> Result<Plan, DatasetError> {
 /// Reads the losses in a part of the table of gaps.
 fn gaps(set: &DataFolder, path: &Path) -> Result<Vec<(String, i64, PlacedGap)>, DatasetError> {
     let reader = PartReader::open(set, path, Table::Gaps)?;
-    let mut all = Vec::new();
+    let mut placed_gaps = Vec::new();
     for number in 0..reader.group_count() {
         let mut group = reader.group(number)?;
         let captures = group.texts("capture")?;
@@ -91,11 +91,11 @@ fn gaps(set: &DataFolder, path: &Path) -> Result<Vec<(String, i64, PlacedGap)>, 
                     before_clock: before[at],
                 };
                 let gap = PlacedGap::new(gap, arrivals[at].unwrap_or(0));
-                all.push((capture.unwrap_or_default(), sessions[at].unwrap_or(-1), gap));
+                placed_gaps.push((capture.unwrap_or_default(), sessions[at].unwrap_or(-1), gap));
             }
         }
     }
-    Ok(all)
+    Ok(placed_gaps)
 }
 
 impl Board {
@@ -218,9 +218,9 @@ impl Board {
 
     /// The range of the sessions that have frames in an hour; `None` if no session has any.
     fn in_hour(&self, hour: Hour) -> Option<Range<usize>> {
-        let of = self::hour;
+        let hour_of = self::hour;
         let is_in = |session: &SessionRow| {
-            of(session.first_arrival) <= hour && of(session.last_arrival) >= hour
+            hour_of(session.first_arrival) <= hour && hour_of(session.last_arrival) >= hour
         };
         let first = self.sessions.iter().position(is_in);
         let last = self.sessions.iter().rposition(is_in);

@@ -105,9 +105,10 @@ pub fn read(set: &DataFolder, path: &Path) -> Result<Vec<SessionRow>, DatasetErr
 
 /// Sorts the sessions of a board by their first arrival.
 pub fn sort(sessions: &mut [SessionRow]) {
-    sessions.sort_by(|one, other| {
-        let key = |of: &SessionRow| (of.first_arrival, of.capture.clone(), of.number);
-        key(one).cmp(&key(other))
+    sessions.sort_by(|first, second| {
+        let key =
+            |session: &SessionRow| (session.first_arrival, session.capture.clone(), session.number);
+        key(first).cmp(&key(second))
     });
 }
 

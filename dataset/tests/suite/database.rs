@@ -14,8 +14,8 @@ use crate::samples::{BEFORE_THE_HOUR, everything, write};
 /// Path of the Python with DuckDB that `make setup` installs.
 fn python() -> Option<PathBuf> {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/bin/python3");
-    let found = Command::new(&python).args(["-c", "import duckdb"]).output();
-    found.is_ok_and(|output| output.status.success()).then_some(python)
+    let probe = Command::new(&python).args(["-c", "import duckdb"]).output();
+    probe.is_ok_and(|output| output.status.success()).then_some(python)
 }
 
 /// Returns the rows of a query, with fields separated by spaces. A name in braces stands for the
@@ -43,10 +43,10 @@ fn a_database_reads_partitions_and_every_access() {
     let dataset = Dataset::new(folder.path().join("data"));
     add(&dataset, &capture);
     let query = |sql: &str| query(&python, dataset.root(), sql);
-    let found =
+    let partitions =
         query("select run, board, hour, count(*) from {accesses} group by all order by hour");
-    assert_eq!(found, ["example eth2 2023111422 184630", "example eth2 2023111423 185370"]);
-    let found =
+    assert_eq!(partitions, ["example eth2 2023111422 184630", "example eth2 2023111423 185370"]);
+    let rows =
         query("select clock, is_write::int, address from {accesses} order by clock, address");
     let mut expected: Vec<_> = truth
         .iter()
@@ -57,7 +57,7 @@ fn a_database_reads_partitions_and_every_access() {
         .iter()
         .map(|(clock, address, write)| format!("{clock} {write} {address}"))
         .collect();
-    assert!(found == expected);
+    assert!(rows == expected);
     // One millisecond, in which one frame arrived.
     let second = "arrival >= '2023-11-14 23:00:00.1+00'::timestamptz \
                   and arrival < '2023-11-14 23:00:00.101+00'::timestamptz";

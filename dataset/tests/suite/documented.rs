@@ -17,8 +17,12 @@ fn listed(document: &str, table: Table) -> Vec<(String, String)> {
         let (names, types) = (cells.next().unwrap(), cells.next().unwrap());
         let names: Vec<&str> = names.trim_end_matches('`').split("`, `").collect();
         let types: Vec<&str> = types.split(", ").collect();
-        let of = |at: usize| types[at.min(types.len() - 1)].to_owned();
-        names.iter().enumerate().map(|(at, name)| ((*name).to_owned(), of(at))).collect::<Vec<_>>()
+        let column_type = |at: usize| types[at.min(types.len() - 1)].to_owned();
+        names
+            .iter()
+            .enumerate()
+            .map(|(at, name)| ((*name).to_owned(), column_type(at)))
+            .collect::<Vec<_>>()
     });
     columns.collect()
 }

@@ -100,11 +100,12 @@ fn a_killed_compaction_is_completed_or_has_changed_nothing() {
         // Each partition is merged by a change of its own.
         let seen = visible(&root);
         for partition in before.keys().filter_map(|path| path.parent()) {
-            let of = |parts: &BTreeMap<PathBuf, Vec<u8>>| -> Vec<_> {
+            let partition_parts = |parts: &BTreeMap<PathBuf, Vec<u8>>| -> Vec<_> {
                 let parts = parts.iter().filter(|(path, _)| path.parent() == Some(partition));
                 parts.map(|(path, bytes)| (path.clone(), bytes.clone())).collect()
             };
-            let is_whole = of(&seen) == of(&before) || of(&seen) == of(&after);
+            let is_whole = partition_parts(&seen) == partition_parts(&before)
+                || partition_parts(&seen) == partition_parts(&after);
             assert!(is_whole, "killed before change {change}: {}", partition.display());
         }
         let dataset = Dataset::open(&root).unwrap();
@@ -154,8 +155,8 @@ fn kill_adding(folder: &Path, capture: &Path) {
         // What had been decided is completed, not made again.
         completed += usize::from(matches!(added, Added::Present) && left.len() < whole.len());
         interrupted += usize::from(!left.is_empty() && left.len() < whole.len());
-        let found = visible(&root);
-        assert!(found == whole, "killed before change {change}");
+        let visible_parts = visible(&root);
+        assert!(visible_parts == whole, "killed before change {change}");
         assert_eq!(staged(&root), ["commit.lock"], "killed before change {change}");
         assert_eq!(dataset.check().unwrap().problem_count, 0);
         std::fs::remove_dir_all(&root).unwrap();

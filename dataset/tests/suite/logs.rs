@@ -230,8 +230,8 @@ fn calls_of_a_log_without_times_have_none() {
         )
     };
     let text = |function: &str, depth, exit: &str| (function.to_owned(), depth, exit.to_owned());
-    let found: Vec<_> = rows.iter().map(shown).collect();
-    assert_eq!(found, [text("c", 1, "returned"), text("b", 0, "ended")]);
+    let calls: Vec<_> = rows.iter().map(shown).collect();
+    assert_eq!(calls, [text("c", 1, "returned"), text("b", 0, "ended")]);
     assert_eq!(dataset.check().unwrap().problems, [""; 0]);
 }
 

@@ -30,7 +30,7 @@ pub fn add(dataset: &Dataset, capture: &Path) {
 /// All files in a folder but locks, with their bytes, in the order of their paths from there. Links
 /// are not followed.
 pub fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let mut all = Vec::new();
+    let mut contents = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
@@ -40,12 +40,12 @@ pub fn files(root: &Path) -> Vec<(PathBuf, Vec<u8>)> {
                 folders.push(path);
             } else if kind.is_file() && path.extension().is_none_or(|end| end != "lock") {
                 let relative = path.strip_prefix(root).unwrap().to_owned();
-                all.push((relative, std::fs::read(path).unwrap()));
+                contents.push((relative, std::fs::read(path).unwrap()));
             }
         }
     }
-    all.sort();
-    all
+    contents.sort();
+    contents
 }
 
 /// Files of a data set that readers see, with their bytes.

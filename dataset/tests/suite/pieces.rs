@@ -79,17 +79,17 @@ fn pieces_have_the_accesses_gaps_and_restarts_of_the_capture() {
         write(&capture, &everything(), whole_hour - STEP * frames_before, STEP);
         let dataset = dataset(folder.path(), std::slice::from_ref(&capture));
         let (expected, ending) = of_capture(&capture);
-        let (found, of_pieces) = of_dataset(&dataset);
+        let (actual, of_pieces) = of_dataset(&dataset);
         assert!(expected[0].iter().any(|passed| matches!(passed, Passed::Gap(_))));
-        let differs = found[0].iter().zip(&expected[0]).position(|(one, other)| one != other);
+        let differs = actual[0].iter().zip(&expected[0]).position(|(one, other)| one != other);
         let around = |passed: &[Passed]| {
-            let at = differs.unwrap_or(passed.len().min(found[0].len())).saturating_sub(2);
+            let at = differs.unwrap_or(passed.len().min(actual[0].len())).saturating_sub(2);
             passed.iter().skip(at).take(6).cloned().collect::<Vec<_>>()
         };
         assert!(
-            found == expected,
+            actual == expected,
             "{frames_before}, {differs:?}: {:?}\nnot {:?}",
-            around(&found[0]),
+            around(&actual[0]),
             around(&expected[0])
         );
         assert_eq!(of_pieces.missing, ending.missing);
@@ -131,8 +131,8 @@ fn a_session_continues_in_the_next_file_of_a_series() {
     let whole = folder.path().join("whole.pcapng");
     write(&whole, &frames, BEFORE_THE_HOUR, STEP);
     let captures = divided(folder.path(), &frames, 12, 0);
-    let (found, ending) = of_dataset(&dataset(folder.path(), &captures));
-    assert_eq!(found, of_capture(&whole).0);
+    let (actual, ending) = of_dataset(&dataset(folder.path(), &captures));
+    assert_eq!(actual, of_capture(&whole).0);
     assert_eq!((ending.missing.len(), ending.notes.len()), (0, 0), "{ending:?}");
 }
 
@@ -141,8 +141,8 @@ fn what_is_lost_between_two_files_of_a_series_is_a_gap() {
     let folder = tempfile::tempdir().unwrap();
     let frames = session();
     let captures = divided(folder.path(), &frames, 12, 3);
-    let (found, ending) = of_dataset(&dataset(folder.path(), &captures));
-    let gaps: Vec<_> = found[0]
+    let (actual, ending) = of_dataset(&dataset(folder.path(), &captures));
+    let gaps: Vec<_> = actual[0]
         .iter()
         .filter_map(|passed| match passed {
             Passed::Gap(gap) => gap.lost_accesses,
@@ -160,14 +160,14 @@ fn what_is_lost_between_two_files_of_a_series_is_a_gap() {
 #[test]
 fn captures_of_different_sessions_begin_again() {
     let folder = tempfile::tempdir().unwrap();
-    let [one, other] = [folder.path().join("one.pcapng"), folder.path().join("other.pcapng")];
-    write(&one, &session(), BEFORE_THE_HOUR, STEP);
-    write(&other, &session(), BEFORE_THE_HOUR + Duration::from_secs(3), STEP);
-    let (found, _) = of_dataset(&dataset(folder.path(), &[one.clone(), other]));
-    let mut expected = of_capture(&one).0.remove(0);
+    let [first, second] = [folder.path().join("one.pcapng"), folder.path().join("other.pcapng")];
+    write(&first, &session(), BEFORE_THE_HOUR, STEP);
+    write(&second, &session(), BEFORE_THE_HOUR + Duration::from_secs(3), STEP);
+    let (actual, _) = of_dataset(&dataset(folder.path(), &[first.clone(), second]));
+    let mut expected = of_capture(&first).0.remove(0);
     expected.push(Passed::Restart);
-    expected.extend(of_capture(&one).0.remove(0));
-    assert!(found == [expected]);
+    expected.extend(of_capture(&first).0.remove(0));
+    assert!(actual == [expected]);
 }
 
 #[test]
@@ -179,8 +179,8 @@ fn captures_that_are_not_in_runs_are_left_out_and_counted() {
     for (_, path) in dataset.parts_of(Table::Runs).unwrap() {
         std::fs::remove_file(dataset.root().join(path)).unwrap();
     }
-    let (found, ending) = of_dataset(&dataset);
-    assert_eq!((found, ending.accesses), (vec![Vec::new()], 0));
+    let (actual, ending) = of_dataset(&dataset);
+    assert_eq!((actual, ending.accesses), (vec![Vec::new()], 0));
     assert!(
         ending.notes.iter().any(|note| note.contains("2000 accesses of captures")),
         "{ending:?}"
@@ -202,14 +202,14 @@ fn an_hour_that_is_not_in_runs_is_no_restart() {
     let dataset = dataset(folder.path(), &captures);
     let (_, second) = dataset.parts_of(Table::Runs).unwrap().remove(1);
     std::fs::remove_file(dataset.root().join(second)).unwrap();
-    let (found, ending) = of_dataset(&dataset);
-    assert!(found == [expected]);
+    let (actual, ending) = of_dataset(&dataset);
+    assert!(actual == [expected]);
     assert_eq!(ending.accesses, 4000);
 }
 
 /// What analyses of all pieces have found, as JSON.
-fn results(found: &Combined) -> serde_json::Value {
-    serde_json::to_value(found.result()).unwrap()
+fn results(combined: &Combined) -> serde_json::Value {
+    serde_json::to_value(combined.result()).unwrap()
 }
 
 /// A data set with two boards and two hours, and its plan.
