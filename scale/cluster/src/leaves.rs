@@ -71,13 +71,13 @@ pub fn with_restricted_leaves(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Ex
         let rows = if leaf.is::<EmptyExec>() {
             Vec::new()
         } else if leaf.is::<PlaceholderRowExec>() {
-            let one = RecordBatchOptions::new().with_row_count(Some(1));
+            let options = RecordBatchOptions::new().with_row_count(Some(1));
             // Nothing reads the columns. Some are declared as not null, which the rows would
             // violate.
             let fields = schema.fields().iter().map(|field| (**field).clone().with_nullable(true));
             schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
             let nulls = schema.fields().iter().map(|field| new_null_array(field.data_type(), 1));
-            vec![RecordBatch::try_new_with_options(schema.clone(), nulls.collect(), &one)?]
+            vec![RecordBatch::try_new_with_options(schema.clone(), nulls.collect(), &options)?]
         } else {
             return Ok(Transformed::no(plan));
         };

@@ -69,9 +69,9 @@ impl Locations {
     ///
     /// # Errors
     /// A URL names no object store, or the environment does not have what the store needs.
-    pub fn new(given: &[String]) -> Result<Self> {
+    pub fn new(texts: &[String]) -> Result<Self> {
         let mut locations = Locations { folders: Vec::new(), objects: Vec::new() };
-        for text in given {
+        for text in texts {
             let path = Path::new(text);
             if !is_url(path) {
                 let folder = ReadableFolder::new(path).with_context(|| format!("--data {text}"))?;
@@ -191,8 +191,8 @@ fn decoded(mut bytes: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn locations(given: &[&str]) -> Locations {
-        Locations::new(&given.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
+    fn locations(texts: &[&str]) -> Locations {
+        Locations::new(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 
     fn is_given(locations: &Locations, store: &str, path: &str) -> bool {
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn urls_of_which_a_store_is_only_a_part_are_rejected() {
-        let given = ["https://s3.us-east-1.amazonaws.com/bucket".to_owned()];
-        assert!(Locations::new(&given).unwrap_err().to_string().contains("use s3://"));
+        let urls = ["https://s3.us-east-1.amazonaws.com/bucket".to_owned()];
+        assert!(Locations::new(&urls).unwrap_err().to_string().contains("use s3://"));
     }
 }

@@ -114,12 +114,12 @@ impl Secret {
         Secret::of_bytes(&bytes, &path.display().to_string())
     }
 
-    /// Derives the secret from bytes. `of`: their source, for errors. White space at the end is
+    /// Derives the secret from bytes. `source`: their source, for errors. White space at the end is
     /// ignored, because most files end with a line end.
-    fn of_bytes(bytes: &[u8], of: &str) -> Result<Secret, SecretError> {
+    fn of_bytes(bytes: &[u8], source: &str) -> Result<Secret, SecretError> {
         let bytes = bytes.trim_ascii_end();
         if bytes.len() < LEAST_BYTES || bytes.len() as u64 > MOST_BYTES {
-            return Err(SecretError::Length { of: of.to_owned(), bytes: bytes.len() });
+            return Err(SecretError::Length { of: source.to_owned(), bytes: bytes.len() });
         }
         Ok(Secret { token: Hash::from_bytes(blake3::derive_key(CONTEXT, bytes)) })
     }

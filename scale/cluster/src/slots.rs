@@ -58,11 +58,11 @@ struct Slots {
 }
 
 impl Slots {
-    /// Frees all slots that no running task has. `taken`: number of running tasks. Returns the
+    /// Frees all slots that no running task has. `running`: number of running tasks. Returns the
     /// number of slots that Ballista did not regard as free before. Example: of 4 slots, 1 is free
     /// for Ballista, and 1 task is running: it returns 2.
-    fn release(&mut self, taken: u32) -> u32 {
-        let free = self.all.saturating_sub(taken);
+    fn release(&mut self, running: u32) -> u32 {
+        let free = self.all.saturating_sub(running);
         let released = free.saturating_sub(self.free);
         self.free += released;
         released
@@ -129,15 +129,15 @@ impl Executors {
 
 /// Number of slots that the running tasks of jobs use, by executor.
 async fn taken(jobs: &Jobs) -> HashMap<String, u32> {
-    let mut taken = HashMap::new();
+    let mut used_slots = HashMap::new();
     for job in jobs.values() {
         let graph = job.execution_graph.read().await;
         for task in graph.running_tasks() {
             let count = graph.task_vcores(task.stage_id, task.task_id).unwrap_or_default();
-            *taken.entry(task.executor_id).or_default() += count;
+            *used_slots.entry(task.executor_id).or_default() += count;
         }
     }
-    taken
+    used_slots
 }
 
 #[async_trait]
@@ -150,9 +150,9 @@ impl ClusterState for Executors {
     ) -> Result<Vec<BoundTask>> {
         let mut state = self.state.lock().await;
         state.jobs = active_jobs.values().map(|job| Arc::downgrade(&job.execution_graph)).collect();
-        let taken = taken(&active_jobs).await;
+        let used_slots = taken(&active_jobs).await;
         let released = state.slots.iter_mut().map(|(executor, slots)| {
-            (executor.clone(), slots.release(taken.get(executor).copied().unwrap_or_default()))
+            (executor.clone(), slots.release(used_slots.get(executor).copied().unwrap_or_default()))
         });
         self.known.unbind_tasks(released.collect()).await?;
         let bound = self.known.bind_schedulable_tasks(distribution, active_jobs, executors).await?;
@@ -176,10 +176,10 @@ impl ClusterState for Executors {
         spec: ExecutorData,
     ) -> Result<()> {
         let mut state = self.state.lock().await;
-        let (id, all) = (metadata.id.clone(), spec.available_vcores);
-        log::debug!("executor {id} at {}:{}, {all} slots", metadata.host, metadata.port);
+        let (id, slot_count) = (metadata.id.clone(), spec.available_vcores);
+        log::debug!("executor {id} at {}:{}, {slot_count} slots", metadata.host, metadata.port);
         self.known.register_executor(metadata, spec).await?;
-        state.slots.insert(id, Slots { all, free: all });
+        state.slots.insert(id, Slots { all: slot_count, free: slot_count });
         Ok(())
     }
 

@@ -234,9 +234,9 @@ mod tests {
 
     use super::*;
 
-    fn store(given: &[&str], url: &str) -> Arc<dyn ObjectStore> {
-        let given: Vec<String> = given.iter().map(|text| (*text).to_owned()).collect();
-        let stores = Stores::new(Arc::new(Locations::new(&given).unwrap()));
+    fn store(texts: &[&str], url: &str) -> Arc<dyn ObjectStore> {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        let stores = Stores::new(Arc::new(Locations::new(&texts).unwrap()));
         stores.get_store(&Url::parse(url).unwrap()).unwrap()
     }
 
@@ -252,8 +252,8 @@ mod tests {
         let path = Path::from_absolute_path(folder.path().join("a")).unwrap();
         let new = Path::from_absolute_path(folder.path()).unwrap().join("new");
         run(async {
-            let all = files.get(&path).await.unwrap();
-            assert_eq!(all.bytes().await.unwrap(), "0123456789");
+            let result = files.get(&path).await.unwrap();
+            assert_eq!(result.bytes().await.unwrap(), "0123456789");
             assert_eq!(files.get_range(&path, 2..4).await.unwrap(), "23");
             let ranges = files.get_ranges(&path, &[1..2, 8..10]).await.unwrap();
             assert_eq!(ranges, ["1", "89"]);

@@ -63,7 +63,7 @@ fn common(meanings: impl IntoIterator<Item = Meaning>) -> Meaning {
 /// The meaning of each column of a plan.
 fn columns(plan: &LogicalPlan) -> Vec<Meaning> {
     let width = plan.schema().fields().len();
-    let mut found = match plan {
+    let mut meanings = match plan {
         LogicalPlan::TableScan(scan) => of_table(scan),
         LogicalPlan::Projection(node) => all(&node.expr, &node.input),
         LogicalPlan::Distinct(Distinct::On(node)) => all(&node.select_expr, &node.input),
@@ -75,17 +75,17 @@ fn columns(plan: &LogicalPlan) -> Vec<Meaning> {
         LogicalPlan::SubqueryAlias(node) => columns(&node.input),
         LogicalPlan::Subquery(node) => columns(&node.subquery),
         LogicalPlan::Window(node) => {
-            let mut found = columns(&node.input);
-            found.extend(all(&node.window_expr, &node.input));
-            found
+            let mut meanings = columns(&node.input);
+            meanings.extend(all(&node.window_expr, &node.input));
+            meanings
         }
         LogicalPlan::Aggregate(node) => {
-            let mut found = groups(&node.group_expr, &node.input);
+            let mut meanings = groups(&node.group_expr, &node.input);
             // If there are several grouping sets, the engine adds a column with the number of the
             // set.
-            found.resize(width.saturating_sub(node.aggr_expr.len()), Other);
-            found.extend(all(&node.aggr_expr, &node.input));
-            found
+            meanings.resize(width.saturating_sub(node.aggr_expr.len()), Other);
+            meanings.extend(all(&node.aggr_expr, &node.input));
+            meanings
         }
         LogicalPlan::Join(join) => of_join(join),
         LogicalPlan::Union(node) => {
@@ -100,8 +100,8 @@ fn columns(plan: &LogicalPlan) -> Vec<Meaning> {
         LogicalPlan::Values(_) | LogicalPlan::EmptyRelation(_) => vec![Constant; width],
         _ => Vec::new(),
     };
-    found.resize(width, Other);
-    found
+    meanings.resize(width, Other);
+    meanings
 }
 
 fn of_table(scan: &TableScan) -> Vec<Meaning> {
@@ -133,25 +133,25 @@ fn all<'a>(expressions: impl IntoIterator<Item = &'a Expr>, input: &LogicalPlan)
 }
 
 fn of_expression(expression: &Expr, schema: &DFSchema, columns: &[Meaning]) -> Meaning {
-    let of = |part: &Expr| of_expression(part, schema, columns);
-    let of_first = |parts: &[Expr]| parts.first().map_or(Other, of);
+    let meaning = |part: &Expr| of_expression(part, schema, columns);
+    let of_first = |parts: &[Expr]| parts.first().map_or(Other, meaning);
     match expression {
         Expr::Column(column) => match schema.maybe_index_of_column(column) {
             Some(place) => columns[place],
             None => Other,
         },
         Expr::Literal(..) => Constant,
-        Expr::Alias(alias) => of(&alias.expr),
-        Expr::Cast(cast) if is_wide(cast.field.data_type()) => of(&cast.expr),
-        Expr::TryCast(cast) if is_wide(cast.field.data_type()) => of(&cast.expr),
+        Expr::Alias(alias) => meaning(&alias.expr),
+        Expr::Cast(cast) if is_wide(cast.field.data_type()) => meaning(&cast.expr),
+        Expr::TryCast(cast) if is_wide(cast.field.data_type()) => meaning(&cast.expr),
         Expr::Case(Case { when_then_expr, else_expr, .. }) => {
             let results = when_then_expr.iter().map(|(_, result)| result).chain(else_expr);
-            common(results.map(|result| of(result)))
+            common(results.map(|result| meaning(result)))
         }
         Expr::ScalarFunction(ScalarFunction { func, args }) => match func.name() {
             "nullif" => of_first(args),
-            "nvl2" => common(args.iter().skip(1).map(of)),
-            name if CHOOSE_OF_ALL.contains(&name) => common(args.iter().map(of)),
+            "nvl2" => common(args.iter().skip(1).map(meaning)),
+            name if CHOOSE_OF_ALL.contains(&name) => common(args.iter().map(meaning)),
             _ => Other,
         },
         Expr::AggregateFunction(AggregateFunction { func, params })

@@ -201,7 +201,7 @@ impl Location {
     /// # Errors
     /// The store refuses, or does not answer.
     pub async fn list(&self) -> Result<Vec<RemotePart>, RemoteError> {
-        let found = self.store.list(Some(&self.prefix));
+        let objects = self.store.list(Some(&self.prefix));
         let part = |meta: ObjectMeta| {
             let within = meta.location.as_ref().strip_prefix(self.prefix.as_ref())?;
             let path = PathBuf::from(within.trim_start_matches('/'));
@@ -209,7 +209,7 @@ impl Location {
             within.ends_with(EXTENSION).then_some(RemotePart { partition, path, meta })
         };
         let parts: Result<Vec<_>, _> =
-            found.try_filter_map(|meta| async { Ok(part(meta)) }).try_collect().await;
+            objects.try_filter_map(|meta| async { Ok(part(meta)) }).try_collect().await;
         let mut parts = parts.map_err(|error| RemoteError::store(&*self.url, &error))?;
         parts.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(parts)

@@ -47,18 +47,18 @@ impl fmt::Display for CountedStore {
 impl ObjectStore for CountedStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let is_read = !options.head;
-        let found = self.store.get_opts(location, options).await?;
+        let result = self.store.get_opts(location, options).await?;
         if is_read {
-            self.shared.read(found.range.end - found.range.start);
+            self.shared.read(result.range.end - result.range.start);
         }
-        Ok(found)
+        Ok(result)
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if self.is_local {
-            let found = self.store.get_ranges(location, ranges).await?;
-            self.shared.read(found.iter().map(|bytes| bytes.len() as u64).sum());
-            return Ok(found);
+            let contents = self.store.get_ranges(location, ranges).await?;
+            self.shared.read(contents.iter().map(|bytes| bytes.len() as u64).sum());
+            return Ok(contents);
         }
         // Ranges near each other are read by one request, with the bytes between them.
         let get = |range| self.get_range(location, range);

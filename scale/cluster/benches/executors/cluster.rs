@@ -111,12 +111,12 @@ impl Cluster {
     /// Processor seconds of executors (or the embedded engine), and of client and scheduler.
     fn processor_times(&self) -> Result<(f64, f64)> {
         let clients = seconds("self", Times::Children)?;
-        let of = |child: &Child| seconds(&child.id().to_string(), Times::Own);
+        let child_seconds = |child: &Child| seconds(&child.id().to_string(), Times::Own);
         let Some((scheduler, executors)) = self.processes.split_first() else {
             return Ok((clients, 0.0));
         };
-        let executors = executors.iter().map(of).sum::<Result<f64>>()?;
-        Ok((executors, clients + of(scheduler)?))
+        let executors = executors.iter().map(child_seconds).sum::<Result<f64>>()?;
+        Ok((executors, clients + child_seconds(scheduler)?))
     }
 
     fn client(&self) -> Result<Command> {

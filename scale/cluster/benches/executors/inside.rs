@@ -59,9 +59,9 @@ pub fn run(text: &OsStr) -> Result<()> {
 
 fn measure(cluster: &Cluster, queries: &[(&str, &str)], data: &Path) -> Result<Value> {
     let measured = queries.iter().map(|(name, sql)| {
-        let taken = shortest(cluster, sql, data)?;
-        eprintln!("{} executors, {name}: {:.2} s", cluster.executors(), taken.wall);
-        let Taken { wall, executors_cpu, client_cpu, bytes, rows } = taken;
+        let usage = shortest(cluster, sql, data)?;
+        eprintln!("{} executors, {name}: {:.2} s", cluster.executors(), usage.wall);
+        let Taken { wall, executors_cpu, client_cpu, bytes, rows } = usage;
         Ok(json!({
             "wall": wall,
             "executors_cpu": executors_cpu,
@@ -82,11 +82,11 @@ fn shortest(cluster: &Cluster, sql: &str, data: &Path) -> Result<Taken> {
         if seconds > MOST_S {
             break;
         }
-        let taken = cluster.query(sql, data)?;
-        ensure!(taken.rows == least.rows, "{sql}: results differ from run to run");
-        seconds += taken.wall;
-        if taken.wall < least.wall {
-            least = taken;
+        let usage = cluster.query(sql, data)?;
+        ensure!(usage.rows == least.rows, "{sql}: results differ from run to run");
+        seconds += usage.wall;
+        if usage.wall < least.wall {
+            least = usage;
         }
     }
     Ok(least)

@@ -72,8 +72,8 @@ impl Report {
     fn print_query(&self, name: &str, index: usize) {
         let number =
             |of: &Value, column: &str| of["large"][index][column].as_f64().unwrap_or(f64::NAN);
-        let one = self.measured.iter().find(|(executors, _)| *executors == 1);
-        let one = one.map_or(f64::NAN, |(_, measured)| number(measured, "wall"));
+        let single_entry = self.measured.iter().find(|(executors, _)| *executors == 1);
+        let single_wall = single_entry.map_or(f64::NAN, |(_, measured)| number(measured, "wall"));
         for (executors, measured) in &self.measured {
             let (wall, cpu) = (number(measured, "wall"), number(measured, "executors_cpu"));
             let speed = self.accesses as f64 / 1e6 / cpu;
@@ -83,7 +83,7 @@ impl Report {
             }
             println!(
                 "| {name} | {executors} | {wall:.2} | {:.2} | {speed:.1} | {:.2} | {:.2} |",
-                one / wall,
+                single_wall / wall,
                 number(measured, "exchanged") / 1e6,
                 number(measured, "client_cpu")
             );

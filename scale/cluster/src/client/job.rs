@@ -114,8 +114,8 @@ async fn remove(access: SchedulerAccess, job_id: String, state: State) {
     match state {
         State::Running => drop(client.cancel_job(CancelJobParams { job_id }).await),
         State::HasResult => {
-            let all = CleanJobDataParams { job_id, remove_stage_ids: Vec::new() };
-            drop(client.clean_job_data(all).await);
+            let parameters = CleanJobDataParams { job_id, remove_stage_ids: Vec::new() };
+            drop(client.clean_job_data(parameters).await);
         }
         State::Ended => {}
     }

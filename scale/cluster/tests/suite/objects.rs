@@ -112,9 +112,9 @@ fn a_data_set_in_an_object_store_has_the_report_of_the_one_on_a_disk() {
     let (expected, _) = report(&hmtt, &[], &data, &[]);
     let arguments = ["--cluster", &cluster.scheduler.address];
     let url = Path::new("s3://bucket/data");
-    let (found, _) = report(&hmtt, &arguments, url, &settings(&server.endpoint));
+    let (remote_report, _) = report(&hmtt, &arguments, url, &settings(&server.endpoint));
     for name in ["report", "complete", "missing", "notes"] {
-        assert_eq!(found[name], expected[name], "{name}");
+        assert_eq!(remote_report[name], expected[name], "{name}");
     }
 }
 

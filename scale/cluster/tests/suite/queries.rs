@@ -100,8 +100,9 @@ fn documented_queries_have_the_results_of_the_embedded_engine() {
         let expected = embedded(&sql, &data, &map);
         assert!(!expected.is_empty(), "{}", path.display());
         let [map, file] = [&map, &path].map(|path| path.to_str().unwrap());
-        let found = cluster.succeed(&["--format", "jsonl", "--map", map, "--file", file], &data);
-        assert_eq!(found, expected, "{file}");
+        let cluster_rows =
+            cluster.succeed(&["--format", "jsonl", "--map", map, "--file", file], &data);
+        assert_eq!(cluster_rows, expected, "{file}");
     }
     // Results that were read are removed.
     cluster.wait_for_results(false);
@@ -116,8 +117,8 @@ fn all_shapes_of_queries_have_the_rows_of_the_embedded_engine() {
     for sql in QUERIES {
         // Shown if a query fails.
         println!("{sql}");
-        let (expected, found) =
+        let (expected, cluster_rows) =
             (embedded(sql, &data, &map), of_cluster(&cluster, sql, &data, &map));
-        assert_eq!(sorted(&found), sorted(&expected), "{sql}");
+        assert_eq!(sorted(&cluster_rows), sorted(&expected), "{sql}");
     }
 }

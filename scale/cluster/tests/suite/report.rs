@@ -52,11 +52,11 @@ fn parsed(mut output: &[u8]) -> (Plan, Vec<(u64, PieceState)>) {
     let mut states = Vec::new();
     let mut bytes = Vec::new();
     while !is_end {
-        let [piece, all, row] = [0; 3].map(|_: i32| number(take(8).0));
+        let [piece, state_bytes, row] = [0; 3].map(|_: i32| number(take(8).0));
         let part;
         (part, is_end) = take(row as usize);
         bytes.extend_from_slice(part);
-        if bytes.len() as u64 == all {
+        if bytes.len() as u64 == state_bytes {
             states.push((piece, PieceState::from_bytes(&bytes, None).unwrap()));
             bytes.clear();
         }
@@ -76,8 +76,8 @@ fn the_states_of_a_cluster_have_the_results_of_one_machine() {
     let cluster = Cluster::start(2, &data);
     let output = analyse(&cluster.scheduler.address, set.root());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let (found, states) = parsed(&output.stdout);
-    assert_eq!(found, plan);
+    let (sent_plan, states) = parsed(&output.stdout);
+    assert_eq!(sent_plan, plan);
     let mut fold = Fold::new(combined(None));
     for (memory, number) in plan.memories.iter().zip(0..) {
         fold.known(number, &memory.known);

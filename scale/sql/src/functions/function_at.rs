@@ -118,12 +118,12 @@ impl ScalarUDFImpl for FunctionAt {
                     (last, hint) = (Some(key.1), 0);
                 }
             }
-            let found = timeline.filter(|_| clocks.is_valid(row)).and_then(|timeline| {
+            let change = timeline.filter(|_| clocks.is_valid(row)).and_then(|timeline| {
                 let place = find(timeline, clocks.value(row), hint)?;
                 hint = place;
                 timeline.changes.get(place)
             });
-            match found {
+            match change {
                 Some((_, name)) => {
                     let (begin, length) = blocks.places[*name as usize];
                     builder.try_append_view(blocks.block, begin, length)?;

@@ -109,8 +109,8 @@ impl Histogram {
         if self.counts.len() >= MOST_RANGES && !self.counts.contains_key(&low) {
             return exec_err!("histogram: more than {MOST_RANGES} ranges; give a larger width");
         }
-        let found = self.counts.entry(low).or_insert((high, 0));
-        found.1 = found.1.saturating_add(count);
+        let range = self.counts.entry(low).or_insert((high, 0));
+        range.1 = range.1.saturating_add(count);
         Ok(())
     }
 

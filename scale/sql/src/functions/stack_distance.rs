@@ -180,10 +180,10 @@ impl Accumulator for Touches {
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let [all, halvings] = [0, 1].map(|place| states[place].as_primitive::<Int64Type>());
+        let [totals, halvings] = [0, 1].map(|place| states[place].as_primitive::<Int64Type>());
         let [clocks, units] = [2, 3].map(|place| states[place].as_list::<i32>());
-        for row in 0..all.len() {
-            self.all = self.all.saturating_add(all.value(row));
+        for row in 0..totals.len() {
+            self.all = self.all.saturating_add(totals.value(row));
             let halvings = u32::try_from(halvings.value(row)).unwrap_or_default().min(24);
             if halvings > self.halvings {
                 self.halve(halvings);
@@ -262,15 +262,15 @@ mod tests {
         let mut reuse = Reuse::new(PAGE_LOG2);
         let addresses: Vec<u64> = pages.iter().map(|page| (*page as u64) << PAGE_LOG2).collect();
         reuse.add(&Batch::new(&addresses, &vec![false; addresses.len()]));
-        let found = reuse.result();
-        let far = found.distances.iter().filter(|range| range.distance_at_least >= least);
-        found.first_touches + far.map(|range| range.touches).sum::<f64>()
+        let result = reuse.result();
+        let far = result.distances.iter().filter(|range| range.distance_at_least >= least);
+        result.first_touches + far.map(|range| range.touches).sum::<f64>()
     }
 
     /// The estimated number, from touches that were added in several pieces and in another order,
     /// and the sampling rate.
     fn found(pages: &[i64], least: i64, pieces: usize) -> (f64, f64) {
-        let mut all = Touches::default();
+        let mut merged = Touches::default();
         for piece in (0..pieces).rev() {
             let mut touches = Touches::default();
             let rows = (0..).zip(pages).skip(piece).step_by(pieces);
@@ -280,10 +280,10 @@ mod tests {
             touches.update_batch(&columns).unwrap();
             let state = touches.state().unwrap();
             let state: Vec<ArrayRef> = state.iter().map(|one| one.to_array().unwrap()).collect();
-            all.merge_batch(&state).unwrap();
+            merged.merge_batch(&state).unwrap();
         }
-        let ScalarValue::Struct(found) = all.evaluate().unwrap() else { panic!("a struct") };
-        let column = |name: &str| found.column_by_name(name).unwrap().clone();
+        let ScalarValue::Struct(estimate) = merged.evaluate().unwrap() else { panic!("a struct") };
+        let column = |name: &str| estimate.column_by_name(name).unwrap().clone();
         let real =
             |name: &str| column(name).as_primitive::<arrow::datatypes::Float64Type>().value(0);
         let ranges = column("distances").as_list::<i32>().value(0);

@@ -40,8 +40,8 @@ impl<T> InUse<T> {
 
     fn get(&self, bytes: &[u8], read: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known.get(bytes).and_then(Weak::upgrade) {
-            return Ok(found);
+        if let Some(shared_state) = known.get(bytes).and_then(Weak::upgrade) {
+            return Ok(shared_state);
         }
         let state = Arc::new(read()?);
         known.retain(|_, state| state.strong_count() > 0);

@@ -56,9 +56,9 @@ pub struct AccessFilter {
 impl AccessFilter {
     /// Derives the conditions from the filters of a query.
     pub fn new(filters: &[Expr]) -> Self {
-        let mut found = AccessFilter::default();
-        filters.iter().flat_map(split_conjunction).for_each(|filter| found.add(filter));
-        found
+        let mut access_filter = AccessFilter::default();
+        filters.iter().flat_map(split_conjunction).for_each(|filter| access_filter.add(filter));
+        access_filter
     }
 
     /// Whether an access can be in the result, by its clock, address and direction.

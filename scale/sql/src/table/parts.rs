@@ -155,11 +155,11 @@ impl PartScan<'_> {
 
     /// The objects that can have rows of the result.
     fn chosen_objects(&self, remote: &RemoteDataset) -> Result<Vec<Part>> {
-        let all: Vec<_> = remote.parts_of(self.table).collect();
-        let places: Vec<Place> = all.iter().map(|part| place(&part.partition)).collect();
+        let objects: Vec<_> = remote.parts_of(self.table).collect();
+        let places: Vec<Place> = objects.iter().map(|part| place(&part.partition)).collect();
         let keeps = self.partitions.keeps(&places)?;
         let mut parts = Vec::new();
-        for ((part, place), keep) in all.into_iter().zip(places).zip(keeps) {
+        for ((part, place), keep) in objects.into_iter().zip(places).zip(keeps) {
             self.shared.note(None, part.meta.size, keep);
             if keep {
                 let (name, meta) = (remote.location.name(&part.path), part.meta.clone());
@@ -172,11 +172,11 @@ impl PartScan<'_> {
     /// The files that can have rows of the result.
     fn chosen_files(&self, dataset: &Dataset) -> Result<Vec<Part>> {
         let external = |error: hmtt_dataset::DatasetError| DataFusionError::External(error.into());
-        let all = dataset.parts_of(self.table).map_err(external)?;
-        let places: Vec<Place> = all.iter().map(|(partition, _)| place(partition)).collect();
+        let files = dataset.parts_of(self.table).map_err(external)?;
+        let places: Vec<Place> = files.iter().map(|(partition, _)| place(partition)).collect();
         let keeps = self.partitions.keeps(&places)?;
         let mut parts = Vec::new();
-        for (((_, path), place), keep) in all.into_iter().zip(places).zip(keeps) {
+        for (((_, path), place), keep) in files.into_iter().zip(places).zip(keeps) {
             let path = dataset.root().join(path);
             let failed = |error: std::io::Error| {
                 let message = format!("{}: cannot open", path.display());

@@ -76,9 +76,9 @@ impl TableProvider for TraceTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let table_schema = self.schema();
-        let all = DFSchema::try_from(table_schema.clone())?;
+        let df_schema = DFSchema::try_from(table_schema.clone())?;
         let predicate = conjunction(filters.iter().cloned())
-            .map(|filter| session.create_physical_expr(filter, &all))
+            .map(|filter| session.create_physical_expr(filter, &df_schema))
             .transpose()?;
         let partitions = PartitionFilter::new(session, filters, predicate.as_ref(), self.table)?;
         let scan = PartScan {

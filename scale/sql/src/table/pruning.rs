@@ -93,10 +93,10 @@ impl PartitionFilter {
         if let Some(exact) = &self.exact {
             let columns = PARTITIONS.map(|name| column(places, name)).into_iter().flatten();
             let batch = RecordBatch::try_new(schema::of_partitions(), columns.collect())?;
-            let found = exact.evaluate(&batch)?.into_array(places.len())?;
-            let found = found.as_any().downcast_ref::<BooleanArray>();
-            for (keep, found) in keeps.iter_mut().zip(found.into_iter().flatten()) {
-                *keep &= found == Some(true);
+            let values = exact.evaluate(&batch)?.into_array(places.len())?;
+            let flags = values.as_any().downcast_ref::<BooleanArray>();
+            for (keep, flag) in keeps.iter_mut().zip(flags.into_iter().flatten()) {
+                *keep &= flag == Some(true);
             }
         }
         Ok(keeps)
@@ -105,8 +105,8 @@ impl PartitionFilter {
 
 /// Values of a partition column.
 fn column(places: &[Place], name: &str) -> Option<ArrayRef> {
-    let texts = |of: fn(&Place) -> &str| -> ArrayRef {
-        Arc::new(StringViewArray::from_iter_values(places.iter().map(of)))
+    let texts = |field: fn(&Place) -> &str| -> ArrayRef {
+        Arc::new(StringViewArray::from_iter_values(places.iter().map(field)))
     };
     match name {
         "run" => Some(texts(|place| &place.run)),

@@ -54,9 +54,9 @@ fn conditions_on_captures_choose_the_rows_of_their_data_set() {
         let sql = format!(
             "select run, board, hour, session, clock, address from accesses where {condition}"
         );
-        let (found, expected) = (sorted(&sql, &paths), sorted(&sql, &[&data]));
+        let (rows, expected) = (sorted(&sql, &paths), sorted(&sql, &[&data]));
         assert!(expected.len() > 1, "{condition}: has rows");
-        assert!(found == expected, "{condition}: {} rows, not {}", found.len(), expected.len());
+        assert!(rows == expected, "{condition}: {} rows, not {}", rows.len(), expected.len());
         let sql = format!(
             "select count(*), min(clock), count(distinct board) from accesses where {condition}"
         );

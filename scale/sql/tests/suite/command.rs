@@ -113,8 +113,8 @@ fn queries_are_read_from_files() {
     let folder = tempfile::tempdir().unwrap();
     let query = folder.path().join("query.sql");
     fs::write(&query, "-- A comment.\nSELECT count(*) AS accesses FROM accesses;\n").unwrap();
-    let found = succeed(&["--file", query.to_str().unwrap(), "--format", "csv", WORKED]);
-    assert_eq!(found, "accesses\n4\n");
+    let output = succeed(&["--file", query.to_str().unwrap(), "--format", "csv", WORKED]);
+    assert_eq!(output, "accesses\n4\n");
 }
 
 #[test]

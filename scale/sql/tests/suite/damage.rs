@@ -29,10 +29,10 @@ fn check(data: &Path, damaged: &Path) {
     let complaint = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{complaint}");
     assert!(complaint.contains(damaged.to_str().unwrap()), "{complaint}");
-    let found = String::from_utf8(output.stdout).unwrap();
+    let rows = String::from_utf8(output.stdout).unwrap();
     fs::remove_file(damaged).unwrap();
     let output = hmtt_sql(&["--format", "csv", sql, text]);
-    assert_eq!(found, String::from_utf8(output.stdout).unwrap());
+    assert_eq!(rows, String::from_utf8(output.stdout).unwrap());
 }
 
 #[test]

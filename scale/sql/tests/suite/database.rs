@@ -14,8 +14,8 @@ fn python() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     ["scale", "tools"].into_iter().find_map(|folder| {
         let python = target.join(folder).join("bin/python3");
-        let found = Command::new(&python).args(["-c", "import duckdb"]).output();
-        found.is_ok_and(|output| output.status.success()).then_some(python)
+        let probe = Command::new(&python).args(["-c", "import duckdb"]).output();
+        probe.is_ok_and(|output| output.status.success()).then_some(python)
     })
 }
 

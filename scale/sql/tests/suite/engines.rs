@@ -44,8 +44,8 @@ fn compare(
 /// Whether a module of Python is installed.
 fn is_installed(module: &str) -> bool {
     let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/scale/bin/python3");
-    let found = Command::new(python).args(["-c", &format!("import {module}")]).output();
-    found.is_ok_and(|output| output.status.success())
+    let probe = Command::new(python).args(["-c", &format!("import {module}")]).output();
+    probe.is_ok_and(|output| output.status.success())
 }
 
 /// Our results of all queries, each with its query.

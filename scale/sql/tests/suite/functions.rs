@@ -23,13 +23,13 @@ fn functions_at_clocks_are_those_of_the_analyses() {
                group by 1 order by 1";
     let arguments =
         ["--format", "csv", "--map", map_path.to_str().unwrap(), sql, path.to_str().unwrap()];
-    let mut found = BTreeMap::new();
+    let mut function_sums = BTreeMap::new();
     for line in succeed(&arguments).lines().skip(1) {
         let cells: Vec<&str> = line.split(',').collect();
         let count = |place: usize| cells[place].parse::<u64>().unwrap();
         // Before the first tag no function is open.
         let name = if cells[0].is_empty() { "(no function)" } else { cells[0] };
-        let sums: &mut (u64, u64) = found.entry(name.to_owned()).or_default();
+        let sums: &mut (u64, u64) = function_sums.entry(name.to_owned()).or_default();
         *sums = (sums.0 + count(1), sums.1 + count(2));
     }
     let by = By::Function(Functions { map: Some(map()), inclusive: false });
@@ -46,7 +46,7 @@ fn functions_at_clocks_are_those_of_the_analyses() {
         .map(|group| (group.name, (group.sums.accesses, group.sums.writes)))
         .collect();
     assert_eq!(expected.len(), 3, "{expected:?}");
-    assert_eq!(found, expected);
+    assert_eq!(function_sums, expected);
 }
 
 /// Writes a log whose ticks are nanoseconds, with the marks of a capture, whose clocks take 10 ns.
@@ -95,7 +95,7 @@ fn functions_at_clocks_are_those_of_a_log_that_shares_marks() {
             ["--format", "csv", "--log", log.to_str().unwrap(), sql, path.to_str().unwrap()];
         succeed(&words).lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
     };
-    let found = arguments(
+    let counts = arguments(
         "select function_at(clock) as function, count(*) from accesses group by 1 order by 1",
     );
     let expected = format!(
@@ -104,7 +104,7 @@ fn functions_at_clocks_are_those_of_a_log_that_shares_marks() {
     );
     let expected = rows(&expected, &path);
     assert_eq!(expected.len(), 4, "{expected:?}");
-    assert_eq!(found, expected);
+    assert_eq!(counts, expected);
     // A log of another time.
     let sql = "select function_at(clock) from accesses";
     log_beside(&log, &path, &calls[..0]);
@@ -145,11 +145,11 @@ fn addresses_can_have_hexadecimal_digits() {
             format!("select count(*), to_hex({number}) from accesses where address >= {number}");
         rows(&sql, &path)
     };
-    let found = count(&format!("0x{middle:x}"));
-    assert_eq!(found, count(&middle.to_string()));
+    let hex_rows = count(&format!("0x{middle:x}"));
+    assert_eq!(hex_rows, count(&middle.to_string()));
     assert!(
-        found[0].ends_with(&format!(",{middle:x}")) && !found[0].starts_with("0,"),
-        "{found:?}"
+        hex_rows[0].ends_with(&format!(",{middle:x}")) && !hex_rows[0].starts_with("0,"),
+        "{hex_rows:?}"
     );
 }
 
@@ -159,7 +159,7 @@ fn addresses_can_have_hexadecimal_digits() {
 fn addresses_that_a_query_chooses_are_printed_as_addresses() {
     let worked =
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../trace/examples/worked.pcapng"));
-    let one = "(select address from accesses where clock = 22)";
+    let subquery = "(select address from accesses where clock = 22)";
     for (query, expected) in [
         ("select address as place from accesses where clock < 28", "0x12348140"),
         (
@@ -212,8 +212,8 @@ fn addresses_that_a_query_chooses_are_printed_as_addresses() {
             "3",
         ),
     ] {
-        let found = rows(&query.replace("ONE", one), worked);
-        assert_eq!(found.join(" "), expected, "{query}");
+        let query_rows = rows(&query.replace("ONE", subquery), worked);
+        assert_eq!(query_rows.join(" "), expected, "{query}");
     }
 }
 
@@ -255,9 +255,9 @@ fn histograms_are_counts_of_ranges() {
                select board, range['at_least'], range['at_most'], range['count'] from h order by 1, 2";
     let plain = "select board, clock / 1000000 * 1000000 as low, clock / 1000000 * 1000000 + 999999, count(*) from accesses \
                  group by 1, 2, 3 order by 1, 2";
-    let found = rows(sql, &data);
-    assert!(found.len() > 10);
-    assert_eq!(found, rows(plain, &data));
+    let histogram_rows = rows(sql, &data);
+    assert!(histogram_rows.len() > 10);
+    assert_eq!(histogram_rows, rows(plain, &data));
     let sql = "select sum(range['count']) from (select unnest(histogram(address)) as range from accesses)";
     assert_eq!(rows(sql, &data), rows("select count(*) from accesses", &data));
     let output = hmtt_sql(&["select histogram(clock, 0) from accesses", data.to_str().unwrap()]);

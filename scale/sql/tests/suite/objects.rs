@@ -133,27 +133,30 @@ fn errors_of_object_stores_say_what_is_wrong() {
         String::from_utf8(output.stderr).unwrap()
     };
     let query = |url: &str, endpoint: &str| complaint(sql(&["select 1", url], endpoint));
-    let found = query("s3://none/data", &server.endpoint);
+    let message = query("s3://none/data", &server.endpoint);
     assert!(
-        found.starts_with("hmtt sql: s3://none/data: the object store refuses: NoSuchBucket: "),
-        "{found}"
+        message.starts_with("hmtt sql: s3://none/data: the object store refuses: NoSuchBucket: "),
+        "{message}"
     );
-    let found = query("s3://bucket/empty", &server.endpoint);
-    assert_eq!(found, "hmtt sql: s3://bucket/empty is no data set: there are no parts below it\n");
-    let found = query("ftp://host/data", &server.endpoint);
-    assert!(found.contains("no URL of an object store; use s3://"), "{found}");
-    let (found, status) = push(&[text, "s3://none/data"], &server.endpoint);
-    assert!(found.contains("NoSuchBucket") && status == 1, "{found}");
-    let (found, status) = push(&[text, "http://127.0.0.1:9/data"], &server.endpoint);
-    assert!(found.contains("HTTP servers are only read") && status == 1, "{found}");
+    let message = query("s3://bucket/empty", &server.endpoint);
+    assert_eq!(
+        message,
+        "hmtt sql: s3://bucket/empty is no data set: there are no parts below it\n"
+    );
+    let message = query("ftp://host/data", &server.endpoint);
+    assert!(message.contains("no URL of an object store; use s3://"), "{message}");
+    let (message, status) = push(&[text, "s3://none/data"], &server.endpoint);
+    assert!(message.contains("NoSuchBucket") && status == 1, "{message}");
+    let (message, status) = push(&[text, "http://127.0.0.1:9/data"], &server.endpoint);
+    assert!(message.contains("HTTP servers are only read") && status == 1, "{message}");
     let nobody = "http://127.0.0.1:9";
     assert!(query("s3://bucket/data", nobody).contains("Connection refused"));
     // A server that knows the keys of users refuses those of others.
     let strict = Server::s3_with_users().unwrap();
-    let found = query("s3://bucket/data", &strict.endpoint);
-    assert!(found.contains("the object store refuses: InvalidAccessKeyId"), "{found}");
-    let (found, status) = push(&[text, "s3://bucket/data"], &strict.endpoint);
-    assert!(found.contains("InvalidAccessKeyId") && status == 1, "{found}");
+    let message = query("s3://bucket/data", &strict.endpoint);
+    assert!(message.contains("the object store refuses: InvalidAccessKeyId"), "{message}");
+    let (message, status) = push(&[text, "s3://bucket/data"], &strict.endpoint);
+    assert!(message.contains("InvalidAccessKeyId") && status == 1, "{message}");
 }
 
 #[test]

@@ -23,8 +23,8 @@ fn read(sql: &str, data: &Path) -> [u64; 4] {
 fn partitions_that_a_query_does_not_name_are_not_opened() {
     let folder = tempfile::tempdir().unwrap();
     let data = dataset(folder.path());
-    let [_, _, chosen, all] = read("select sum(clock) from accesses", &data);
-    assert!(chosen == all && all == 10, "{all} parts");
+    let [_, _, chosen, total_parts] = read("select sum(clock) from accesses", &data);
+    assert!(chosen == total_parts && total_parts == 10, "{total_parts} parts");
     for (condition, expected) in [
         ("board = 'eth3'", 2),
         ("run = 'day' and board in ('eth1', 'eth2') and hour = 2023111423", 2),
@@ -33,8 +33,8 @@ fn partitions_that_a_query_does_not_name_are_not_opened() {
         ("hour = 1", 0),
     ] {
         let sql = format!("select sum(clock) from accesses where {condition}");
-        let [bytes, total, chosen, all] = read(&sql, &data);
-        assert_eq!((chosen, all), (expected, 10), "{condition}");
+        let [bytes, total, chosen, total_parts] = read(&sql, &data);
+        assert_eq!((chosen, total_parts), (expected, 10), "{condition}");
         assert!(bytes < total, "{condition}");
     }
 }
@@ -62,8 +62,8 @@ fn one_second_of_a_day_is_less_than_a_percent() {
     add(&data, &path);
     let sql = "select page, count(*) from accesses where board = 'eth2' \
                and arrival >= '2023-11-15T07:00:00Z' and arrival < '2023-11-15T07:00:02Z' group by page";
-    let [bytes, total, chosen, all] = read(sql, &data);
-    assert!(chosen == 1 && all > 40, "{chosen} of {all} parts");
+    let [bytes, total, chosen, total_parts] = read(sql, &data);
+    assert!(chosen == 1 && total_parts > 40, "{chosen} of {total_parts} parts");
     assert!(bytes > 0 && bytes * 100 < total, "{bytes} bytes of {total}");
-    println!("{bytes} of {total} bytes, {chosen} of {all} parts");
+    println!("{bytes} of {total} bytes, {chosen} of {total_parts} parts");
 }
