@@ -31,7 +31,8 @@ fn wait_for_start(monitor: &mut Child, program: &Path) -> Pid {
         child = std::fs::read_to_string(&children).unwrap_or_default().trim().to_owned();
         // The first thread may have ended, and others go on.
         let threads = std::fs::read_dir(format!("/proc/{child}/task")).into_iter().flatten();
-        let mut started = threads.flatten().map(|thread| std::fs::read_link(thread.path().join("exe")));
+        let mut started =
+            threads.flatten().map(|thread| std::fs::read_link(thread.path().join("exe")));
         started.any(|started| started.is_ok_and(|started| started == program))
     });
     Pid::from_raw(child.parse().unwrap())

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use hmtt::pcapng::{Description, PcapngWriter};
 use hmtt_dataset::{AddOptions, Added, Dataset, default_run};
-use hmtt_format::frame::{FrameKind, Heartbeat};
-use hmtt_format::record::{Half, PageRun, TagSource, WordRecord};
 use hmtt_files::tag_log::FunctionId;
 use hmtt_files::tag_map::{Exits, TagMap, TaggedFunction, VERSION};
+use hmtt_format::frame::{FrameKind, Heartbeat};
+use hmtt_format::record::{Half, PageRun, TagSource, WordRecord};
 use hmtt_format::{Direction, FaultKind};
 use hmtt_test_support::call_log;
 use hmtt_test_support::card::Card;
