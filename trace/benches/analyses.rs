@@ -186,29 +186,29 @@ fn known() -> Result<Known, Box<dyn std::error::Error>> {
 /// Measures registered analyses; all, if none is named.
 fn each(known: &Known, names: &[String]) {
     let inputs = INPUTS.map(|address| Columns::new(ACCESSES, address));
-    let is_named = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
+    let is_named = |name: &str| names.is_empty() || names.iter().any(|listed| listed == name);
     for entry in registry::ALL.iter().filter(|entry| is_named(entry.name)) {
-        let of = |input: &Columns| {
+        let measurement = |input: &Columns| {
             let new = || {
-                let mut one = (entry.new)();
-                one.known(known);
-                one
+                let mut analysis = (entry.new)();
+                analysis.known(known);
+                analysis
             };
-            input.measure(new, |one, batch| one.add(batch))
+            input.measure(new, |analysis, batch| analysis.add(batch))
         };
-        row(&format!("`{}`", entry.name), inputs.iter().map(of));
+        row(&format!("`{}`", entry.name), inputs.iter().map(measurement));
     }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Cargo passes an option of its own.
     let arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
-    let is_name = |one: &String| registry::ALL.iter().any(|entry| entry.name == one);
+    let is_name = |argument: &String| registry::ALL.iter().any(|entry| entry.name == argument);
     let (names, files): (Vec<String>, Vec<String>) = arguments.partition(is_name);
     println!("| analyses | scans | mixed | random |\n|---|---:|---:|---:|");
     if names.is_empty() {
-        let of = |address| Columns::new(MANY, address).measure(three, add_three);
-        row("`summary`, `frequency` and `pages`", INPUTS.into_iter().map(of));
+        let measurement = |address| Columns::new(MANY, address).measure(three, add_three);
+        row("`summary`, `frequency` and `pages`", INPUTS.into_iter().map(measurement));
     }
     each(&known()?, &names);
     if names.is_empty() {

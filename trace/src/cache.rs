@@ -101,9 +101,9 @@ impl Hierarchy {
         }
         let second = levels.get(1);
         let pairs = levels.iter().zip(&levels[1..]);
-        for (one, next) in pairs.chain(instructions.zip(second)) {
-            if next.line_bytes < one.line_bytes {
-                let (before, line) = (one.line_bytes, next.line_bytes);
+        for (cache, next) in pairs.chain(instructions.zip(second)) {
+            if next.line_bytes < cache.line_bytes {
+                let (before, line) = (cache.line_bytes, next.line_bytes);
                 return Err(CacheError::ShorterLine { line, before });
             }
         }

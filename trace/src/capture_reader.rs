@@ -64,8 +64,8 @@ impl Unread {
         ];
         let texts = texts.into_iter().filter(|(count, _)| *count > 0);
         texts
-            .map(|(count, [one, more])| {
-                format!("{count} {} that is not read", if count == 1 { one } else { more })
+            .map(|(count, [singular, plural])| {
+                format!("{count} {} that is not read", if count == 1 { singular } else { plural })
             })
             .collect()
     }

@@ -231,7 +231,7 @@ impl MergedItems {
                 .iter()
                 .enumerate()
                 .filter_map(|(at, card)| Some((card.time()?, at)))
-                .min_by(|one, other| one.0.total_cmp(&other.0));
+                .min_by(|first, second| first.0.total_cmp(&second.0));
             let Some((_, at)) = earliest else { return Ok(None) };
             if let Some(next) = self.cards[at].next() {
                 return Ok(Some(next));

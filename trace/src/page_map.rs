@@ -139,7 +139,7 @@ impl PageMap {
         if !self.is_timed() {
             return None;
         }
-        self.processes.iter().map(|one| one.longest_stale_ns).max().filter(|ns| *ns > 0)
+        self.processes.iter().map(|process| process.longest_stale_ns).max().filter(|ns| *ns > 0)
     }
 
     /// Checks that a card's memory can belong to this machine. `capacity_bytes`: bytes of the

@@ -115,10 +115,10 @@ mod tests {
     proptest! {
         #[test]
         fn ranges_have_the_pages_that_were_added(
-            all in prop::collection::vec((0u64..200, 0u64..20), 0..40),
+            page_runs in prop::collection::vec((0u64..200, 0u64..20), 0..40),
         ) {
             let (mut ranges, mut expected) = (PageRanges::default(), BTreeSet::new());
-            for (first, more) in all {
+            for (first, more) in page_runs {
                 ranges.add(first, first + more);
                 expected.extend(first..=first + more);
             }

@@ -39,7 +39,7 @@ pub struct InterfaceStatistics {
 impl std::ops::AddAssign for InterfaceStatistics {
     /// Adds all counts; a sum is known only if both counts are.
     fn add_assign(&mut self, other: Self) {
-        let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+        let add = |first: Option<u64>, second: Option<u64>| Some(first? + second?);
         self.received_frames = add(self.received_frames, other.received_frames);
         self.interface_dropped_frames =
             add(self.interface_dropped_frames, other.interface_dropped_frames);

@@ -55,8 +55,8 @@ fn writes_by_page_counts_the_writes_to_each_page() {
 
 #[test]
 fn read_trace_merges_several_captures() {
-    let [one, other] = ["merged-a", "merged-b"].map(capture);
-    let output = example("read_trace").args([one, other]).output().unwrap();
+    let [first, second] = ["merged-a", "merged-b"].map(capture);
+    let output = example("read_trace").args([first, second]).output().unwrap();
     let lines: Vec<&str> = text(&output).lines().collect();
     for card in ["card 1: ", "card 2: "] {
         assert_eq!(lines.iter().filter(|line| line.starts_with(card)).count(), 401);
@@ -102,7 +102,7 @@ fn live_statistics_counts_a_capture_from_a_pipe() {
     let last = text(&output).lines().last().unwrap_or_default().to_owned();
     assert!(last.ends_with(", 1 gaps"), "{last}");
     let numbers =
-        last.split(|c: char| !c.is_ascii_digit()).filter_map(|one| one.parse::<u64>().ok());
+        last.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse::<u64>().ok());
     assert_eq!(numbers.take(2).sum::<u64>(), 400, "{last}");
 }
 

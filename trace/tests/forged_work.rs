@@ -53,12 +53,12 @@ fn wire_with_gaps() -> Wire {
 
 #[test]
 fn forged_frames_allocate_little_after_many_gaps() {
-    let found = Forgery::ALL.map(|forgery| {
+    let allocations = Forgery::ALL.map(|forgery| {
         let (mut wire, mut forger) = (wire_with_gaps(), Forger::new(forgery, 1));
         let forged: Vec<_> = (0..FRAMES).map(|_| forger.frame()).collect();
         let before = ALLOCATED.load(Ordering::Relaxed);
         check(&mut wire, &forged);
         (forgery, (ALLOCATED.load(Ordering::Relaxed) - before) / FRAMES)
     });
-    assert!(found.iter().all(|(_, bytes)| *bytes <= MOST), "bytes a frame: {found:?}");
+    assert!(allocations.iter().all(|(_, bytes)| *bytes <= MOST), "bytes a frame: {allocations:?}");
 }

@@ -45,7 +45,7 @@ impl Column {
 /// Takes `count` bytes from the start of a column. `None`, and an unchanged column, if it is
 /// shorter.
 pub fn take<'c>(column: &mut &'c [u8], count: usize) -> Option<&'c [u8]> {
-    let (taken, rest) = column.split_at_checked(count)?;
+    let (bytes, rest) = column.split_at_checked(count)?;
     *column = rest;
-    Some(taken)
+    Some(bytes)
 }

@@ -93,29 +93,29 @@ impl<'v, V: Visitor> Counted<'v, V> {
     ) {
         let recorded = numbered.block;
         let (thread, functions) = (self.thread, self.functions);
-        let of = |number, block: &'n BlockAccesses, instructions| {
+        let execution = |number, block: &'n BlockAccesses, instructions| {
             let index = (block.function as usize).checked_sub(1);
             let function = index.and_then(|index| functions.get(index));
             Executed { function, instructions, recorded, ..Executed::alone(thread, number, block) }
         };
         let represented = numbered.represented(executed);
-        let mut add = |one: &Executed<'_>, accesses| {
-            self.block(one);
-            recorded.made_by(accesses, executed, slots, fs, |index, made| {
-                let represents =
-                    represented.map_or(made.represents, |all| all.up_to(index, executed));
-                self.access(one, Made { represents, ..made });
+        let mut add = |part: &Executed<'_>, accesses| {
+            self.block(part);
+            recorded.made_by(accesses, executed, slots, fs, |index, access| {
+                let represents = represented
+                    .map_or(access.represents, |represented| represented.up_to(index, executed));
+                self.access(part, Made { represents, ..access });
             });
         };
         if recorded.parts.is_empty() {
-            add(&of(number, recorded, executed), 0..recorded.accesses.len());
+            add(&execution(number, recorded, executed), 0..recorded.accesses.len());
             return;
         }
         for (part, recorded_number) in numbers.parts(numbered).zip(numbered.first..) {
             let PartOf { number, block, instructions, accesses } = part;
             let own = executed.min(instructions.end) - instructions.start.min(executed);
             let first = instructions.start;
-            add(&Executed { recorded_number, first, ..of(number, block, own) }, accesses);
+            add(&Executed { recorded_number, first, ..execution(number, block, own) }, accesses);
         }
     }
 
@@ -126,10 +126,10 @@ impl<'v, V: Visitor> Counted<'v, V> {
     }
 
     #[inline]
-    fn access(&mut self, executed: &Executed<'_>, made: Made) {
-        self.ending.accesses = self.ending.accesses.saturating_add(made.elements);
-        self.ending.unknown += u64::from(made.address.is_none());
-        self.visitor.access(executed, ThreadAccess { thread: self.thread, made });
+    fn access(&mut self, executed: &Executed<'_>, access: Made) {
+        self.ending.accesses = self.ending.accesses.saturating_add(access.elements);
+        self.ending.unknown += u64::from(access.address.is_none());
+        self.visitor.access(executed, ThreadAccess { thread: self.thread, made: access });
     }
 }
 
@@ -182,7 +182,7 @@ fn visit_chunks(input: impl Read, mut visitor: impl Visitor) -> Result<Ending, R
             Content::Gap { nanoseconds } => {
                 decoder.add_native(nanoseconds, &mut visitor);
             }
-            Content::Unrecorded(all) => decoder.set_unrecorded(all),
+            Content::Unrecorded(unrecorded) => decoder.set_unrecorded(unrecorded),
             Content::Region(region) => decoder.set_region(region),
             Content::End { dropped, cut_threads } => {
                 return Ok(decoder.ending().completed(dropped, cut_threads));
@@ -251,8 +251,8 @@ impl Decoder {
     }
 
     /// Sets the counts of what ran natively up to here although it was to be recorded.
-    pub fn set_unrecorded(&mut self, all: Unrecorded) {
-        self.sums.unrecorded = all;
+    pub fn set_unrecorded(&mut self, unrecorded: Unrecorded) {
+        self.sums.unrecorded = unrecorded;
     }
 
     /// Sets the region that was to be recorded, and the part of it that was recorded.

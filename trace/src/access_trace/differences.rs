@@ -79,9 +79,9 @@ fn read_last_difference(column: &mut &[u8]) -> Option<u64> {
         u64::from_le_bytes(take(column, 8)?.try_into().ok()?)
     } else {
         let bytes = take(column, VALUE_BYTES[kind])?;
-        let mut all = [0; 8];
-        all[..bytes.len()].copy_from_slice(bytes);
-        u64::from_le_bytes(all) >> 2
+        let mut padded = [0; 8];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(padded) >> 2
     };
     Some(folded >> 1 ^ (folded & 1).wrapping_neg())
 }

@@ -116,12 +116,12 @@ impl ElementBudget {
     /// Accesses without a known address cost nothing, because they are never split, and neither do
     /// accesses with one element.
     pub fn spend(&mut self, instruction: &[Made]) -> bool {
-        let has_elements = |made: &&Made| made.elements > 1 && made.address.is_some();
+        let has_elements = |access: &&Made| access.elements > 1 && access.address.is_some();
         let (mut elements, mut bytes, mut is_possible) = (0u64, 0u64, true);
-        for made in instruction.iter().filter(has_elements) {
-            elements = elements.saturating_add(made.elements);
-            bytes = bytes.saturating_add(made.elements.saturating_mul(made.size.into()));
-            is_possible &= made.elements <= MOST_ELEMENTS;
+        for access in instruction.iter().filter(has_elements) {
+            elements = elements.saturating_add(access.elements);
+            bytes = bytes.saturating_add(access.elements.saturating_mul(access.size.into()));
+            is_possible &= access.elements <= MOST_ELEMENTS;
         }
         // The first element of each access was paid for when the access was read.
         let further = elements.saturating_sub(instruction.len() as u64);

@@ -61,10 +61,10 @@ impl<'a> Elements<'a> {
     /// Advances to the next instruction. Returns false if there is none.
     fn advance(&mut self) -> bool {
         let Some(first) = self.rest.first() else { return false };
-        let count = self.rest.iter().take_while(|one| one.pc == first.pc).count();
+        let count = self.rest.iter().take_while(|access| access.pc == first.pc).count();
         (self.instruction, self.rest) = self.rest.split_at(count);
-        let known = self.instruction.iter().filter(|one| is_known(one));
-        self.elements = known.map(|one| one.elements).max().unwrap_or(1);
+        let known = self.instruction.iter().filter(|access| is_known(access));
+        self.elements = known.map(|access| access.elements).max().unwrap_or(1);
         (self.next, self.element) = (0, 0);
         true
     }
@@ -95,7 +95,7 @@ impl<'b, F: FnMut(Made) -> ControlFlow<()>> EachElement<'b, F> {
     /// Passes on the elements of the current instruction, as far as the budget allows.
     fn pass_on(&mut self) {
         if !self.budget.spend(&self.instruction) {
-            self.instruction.iter_mut().for_each(|one| one.address = None);
+            self.instruction.iter_mut().for_each(|access| access.address = None);
         }
         if !self.is_over {
             let passed = Elements::new(&self.instruction).try_for_each(&mut self.add);
@@ -111,12 +111,16 @@ impl<F: FnMut(Made) -> ControlFlow<()>> Visitor for EachElement<'_, F> {
         self.pass_on();
     }
 
-    fn access(&mut self, _executed: &Executed<'_>, ThreadAccess { made, .. }: ThreadAccess) {
-        if self.instruction.first().is_some_and(|first| first.pc != made.pc) {
+    fn access(
+        &mut self,
+        _executed: &Executed<'_>,
+        ThreadAccess { made: access, .. }: ThreadAccess,
+    ) {
+        if self.instruction.first().is_some_and(|first| first.pc != access.pc) {
             self.pass_on();
         }
         self.budget.earn();
-        self.instruction.push(made);
+        self.instruction.push(access);
     }
 }
 
@@ -128,23 +132,23 @@ impl<F: FnMut(Made) -> ControlFlow<()>> Drop for EachElement<'_, F> {
 
 /// Whether all elements of an access have known addresses, so that a model can simulate it.
 #[inline]
-pub fn is_known(made: &Made) -> bool {
-    made.elements <= MOST_ELEMENTS && lowest(made).is_some()
+pub fn is_known(access: &Made) -> bool {
+    access.elements <= MOST_ELEMENTS && lowest(access).is_some()
 }
 
 /// The lowest address of an access with all its elements. `None` if the address is not known, if
 /// the size is 0 or above [`MOST_ACCESS_BYTES`], or if an element would be outside of the address
 /// space.
 #[inline]
-pub fn lowest(made: &Made) -> Option<u64> {
-    let size = u64::from(made.size);
+pub fn lowest(access: &Made) -> Option<u64> {
+    let size = u64::from(access.size);
     if !(1..=u64::from(MOST_ACCESS_BYTES)).contains(&size) {
         return None;
     }
-    let distance = made.elements.checked_sub(1)?.checked_mul(size)?;
-    let lowest = match made.is_down {
-        false => made.address?,
-        true => made.address?.checked_sub(distance)?,
+    let distance = access.elements.checked_sub(1)?.checked_mul(size)?;
+    let lowest = match access.is_down {
+        false => access.address?,
+        true => access.address?.checked_sub(distance)?,
     };
     lowest.checked_add(distance)?.checked_add(size - 1)?;
     Some(lowest)
@@ -155,18 +159,18 @@ impl Iterator for Elements<'_> {
 
     fn next(&mut self) -> Option<Made> {
         loop {
-            while let Some(made) = self.instruction.get(self.next) {
+            while let Some(access) = self.instruction.get(self.next) {
                 self.next += 1;
-                if is_known(made) && self.element < made.elements {
-                    let distance = self.element * u64::from(made.size);
-                    let address = made.address.map(|at| match made.is_down {
+                if is_known(access) && self.element < access.elements {
+                    let distance = self.element * u64::from(access.size);
+                    let address = access.address.map(|at| match access.is_down {
                         false => at + distance,
                         true => at - distance,
                     });
-                    return Some(Made { address, elements: 1, ..*made });
+                    return Some(Made { address, elements: 1, ..*access });
                 }
                 if self.element == 0 {
-                    return Some(Made { address: None, ..*made });
+                    return Some(Made { address: None, ..*access });
                 }
             }
             (self.next, self.element) = (0, self.element + 1);
@@ -192,7 +196,7 @@ mod tests {
 
     /// Instruction, address and number of elements of all that is passed on.
     fn all(block: &[Made]) -> Vec<(u64, Option<u64>, u64)> {
-        Elements::new(block).map(|one| (one.pc, one.address, one.elements)).collect()
+        Elements::new(block).map(|access| (access.pc, access.address, access.elements)).collect()
     }
 
     #[test]
@@ -225,11 +229,15 @@ mod tests {
             made(1, Some(u64::MAX - 7), 8, 2),
             Made { is_down: true, ..made(1, Some(7), 8, 2) },
         ];
-        for one in forged {
-            assert_eq!(all(&[one]), [(1, None, one.elements)]);
-            let with = [made(1, Some(0x10), 1, 2), one, made(2, Some(3), 1, 1)];
-            let expected =
-                [(1, Some(0x10), 1), (1, None, one.elements), (1, Some(0x11), 1), (2, Some(3), 1)];
+        for access in forged {
+            assert_eq!(all(&[access]), [(1, None, access.elements)]);
+            let with = [made(1, Some(0x10), 1, 2), access, made(2, Some(3), 1, 1)];
+            let expected = [
+                (1, Some(0x10), 1),
+                (1, None, access.elements),
+                (1, Some(0x11), 1),
+                (2, Some(3), 1),
+            ];
             assert_eq!(all(&with), expected);
         }
         assert_eq!(all(&[made(1, Some(u64::MAX - 7), 8, 1)]).len(), 1);
@@ -239,31 +247,31 @@ mod tests {
     fn single_accesses_have_no_limit() {
         let block = hmtt_files::access_trace::BlockAccesses::default();
         let executed = Executed::alone(1, 1, &block);
-        let mut found = Vec::new();
+        let mut addresses = Vec::new();
         let mut budget = ElementBudget::fixed(3, u64::MAX);
-        let mut each = EachElement::new(&mut budget, |made| {
-            found.push(made.address);
+        let mut each = EachElement::new(&mut budget, |access| {
+            addresses.push(access.address);
             ControlFlow::Continue(())
         });
         for (address, elements) in [(1, 1), (2, 1), (3, 1), (0x10, 4), (4, 1), (0x20, 2), (5, 1)] {
             each.block(&executed);
-            let made = made(1, Some(address), 1, elements);
-            each.access(&executed, ThreadAccess { thread: 1, made });
+            let access = made(1, Some(address), 1, elements);
+            each.access(&executed, ThreadAccess { thread: 1, made: access });
         }
         drop(each);
         let some = [1, 2, 3, 0x10, 0x11, 0x12, 0x13, 4].map(Some);
-        assert_eq!(found, [&some[..], &[None, Some(5)]].concat());
+        assert_eq!(addresses, [&some[..], &[None, Some(5)]].concat());
     }
 
     #[test]
     fn executions_of_one_instruction_are_told_apart_until_the_closure_ends_it() {
         let block = hmtt_files::access_trace::BlockAccesses::default();
         let executed = Executed::alone(1, 1, &block);
-        let mut found = Vec::new();
+        let mut addresses = Vec::new();
         let mut budget = ElementBudget::of_file();
-        let mut each = EachElement::new(&mut budget, |made| {
-            found.push(made.address.unwrap());
-            if found.len() < 7 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        let mut each = EachElement::new(&mut budget, |access| {
+            addresses.push(access.address.unwrap());
+            if addresses.len() < 7 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         for address in [0x10, 0x20] {
             each.block(&executed);
@@ -274,7 +282,7 @@ mod tests {
             each.access(&executed, ThreadAccess { thread: 1, made: made(1, Some(address), 1, 2) });
         }
         drop(each);
-        assert_eq!(found, [0x10, 0x11, 0x20, 0x21, 0x30, 0x40, 0x31]);
+        assert_eq!(addresses, [0x10, 0x11, 0x20, 0x21, 0x30, 0x40, 0x31]);
     }
 
     proptest! {
@@ -289,18 +297,19 @@ mod tests {
                     ..made(pc, Some(at + 100), size, elements)
                 })
                 .collect();
-            let mut found: Vec<_> = all(&block).into_iter().map(|(pc, at, _)| (pc, at)).collect();
+            let mut elements: Vec<_> =
+                all(&block).into_iter().map(|(pc, at, _)| (pc, at)).collect();
             let mut expected: Vec<_> = block
                 .iter()
-                .flat_map(|one| (0..one.elements).map(|element| {
-                    let distance = element * u64::from(one.size);
-                    let at = one.address.unwrap();
-                    (one.pc, Some(if one.is_down { at - distance } else { at + distance }))
+                .flat_map(|access| (0..access.elements).map(|element| {
+                    let distance = element * u64::from(access.size);
+                    let at = access.address.unwrap();
+                    (access.pc, Some(if access.is_down { at - distance } else { at + distance }))
                 }))
                 .collect();
-            found.sort();
+            elements.sort();
             expected.sort();
-            prop_assert_eq!(found, expected);
+            prop_assert_eq!(elements, expected);
         }
     }
 }

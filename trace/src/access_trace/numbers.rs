@@ -56,15 +56,19 @@ impl Represented {
             Known::Address(index) => Some(usize::from(index)),
             Known::Chunk(_) | Known::Nothing => None,
         };
-        let equal = block.others.iter().filter_map(|one| Some((by(one.known)?, one.operation)));
-        let mut all: Vec<(usize, u16)> = equal.collect();
-        if all.is_empty() {
+        let equal =
+            block.others.iter().filter_map(|other| Some((by(other.known)?, other.operation)));
+        let mut pairs: Vec<(usize, u16)> = equal.collect();
+        if pairs.is_empty() {
             return None;
         }
-        all.sort();
-        let start = |index| all.partition_point(|(by, _)| *by < index) as u16;
+        pairs.sort();
+        let start = |index| pairs.partition_point(|(by, _)| *by < index) as u16;
         let starts = (0..=block.accesses.len()).map(start).collect();
-        Some(Represented { starts, operations: all.into_iter().map(|(_, it)| it).collect() })
+        Some(Represented {
+            starts,
+            operations: pairs.into_iter().map(|(_, operation)| operation).collect(),
+        })
     }
 
     /// How many accesses a recorded access represents, itself included, if `executed` instructions
@@ -72,7 +76,7 @@ impl Represented {
     #[inline]
     pub fn up_to(&self, access: usize, executed: usize) -> u16 {
         let [from, to] =
-            [access, access + 1].map(|one| self.starts.get(one).copied().unwrap_or(0).into());
+            [access, access + 1].map(|index| self.starts.get(index).copied().unwrap_or(0).into());
         let own: &[u16] = self.operations.get(from..to).unwrap_or_default();
         1 + own.partition_point(|operation| usize::from(*operation) < executed) as u16
     }
@@ -147,7 +151,8 @@ impl Numbers {
             let mut from = 0;
             let accesses = block.parts.iter().map(|part| {
                 let start = from;
-                from = block.accesses.partition_point(|one| one.operation < part.instructions);
+                from =
+                    block.accesses.partition_point(|access| access.operation < part.instructions);
                 start..from.max(start)
             });
             let accesses: Vec<Range<usize>> = accesses.collect();
@@ -163,7 +168,7 @@ impl Numbers {
                 UpTo { described: index, part: part as u32, instructions, slots, derived, whole }
             }));
             let is_block = |number: u32| {
-                number < first && self.get(number).is_some_and(|one| one.block.parts.is_empty())
+                number < first && self.get(number).is_some_and(|block| block.block.parts.is_empty())
             };
             let is_valid = block.parts.iter().all(|part| is_block(part.block));
             let represented = Represented::of(&block);
@@ -194,7 +199,7 @@ impl Numbers {
         let starts = std::iter::once(0).chain(path.parts.iter().map(|part| part.instructions));
         let parts = path.parts.iter().zip(starts).zip(accesses);
         parts.filter_map(|((part, start), accesses)| {
-            let block = self.get(part.block).map(|one| one.block);
+            let block = self.get(part.block).map(|numbered| numbered.block);
             let block = block.filter(|block| block.parts.is_empty())?;
             let instructions = usize::from(start)..usize::from(part.instructions);
             Some(PartOf { number: part.block, block, instructions, accesses: accesses.clone() })

@@ -75,12 +75,12 @@ impl<R: Read> ChunkReader<R> {
     /// [`ReadError`]: the input is no such file, has another version or an unknown flag, or cannot
     /// be read.
     pub fn with_threads(mut input: R, threads: usize) -> Result<Self, ReadError> {
-        let mut found = [0; HEADER_BYTES];
-        if fill(&mut input, &mut found)? < HEADER_BYTES || found[..8] != MAGIC {
+        let mut header = [0; HEADER_BYTES];
+        if fill(&mut input, &mut header)? < HEADER_BYTES || header[..8] != MAGIC {
             return Err(ReadError::OtherFile);
         }
         let number = |at: usize| {
-            u32::from_le_bytes([found[at], found[at + 1], found[at + 2], found[at + 3]])
+            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
         };
         let (version, flags) = (number(8), number(12));
         if !(OLDEST_VERSION..=VERSION).contains(&version) {
@@ -183,7 +183,7 @@ impl<R: Read> ChunkReader<R> {
         match &parsed {
             Content::Functions(more) => self.functions += more.len(),
             Content::Blocks(blocks) => {
-                if blocks.iter().any(|one| one.function as usize > self.functions) {
+                if blocks.iter().any(|block| block.function as usize > self.functions) {
                     return Err(chunk.damaged("a block is in a function that is not described"));
                 }
                 self.decoders.add_blocks(blocks);
@@ -208,7 +208,8 @@ fn parse(kind: u32, content: &[u8]) -> Option<Content> {
         END => {
             let (numbers, []) = content.as_chunks::<8>() else { return None };
             let [dropped, cut_threads] = numbers else { return None };
-            let [dropped, cut_threads] = [dropped, cut_threads].map(|one| u64::from_le_bytes(*one));
+            let [dropped, cut_threads] =
+                [dropped, cut_threads].map(|bytes| u64::from_le_bytes(*bytes));
             Some(Content::End { dropped, cut_threads })
         }
         _ => None,
@@ -217,11 +218,11 @@ fn parse(kind: u32, content: &[u8]) -> Option<Content> {
 
 /// Parses descriptions up to the end of the bytes. `None` if one of them is not valid.
 fn all<T>(mut rest: &[u8], parse: impl Fn(&[u8]) -> Option<(T, &[u8])>) -> Option<Vec<T>> {
-    let mut all = Vec::new();
+    let mut descriptions = Vec::new();
     while !rest.is_empty() {
-        let (one, after) = parse(rest)?;
-        all.push(one);
+        let (description, after) = parse(rest)?;
+        descriptions.push(description);
         rest = after;
     }
-    Some(all)
+    Some(descriptions)
 }

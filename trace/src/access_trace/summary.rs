@@ -43,12 +43,12 @@ impl Sums {
     }
 
     #[inline]
-    fn add(&mut self, made: &Made) {
+    fn add(&mut self, access: &Made) {
         // There is no branch on the direction, because no processor could predict it.
-        let writes = made.elements * u64::from(made.direction == Direction::Write);
-        self.reads = self.reads.saturating_add(made.elements - writes);
+        let writes = access.elements * u64::from(access.direction == Direction::Write);
+        self.reads = self.reads.saturating_add(access.elements - writes);
         self.writes = self.writes.saturating_add(writes);
-        let bytes = made.elements.saturating_mul(made.size.into());
+        let bytes = access.elements.saturating_mul(access.size.into());
         self.bytes = self.bytes.saturating_add(bytes);
     }
 }
@@ -113,19 +113,20 @@ impl Touched {
 
     /// Adds the lines `first` to `last`, page by page.
     fn add_pages(&mut self, first: u64, last: u64) {
-        let (page, end) = (first >> (PAGE_LOG2 - LINE_LOG2), last >> (PAGE_LOG2 - LINE_LOG2));
-        for one in page..=end {
+        let (first_page, last_page) =
+            (first >> (PAGE_LOG2 - LINE_LOG2), last >> (PAGE_LOG2 - LINE_LOG2));
+        for page in first_page..=last_page {
             let of_page = |line: u64| (line % 64) as u32;
-            let from = if one == page { of_page(first) } else { 0 };
-            let to = if one == end { of_page(last) } else { 63 };
-            self.add_lines(one, u64::MAX << from & u64::MAX >> (63 - to));
+            let from = if page == first_page { of_page(first) } else { 0 };
+            let to = if page == last_page { of_page(last) } else { 63 };
+            self.add_lines(page, u64::MAX << from & u64::MAX >> (63 - to));
         }
     }
 
     /// The bits of the lines of each page that is in no range.
     fn single(&self) -> impl Iterator<Item = u64> {
-        let all = self.lines.iter().filter(|(page, _)| !self.ranges.contains(**page));
-        all.map(|(_, lines)| *lines)
+        let pages = self.lines.iter().filter(|(page, _)| !self.ranges.contains(**page));
+        pages.map(|(_, lines)| *lines)
     }
 
     /// Adds lines of one page, as bits.
@@ -207,24 +208,25 @@ struct Recorded {
 
 /// The element with index `number`. Missing elements up to it are added with default values.
 #[inline]
-fn grown<T: Clone + Default>(all: &mut Vec<T>, number: u32) -> &mut T {
+fn grown<T: Clone + Default>(elements: &mut Vec<T>, number: u32) -> &mut T {
     let number = number as usize;
-    if all.len() <= number {
-        all.resize(number + 1, T::default());
+    if elements.len() <= number {
+        elements.resize(number + 1, T::default());
     }
-    &mut all[number]
+    &mut elements[number]
 }
 
 impl Summary {
     /// How many accesses the recorded accesses account for. The first sum counts each executed
     /// block once, as it was recorded first. The second sum counts all executions.
     pub fn accuracy(&self) -> [Accuracy; 2] {
-        let sum = |all: &mut dyn Iterator<Item = Accuracy>| {
+        let sum = |accuracies: &mut dyn Iterator<Item = Accuracy>| {
             let mut sum = Accuracy::default();
-            all.for_each(|one| sum += one);
+            accuracies.for_each(|accuracy| sum += accuracy);
             sum
         };
-        let mut executions = self.recorded.iter().map(|one| one.accuracy.times(one.executions));
+        let mut executions =
+            self.recorded.iter().map(|recorded| recorded.accuracy.times(recorded.executions));
         [sum(&mut self.blocks.iter().flatten().copied()), sum(&mut executions)]
     }
 
@@ -253,8 +255,8 @@ impl Summary {
 
     /// Sums over all threads.
     pub fn sums(&self) -> Sums {
-        self.threads.values().fold(Sums::default(), |mut sum, one| {
-            sum += *one;
+        self.threads.values().fold(Sums::default(), |mut sum, thread_sums| {
+            sum += *thread_sums;
             sum
         })
     }
@@ -268,14 +270,14 @@ impl Summary {
     /// stands for code in no known file. If a function has several parts, each part is one entry.
     pub fn hottest(&self, most: usize) -> Vec<(Option<&Function>, Sums, Accuracy)> {
         let accuracies = self.accuracy_by_function();
-        let found =
+        let functions =
             self.functions.iter().zip(accuracies).filter(|((_, sums), _)| sums.accesses() > 0);
-        let mut all: Vec<_> = found
+        let mut hottest: Vec<_> = functions
             .map(|((function, sums), accuracy)| (function.as_ref(), *sums, accuracy))
             .collect();
-        all.sort_by_key(|(_, sums, _)| std::cmp::Reverse(sums.accesses()));
-        all.truncate(most);
-        all
+        hottest.sort_by_key(|(_, sums, _)| std::cmp::Reverse(sums.accesses()));
+        hottest.truncate(most);
+        hottest
     }
 
     /// Number of accesses whose addresses are not known. An access with several elements counts
@@ -311,15 +313,15 @@ impl Summary {
 
     /// Adds the memory of an access with all its elements.
     #[inline]
-    fn touch(&mut self, made: &Made) {
-        let Some(address) = made.address else {
+    fn touch(&mut self, access: &Made) {
+        let Some(address) = access.address else {
             self.unknown += 1;
             return;
         };
-        let size = u64::from(made.size.max(1));
-        let distance = (made.elements.max(1) - 1).saturating_mul(size);
-        let first = if made.is_down { address.saturating_sub(distance) } else { address };
-        let end = if made.is_down { address } else { address.saturating_add(distance) };
+        let size = u64::from(access.size.max(1));
+        let distance = (access.elements.max(1) - 1).saturating_mul(size);
+        let first = if access.is_down { address.saturating_sub(distance) } else { address };
+        let end = if access.is_down { address } else { address.saturating_add(distance) };
         let last = end.saturating_add(size - 1);
         self.touched.add(first, last);
         self.span.lowest = self.span.lowest.min(first);
@@ -353,9 +355,9 @@ impl Visitor for Summary {
     }
 
     #[inline]
-    fn access(&mut self, _: &Executed<'_>, ThreadAccess { made, .. }: ThreadAccess) {
-        self.open.add(&made);
-        self.touch(&made);
+    fn access(&mut self, _: &Executed<'_>, ThreadAccess { made: access, .. }: ThreadAccess) {
+        self.open.add(&access);
+        self.touch(&access);
     }
 
     fn end(&mut self) {
@@ -391,11 +393,11 @@ mod tests {
     proptest! {
         #[test]
         fn lines_are_those_of_single_bytes(
-            all in prop::collection::vec((0..1u64 << 16, 1..300u32, 1..40u64, any::<bool>()), 0..20),
+            accesses in prop::collection::vec((0..1u64 << 16, 1..300u32, 1..40u64, any::<bool>()), 0..20),
         ) {
             let mut summary = Summary::default();
             let (mut lines, mut pages) = (Vec::new(), Vec::new());
-            for (address, size, elements, is_down) in all {
+            for (address, size, elements, is_down) in accesses {
                 let address = (1 << 20) + address;
                 summary.touch(&made(address, size, elements, is_down));
                 for element in 0..elements {

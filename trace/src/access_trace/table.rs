@@ -35,7 +35,7 @@ pub trait AccessWriter {
     ///
     /// # Errors
     /// [`TableError`]: the file cannot be written.
-    fn access(&mut self, executed: &Executed<'_>, made: &Made) -> Result<(), TableError>;
+    fn access(&mut self, executed: &Executed<'_>, access: &Made) -> Result<(), TableError>;
 
     /// Completes the file.
     ///

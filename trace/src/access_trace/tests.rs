@@ -13,14 +13,14 @@ use super::*;
 
 /// A block that reads what a slot points to, and then writes to `fs:0x28`.
 fn block() -> BlockAccesses {
-    let one = |operation, direction, adds_fs, place| {
+    let access = |operation, direction, adds_fs, place| {
         let pc = 0x1000 + 4 * u64::from(operation);
         let (represents, conditional) = (1, false);
         Access { pc, operation, direction, represents, size: 8, conditional, adds_fs, place }
     };
     let accesses = vec![
-        one(0, Direction::Read, false, Place::Slot { slot: 0, plus: 8 }),
-        one(1, Direction::Write, true, Place::Static(0x28)),
+        access(0, Direction::Read, false, Place::Slot { slot: 0, plus: 8 }),
+        access(1, Direction::Write, true, Place::Static(0x28)),
     ];
     let (code, parts) = (vec![0x90; 8], Vec::new());
     BlockAccesses {
@@ -73,16 +73,16 @@ fn file() -> Vec<u8> {
 type One = (u32, u64, u64);
 
 fn accesses(file: &[u8]) -> (Vec<One>, Result<Ending, ReadError>) {
-    let mut all = Vec::new();
-    let ending = read(file, |ThreadAccess { thread, made }| {
-        all.push((thread, made.pc, made.address.unwrap()));
+    let mut accesses = Vec::new();
+    let ending = read(file, |ThreadAccess { thread, made: access }| {
+        accesses.push((thread, access.pc, access.address.unwrap()));
     });
-    (all, ending)
+    (accesses, ending)
 }
 
 #[test]
 fn a_file_is_read_as_it_was_written() {
-    let (all, ending) = accesses(&file());
+    let (accesses, ending) = accesses(&file());
     let expected = [
         (7, 0x1000, 0x5008),
         (7, 0x1004, 0x7028),
@@ -91,7 +91,7 @@ fn a_file_is_read_as_it_was_written() {
         // The base of `fs` is that of a chunk before.
         (7, 0x1004, 0x7028),
     ];
-    assert_eq!(all, expected);
+    assert_eq!(accesses, expected);
     let ending = ending.unwrap();
     assert_eq!(ending, Ending { blocks: 3, accesses: 5, ..Ending::default() });
     assert!(!ending.has_loss());
@@ -138,8 +138,8 @@ fn repeated_accesses(chunks: &[&[u64]]) -> (Vec<u64>, Ending) {
     writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();
     writer.blocks(&repeated_paths().map(|path| BlockAccesses { function: 0, ..path })).unwrap();
     chunks.iter().for_each(|chunk| writer.units(7, units(chunk)).unwrap());
-    let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
-    let of_slots = all.iter().filter(|(_, pc, _)| *pc == 0x1000);
+    let (accesses, ending) = accesses(&writer.finish(0, 0).unwrap());
+    let of_slots = accesses.iter().filter(|(_, pc, _)| *pc == 0x1000);
     (of_slots.map(|(_, _, address)| *address).collect(), ending.unwrap())
 }
 
@@ -148,16 +148,19 @@ fn repeated_paths_continue_with_what_was_kept() {
     // Numbers 2 to 4 are those of the first path, and 5 to 7 those of the repeated one.
     let start: u64 = note(START, 0).into();
     let units = [4, 0x5000, 7, 7, start, 5, 4, 0x9000, 6];
-    let (all, ending) = repeated_accesses(&[&units]);
+    let (addresses, ending) = repeated_accesses(&[&units]);
     let expected = [0x5008; 3].into_iter().chain([0x5018; 3]).chain([0x5028; 3]).chain([0x5038]);
-    assert!(all.iter().copied().eq(expected.chain([0x9008; 3]).chain([0x9018; 2])), "{all:x?}");
+    assert!(
+        addresses.iter().copied().eq(expected.chain([0x9008; 3]).chain([0x9018; 2])),
+        "{addresses:x?}"
+    );
     assert!(!ending.has_loss());
 }
 
 #[test]
 fn repeated_paths_behind_something_else_are_invalid() {
     let cut = note(CUT, 2).into();
-    let all: [&[&[u64]]; 6] = [
+    let cases: [&[&[u64]]; 6] = [
         &[&[7]],
         &[&[1, 0x5000, 7]],
         &[&[3, 0x5000, 7]],
@@ -166,7 +169,7 @@ fn repeated_paths_behind_something_else_are_invalid() {
         // The next chunk is read without this one.
         &[&[4, 0x5000], &[7]],
     ];
-    for chunks in all {
+    for chunks in cases {
         assert_eq!(repeated_accesses(chunks).1.invalid_chunks, 1, "{chunks:x?}");
     }
 }
@@ -192,11 +195,11 @@ fn paths_are_read_as_their_blocks() {
     let cut = note(CUT, 3).into();
     let written = [2, 0x5000, 4, 0x5000, 3, 0x5000, cut, 5, 0x5000];
     writer.units(7, units(&written)).unwrap();
-    let mut found = Executions::default();
-    let ending = visit(&writer.finish(0, 0).unwrap()[..], &mut found).unwrap();
+    let mut executions = Executions::default();
+    let ending = visit(&writer.finish(0, 0).unwrap()[..], &mut executions).unwrap();
     let whole = (1, 2, 2);
     // The second block is the same as the first one.
-    assert_eq!(found.0, [whole, whole, whole, whole, whole, (1, 1, 1), whole]);
+    assert_eq!(executions.0, [whole, whole, whole, whole, whole, (1, 1, 1), whole]);
     assert_eq!((ending.blocks, ending.accesses, ending.has_loss()), (7, 13, false));
 }
 
@@ -230,9 +233,9 @@ fn a_cut_file_is_read_to_its_last_chunk() {
     let file = file();
     let mut read = Vec::new();
     for length in 16..file.len() {
-        let (all, ending) = accesses(&file[..length]);
+        let (accesses, ending) = accesses(&file[..length]);
         assert!(ending.unwrap().is_cut);
-        read.push(all.len());
+        read.push(accesses.len());
     }
     assert!(read.is_sorted());
     read.dedup();
@@ -250,7 +253,7 @@ fn older_versions_are_read_and_others_refused() {
     }
     for version in [OLDEST_VERSION - 1, VERSION + 1] {
         file[8..12].copy_from_slice(&version.to_le_bytes());
-        assert!(matches!(accesses(&file).1, Err(ReadError::Version(one)) if one == version));
+        assert!(matches!(accesses(&file).1, Err(ReadError::Version(stated)) if stated == version));
     }
 }
 
@@ -280,20 +283,20 @@ fn units_that_name_no_block_are_a_loss() {
         writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();
         writer.units(7, units(&[&[1, 0x5000], bad].concat())).unwrap();
         writer.units(7, units(&[1, 0x5000])).unwrap();
-        let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
-        assert_eq!((all.len(), ending.unwrap().invalid_chunks), (4, 1), "{bad:x?}");
+        let (accesses, ending) = accesses(&writer.finish(0, 0).unwrap());
+        assert_eq!((accesses.len(), ending.unwrap().invalid_chunks), (4, 1), "{bad:x?}");
     }
 }
 
 #[test]
 fn an_incomplete_unit_is_a_loss() {
     let base = note(FS_BASE, 0).into();
-    for (whole, made) in [(&[1, 0x5000][..], 2), (&[1], 0), (&[1, 0x5000, base], 2)] {
+    for (whole, expected) in [(&[1, 0x5000][..], 2), (&[1], 0), (&[1, 0x5000, base], 2)] {
         let mut writer = Writer::new(Vec::new()).unwrap();
         writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();
         writer.units(7, [units(whole), vec![1; 4]].concat()).unwrap();
-        let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
-        assert_eq!((all.len(), ending.unwrap().invalid_chunks), (made, 1), "{whole:x?}");
+        let (accesses, ending) = accesses(&writer.finish(0, 0).unwrap());
+        assert_eq!((accesses.len(), ending.unwrap().invalid_chunks), (expected, 1), "{whole:x?}");
     }
 }
 
@@ -309,8 +312,8 @@ fn units_of_blocks_that_are_described_later_are_a_loss() {
         writer.blocks(&[other]).unwrap();
         writer.units(7, units(&[2, 0x5000])).unwrap();
         assert_eq!(writer.cut_chunks().unwrap(), 20, "{threads}");
-        let (all, ending) = accesses(&writer.finish(0, 0).unwrap());
-        assert_eq!((all.len(), ending.unwrap().invalid_chunks), (2, 20), "{threads}");
+        let (accesses, ending) = accesses(&writer.finish(0, 0).unwrap());
+        assert_eq!((accesses.len(), ending.unwrap().invalid_chunks), (2, 20), "{threads}");
     }
 }
 
@@ -367,16 +370,16 @@ fn threads_write_the_same_file() {
         for thread in 0..40 {
             writer.blocks(&[block()]).unwrap();
             let block = u64::from(thread) + 1;
-            let one = [note(FS_BASE, 0).into(), 0x7000 + block, block, 0x5000];
-            writer.units(thread % 3, units(&one)).unwrap();
+            let words = [note(FS_BASE, 0).into(), 0x7000 + block, block, 0x5000];
+            writer.units(thread % 3, units(&words)).unwrap();
             writer.units(thread % 3, units(&[block, 0x6000].repeat(1000))).unwrap();
         }
         writer.finish(0, 0).unwrap()
     };
     let file = written(0);
     assert_eq!((written(1), written(3)), (file.clone(), file.clone()));
-    let (all, ending) = accesses(&file);
-    assert_eq!((all.len(), ending.unwrap().has_loss()), (40 * 2 * 1001, false));
+    let (accesses, ending) = accesses(&file);
+    assert_eq!((accesses.len(), ending.unwrap().has_loss()), (40 * 2 * 1001, false));
 }
 
 #[test]
@@ -399,10 +402,10 @@ fn descriptions_need_as_many_chunks_as_they_fill() {
     let mut writer = Writer::new(Vec::new()).unwrap();
     writer.functions(&functions).unwrap();
     let file = writer.finish(0, 0).unwrap();
-    let (mut chunks, mut found) = (ChunkReader::new(&file[..]).unwrap(), Vec::new());
+    let (mut chunks, mut parts) = (ChunkReader::new(&file[..]).unwrap(), Vec::new());
     while let Some(Content::Functions(more)) = chunks.next_chunk().unwrap() {
-        found.push(more);
+        parts.push(more);
     }
-    assert_eq!(found.len(), 2);
-    assert_eq!(found.concat(), functions);
+    assert_eq!(parts.len(), 2);
+    assert_eq!(parts.concat(), functions);
 }

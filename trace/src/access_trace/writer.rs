@@ -101,13 +101,13 @@ impl<W: Write> Writer<W> {
     fn descriptions<T>(
         &mut self,
         kind: u32,
-        all: &[T],
+        descriptions: &[T],
         write: impl Fn(&T, &mut Vec<u8>),
     ) -> io::Result<()> {
         let mut content = Vec::new();
-        for one in all {
+        for description in descriptions {
             let before = content.len();
-            write(one, &mut content);
+            write(description, &mut content);
             self.described += content.len() - before;
             if self.described > MOST_DESCRIBED {
                 let why = "the program has more code than a trace can describe";
@@ -224,8 +224,8 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// The output returns an error.
-    pub fn unrecorded(&mut self, all: Unrecorded) -> io::Result<()> {
-        self.chunk(UNRECORDED, &all.to_bytes())
+    pub fn unrecorded(&mut self, unrecorded: Unrecorded) -> io::Result<()> {
+        self.chunk(UNRECORDED, &unrecorded.to_bytes())
     }
 
     /// States which region was to be recorded, and how much of it was recorded up to here.

@@ -78,9 +78,9 @@ impl BankLookup {
     #[inline]
     pub fn place(&self, address: u64) -> Place {
         let bytes = address.to_le_bytes();
-        let found =
-            self.0.iter().zip(bytes).fold(0, |all, (table, byte)| all ^ table[usize::from(byte)]);
-        Place { index: (found >> 32) as usize % MOST_BANKS, row: found as u32 }
+        let bits =
+            self.0.iter().zip(bytes).fold(0, |bits, (table, byte)| bits ^ table[usize::from(byte)]);
+        Place { index: (bits >> 32) as usize % MOST_BANKS, row: bits as u32 }
     }
 }
 
@@ -101,10 +101,10 @@ mod tests {
             (0..18).for_each(|bit| map.bit(Axis::Row, bit, 1 << (17 + bit)).unwrap());
             let map = map.build().unwrap();
             let expected = map.to_coordinates(address);
-            let found = BankLookup::new(&BankMap::from(&map)).place(address);
-            let (rank, bank) = rank_and_bank(found.index);
-            let found = (u32::from(rank), u32::from(bank), found.row);
-            prop_assert_eq!(found, (expected.rank, expected.bank, expected.row));
+            let place = BankLookup::new(&BankMap::from(&map)).place(address);
+            let (rank, bank) = rank_and_bank(place.index);
+            let coordinates = (u32::from(rank), u32::from(bank), place.row);
+            prop_assert_eq!(coordinates, (expected.rank, expected.bank, expected.row));
         }
     }
 }

@@ -215,10 +215,12 @@ mod tests {
     #[test]
     fn units_of_forged_accesses_are_few_and_end_with_the_address_space() {
         let units = |address, size| {
-            let mut all = Vec::new();
+            let mut units = Vec::new();
             let (addresses, sizes) = ([address], [size]);
-            Batch::new(&addresses, &[false]).with_sizes(&sizes).each_unit(6, |unit| all.push(unit));
-            all
+            Batch::new(&addresses, &[false])
+                .with_sizes(&sizes)
+                .each_unit(6, |unit| units.push(unit));
+            units
         };
         assert_eq!(units(0, u32::MAX).len(), 64);
         assert_eq!(units(u64::MAX, 8), [u64::MAX >> 6]);

@@ -113,7 +113,9 @@ impl Analysis for Bounded {
     }
 
     fn append(&mut self, later: Self) {
-        let is_exact = |of: &Self| of.earlier.is_empty() && of.now.threshold == Distances::full();
+        let is_exact = |bounded: &Self| {
+            bounded.earlier.is_empty() && bounded.now.threshold == Distances::full()
+        };
         if !is_exact(self) || !is_exact(&later) {
             return self.merge(later);
         }
@@ -128,7 +130,7 @@ impl Analysis for Bounded {
     }
 
     fn result(&self) -> Reuses {
-        let all: Vec<_> = self.all().collect();
-        Reuses::new(&all, self.unit_log2)
+        let parts: Vec<_> = self.all().collect();
+        Reuses::new(&parts, self.unit_log2)
     }
 }

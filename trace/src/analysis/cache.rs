@@ -73,10 +73,11 @@ impl Caches {
     /// [`CacheError`] if the geometry of a cache is impossible, or if the caches do not fit
     /// together.
     pub fn new(descriptions: &[impl AsRef<str>]) -> Result<Self, CacheError> {
-        let parsed = descriptions.iter().map(|one| one.as_ref().parse());
+        let parsed = descriptions.iter().map(|description| description.as_ref().parse());
         let levels = parsed.collect::<Result<Vec<_>, _>>()?;
         let hierarchy = Hierarchy::new(&levels, None)?;
-        let descriptions = descriptions.iter().map(|one| one.as_ref().to_owned()).collect();
+        let descriptions =
+            descriptions.iter().map(|description| description.as_ref().to_owned()).collect();
         let counts = CacheCounts { empty_caches: 1, ..CacheCounts::default() };
         Ok(Caches { descriptions, hierarchy, counts })
     }

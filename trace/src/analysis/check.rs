@@ -85,7 +85,7 @@ pub struct Checked {
 impl Checked {
     /// Whether there are violations of any kind.
     pub fn has_violations(&self) -> bool {
-        self.kinds.iter().any(|of| of.violations > 0)
+        self.kinds.iter().any(|kind| kind.violations > 0)
     }
 }
 
@@ -164,7 +164,7 @@ impl Check {
 
     fn places(&mut self, places: &[Place], sources: u64, accesses: u64) {
         for place in places {
-            let kept = self.places.iter().filter(|one| one.kind == place.kind).count();
+            let kept = self.places.iter().filter(|kept| kept.kind == place.kind).count();
             if kept < MOST_PLACES {
                 let access = place.access.saturating_add(accesses);
                 self.places.push(Place {
@@ -179,7 +179,7 @@ impl Check {
     fn add_counts(&mut self, other: &Check) {
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         self.counts.iter_mut().zip(other.counts).for_each(|(sum, more)| add(sum, more));
-        self.checked.iter_mut().zip(other.checked).for_each(|(one, more)| *one |= more);
+        self.checked.iter_mut().zip(other.checked).for_each(|(own, more)| *own |= more);
         add(&mut self.gap_count, other.gap_count);
         add(&mut self.lost_accesses, other.lost_accesses);
     }

@@ -100,7 +100,7 @@ impl Clock {
         let mut count = 0;
         for piece in clocks.chunks(PIECE) {
             // Without branches, because most pieces are within the column.
-            if piece.iter().fold(0, |all, clock| all | differs(clock)) != 0 {
+            if piece.iter().fold(0, |bits, clock| bits | differs(clock)) != 0 {
                 let end = piece.iter().position(|clock| differs(clock) != 0);
                 return count + end.unwrap_or(piece.len());
             }

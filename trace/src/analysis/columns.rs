@@ -156,9 +156,9 @@ mod tests {
             }
             let [mut joined, later] = pieces;
             joined.append(later, 0);
-            let found: Vec<_> = joined.iter().filter(|(_, count)| **count > 0).collect();
+            let counts: Vec<_> = joined.iter().filter(|(_, count)| **count > 0).collect();
             prop_assert!(joined.iter().count() as u64 <= MOST_COLUMNS);
-            for (number, count) in found {
+            for (number, count) in counts {
                 let inside = times.iter().filter(|at| **at >> joined.log2() == number).count();
                 prop_assert_eq!(inside as u64, *count);
             }

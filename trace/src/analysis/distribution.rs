@@ -22,21 +22,21 @@ pub struct HotShare {
 
 /// The distribution at increasing numbers of hottest pages: 1, then each about 1 + 1/`steps` times
 /// the last one, up to all pages.
-pub fn distribution(of: &Pages, steps: u64) -> Vec<HotShare> {
-    let counts = of.counts().iter().flat_map(PageCounts::iter);
+pub fn distribution(counted_pages: &Pages, steps: u64) -> Vec<HotShare> {
+    let counts = counted_pages.counts().iter().flat_map(PageCounts::iter);
     let mut touches: Vec<u64> = counts.map(|page: PageCount| page.touches()).collect();
     touches.sort_unstable_by_key(|touches| Reverse(*touches));
-    let all = touches.iter().fold(0u64, |sum, more| sum.saturating_add(*more));
+    let total = touches.iter().fold(0u64, |sum, more| sum.saturating_add(*more));
     let (last, mut next, mut sum) = (touches.len() as u64, 1, 0u64);
-    let mut found = Vec::new();
+    let mut shares = Vec::new();
     for (touches, pages) in touches.into_iter().zip(1..) {
         sum = sum.saturating_add(touches);
         if pages >= next || pages == last {
-            found.push(HotShare { pages, touches: sum, touch_share: sum as f64 / all as f64 });
+            shares.push(HotShare { pages, touches: sum, touch_share: sum as f64 / total as f64 });
             next = pages + (pages / steps.max(1)).max(1);
         }
     }
-    found
+    shares
 }
 
 /// Touches of the pages in a block of addresses.
@@ -64,11 +64,11 @@ pub struct AddressDistribution {
 
 /// The distribution by address. Blocks have the smallest size at which at most `most` blocks are
 /// touched, or the largest possible size.
-pub fn by_address(of: &Pages, most: usize) -> AddressDistribution {
+pub fn by_address(counted_pages: &Pages, most: usize) -> AddressDistribution {
     let with_source = |(counts, source): (&PageCounts, u64)| {
         counts.iter().map(move |page| (source, page.page, page.touches())).collect::<Vec<_>>()
     };
-    let mut pages: Vec<_> = of.counts().iter().zip(1..).flat_map(with_source).collect();
+    let mut pages: Vec<_> = counted_pages.counts().iter().zip(1..).flat_map(with_source).collect();
     pages.sort_unstable();
     let log2 = block_log2(&pages, most);
     let mut blocks: Vec<AddressBlock> = Vec::new();
@@ -95,7 +95,7 @@ fn block_log2(pages: &[(u64, u64, u64)], most: usize) -> u32 {
         let bits = (u64::BITS - (pair[0].1 ^ pair[1].1).leading_zeros()) as usize;
         borders.iter_mut().take(bits).for_each(|count| *count += 1);
     }
-    let memories = pages.chunk_by(|one, other| one.0 == other.0).count();
+    let memories = pages.chunk_by(|page, next| page.0 == next.0).count();
     let fits = |count: &usize| memories + count <= most;
     borders.iter().position(fits).unwrap_or(borders.len() - 1) as u32
 }
@@ -113,9 +113,10 @@ mod tests {
         other.page_run(&PageRun { address: 0x1000, reads: 5, ..PageRun::default() });
         pages.merge(other);
         let blocks = |most| {
-            let found = by_address(&pages, most);
-            let block = |of: &AddressBlock| (of.source, of.address, of.pages, of.touches);
-            (found.block_bytes, found.blocks.iter().map(block).collect::<Vec<_>>())
+            let distribution = by_address(&pages, most);
+            let block =
+                |block: &AddressBlock| (block.source, block.address, block.pages, block.touches);
+            (distribution.block_bytes, distribution.blocks.iter().map(block).collect::<Vec<_>>())
         };
         let each = [(1, 0x1000, 1, 1), (1, 0x2000, 1, 2), (1, 0x9000, 1, 1), (2, 0x1000, 1, 5)];
         assert_eq!(blocks(4), (4096, each.to_vec()));

@@ -33,9 +33,9 @@ impl<A: Analysis> Pieces<A> {
 
     fn finish(self) -> A {
         match self.before {
-            Some(mut all) => {
-                all.append(self.last);
-                all
+            Some(mut whole) => {
+                whole.append(self.last);
+                whole
             }
             None => self.last,
         }
@@ -115,10 +115,10 @@ impl<A: Analysis + Clone> Fold<A> {
 
     /// Merges the instances in order.
     pub fn finish(self) -> A {
-        let mut all = self.memories.into_iter().map(Pieces::finish);
-        let first = all.next().unwrap_or(self.new);
-        all.fold(first, |mut sum, one| {
-            sum.merge(one);
+        let mut analyses = self.memories.into_iter().map(Pieces::finish);
+        let first = analyses.next().unwrap_or(self.new);
+        analyses.fold(first, |mut sum, analysis| {
+            sum.merge(analysis);
             sum
         })
     }
@@ -187,15 +187,15 @@ impl<A: Analysis> Analysis for Option<A> {
     type Result = Option<A::Result>;
 
     fn known(&mut self, known: &Known) {
-        self.iter_mut().for_each(|one| one.known(known));
+        self.iter_mut().for_each(|analysis| analysis.known(known));
     }
 
     fn add(&mut self, batch: &Batch<'_>) {
-        self.iter_mut().for_each(|one| one.add(batch));
+        self.iter_mut().for_each(|analysis| analysis.add(batch));
     }
 
     fn elements(&mut self, range: &ElementRange) {
-        self.iter_mut().for_each(|one| one.elements(range));
+        self.iter_mut().for_each(|analysis| analysis.elements(range));
     }
 
     fn needs(&self) -> Detail {
@@ -203,30 +203,30 @@ impl<A: Analysis> Analysis for Option<A> {
     }
 
     fn page_run(&mut self, run: &PageRun) {
-        self.iter_mut().for_each(|one| one.page_run(run));
+        self.iter_mut().for_each(|analysis| analysis.page_run(run));
     }
 
     fn frequency_slice(&mut self, slice: &FrequencySlice) {
-        self.iter_mut().for_each(|one| one.frequency_slice(slice));
+        self.iter_mut().for_each(|analysis| analysis.frequency_slice(slice));
     }
 
     fn gap(&mut self, gap: &Gap) {
-        self.iter_mut().for_each(|one| one.gap(gap));
+        self.iter_mut().for_each(|analysis| analysis.gap(gap));
     }
 
     fn restart(&mut self) {
-        self.iter_mut().for_each(|one| one.restart());
+        self.iter_mut().for_each(|analysis| analysis.restart());
     }
 
     fn append(&mut self, later: Self) {
-        if let (Some(one), Some(later)) = (self, later) {
-            one.append(later);
+        if let (Some(earlier), Some(later)) = (self, later) {
+            earlier.append(later);
         }
     }
 
     fn merge(&mut self, other: Self) {
-        if let (Some(one), Some(other)) = (self, other) {
-            one.merge(other);
+        if let (Some(analysis), Some(other)) = (self, other) {
+            analysis.merge(other);
         }
     }
 

@@ -128,19 +128,20 @@ impl Analysis for Frequency {
 
     fn result(&self) -> Vec<Rates> {
         let own = (&self.known, &self.own);
-        let all = [own].into_iter().chain(self.others.iter().map(|(known, of)| (known, of)));
-        let rates = |((known, of), source): ((&Known, &Slices<Counts>), u64)| {
-            let is_time = of.unit() == SliceUnit::Clocks;
-            let slices = of.sorted().into_iter();
+        let memories =
+            [own].into_iter().chain(self.others.iter().map(|(known, slices)| (known, slices)));
+        let rates = |((known, counts), source): ((&Known, &Slices<Counts>), u64)| {
+            let is_time = counts.unit() == SliceUnit::Clocks;
+            let slices = counts.sorted().into_iter();
             let rate = |(slice, Counts { reads, writes })| Rate { slice, reads, writes };
             Rates {
                 source,
-                slice_unit: of.unit(),
-                slice_length: of.width(),
-                slice_seconds: known.seconds(of.width()).filter(|_| is_time),
+                slice_unit: counts.unit(),
+                slice_length: counts.width(),
+                slice_seconds: known.seconds(counts.width()).filter(|_| is_time),
                 slices: slices.map(rate).collect(),
             }
         };
-        all.zip(1..).map(rates).collect()
+        memories.zip(1..).map(rates).collect()
     }
 }

@@ -95,8 +95,8 @@ impl<V: Copy + Default> Table<V> {
     /// The value of a key.
     #[inline]
     pub fn get(&self, key: u64) -> Option<V> {
-        let (found, value) = self.places[self.place(key)];
-        (found == key && key != FREE).then_some(value)
+        let (stored_key, value) = self.places[self.place(key)];
+        (stored_key == key && key != FREE).then_some(value)
     }
 
     /// The value of a key. A new key is added with the default value.

@@ -158,13 +158,13 @@ impl Memory {
     fn find_row(&mut self, address: u64) -> usize {
         loop {
             let block = address >> self.block_log2();
-            let found = self.blocks.iter().position(|one| *one == block);
-            if found.is_none() && self.blocks.len() >= MOST_ROWS {
+            let position = self.blocks.iter().position(|other| *other == block);
+            if position.is_none() && self.blocks.len() >= MOST_ROWS {
                 self.double();
                 continue;
             }
-            let row = found.unwrap_or(self.blocks.len());
-            if found.is_none() {
+            let row = position.unwrap_or(self.blocks.len());
+            if position.is_none() {
                 self.blocks.push(block);
             }
             *self.rows.entry(block) = row as u32;
@@ -178,8 +178,8 @@ impl Memory {
         self.rows = Table::default();
         let old = std::mem::take(&mut self.blocks);
         let place = |block: u64| {
-            let found = self.blocks.iter().position(|one| *one == block / 2);
-            found.unwrap_or_else(|| {
+            let position = self.blocks.iter().position(|other| *other == block / 2);
+            position.unwrap_or_else(|| {
                 self.blocks.push(block / 2);
                 self.blocks.len() - 1
             })

@@ -94,8 +94,8 @@ mod tests {
         for number in (0..2000).chain([u64::MAX, 1 << 63, (1 << 63) - 1]) {
             let mut histogram = Histogram::default();
             histogram.add(number);
-            let found = histogram.counts().iter().position(|count| *count == 1).unwrap();
-            let (least, most) = limits(found);
+            let bucket = histogram.counts().iter().position(|count| *count == 1).unwrap();
+            let (least, most) = limits(bucket);
             assert!(least <= number && number <= most && histogram.total() == 1, "{number}");
         }
     }

@@ -49,7 +49,7 @@ pub struct Known {
 impl Known {
     /// The facts that are not known, as text for people.
     pub fn absent(&self) -> Vec<&'static str> {
-        let all = [
+        let facts = [
             (self.address_space == AddressSpace::Unknown, "whether addresses are physical"),
             (!self.clocks, "clocks"),
             (self.clocks && self.tck_ps.is_none(), "the period of the clock"),
@@ -57,7 +57,7 @@ impl Known {
             (!self.threads, "threads"),
             (!self.instructions, "instructions"),
         ];
-        all.into_iter().filter_map(|(is_absent, what)| is_absent.then_some(what)).collect()
+        facts.into_iter().filter_map(|(is_absent, what)| is_absent.then_some(what)).collect()
     }
 
     /// Takes over what a later piece knows. A piece that knows nothing is empty, and changes

@@ -44,21 +44,21 @@ pub struct Curve {
 impl Curve {
     /// The curve of distances. Caches of fewer than 1/`sampling_rate` lines are not resolved and
     /// have no point.
-    pub fn new(of: &Reuses) -> Self {
-        let all = of.touches as f64;
-        let least = (1.0 / of.sampling_rate).ceil();
+    pub fn new(reuses: &Reuses) -> Self {
+        let touches = reuses.touches as f64;
+        let least = (1.0 / reuses.sampling_rate).ceil();
         let (mut points, mut hits) = (Vec::new(), 0.0);
-        for bucket in &of.distances {
+        for bucket in &reuses.distances {
             hits += bucket.touches;
             let lines = bucket.distance_at_most.saturating_add(1);
             if lines as f64 >= least {
-                let cache_bytes = lines.saturating_mul(of.unit_bytes);
-                let misses = (all - hits).clamp(0.0, all);
-                let miss_ratio = (1.0 - hits / all).clamp(0.0, 1.0);
+                let cache_bytes = lines.saturating_mul(reuses.unit_bytes);
+                let misses = (touches - hits).clamp(0.0, touches);
+                let miss_ratio = (1.0 - hits / touches).clamp(0.0, 1.0);
                 points.push(Point { lines, cache_bytes, miss_ratio, misses });
             }
         }
-        let Reuses { unit_bytes, touches, sampling_rate, sampled_touches, .. } = *of;
+        let Reuses { unit_bytes, touches, sampling_rate, sampled_touches, .. } = *reuses;
         Curve { unit_bytes, touches, sampling_rate, sampled_touches, points }
     }
 
@@ -105,9 +105,9 @@ impl Mrc {
     /// merged.
     pub fn is_of_kind(&self, other: &Mrc) -> bool {
         match (self, other) {
-            (Mrc::Exact(one), Mrc::Exact(other)) => one.is_like(other),
-            (Mrc::Sampled(one), Mrc::Sampled(other)) => one.is_like(other),
-            (Mrc::Bounded(one), Mrc::Bounded(other)) => one.is_like(other),
+            (Mrc::Exact(own), Mrc::Exact(other)) => own.is_like(other),
+            (Mrc::Sampled(own), Mrc::Sampled(other)) => own.is_like(other),
+            (Mrc::Bounded(own), Mrc::Bounded(other)) => own.is_like(other),
             _ => false,
         }
     }

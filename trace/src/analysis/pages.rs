@@ -134,12 +134,12 @@ impl Pages {
         }
     }
 
-    /// The hottest pages or lines. `of`: passes on the touches and address of each page or line of
-    /// a memory.
-    fn hottest(&self, of: impl Fn(&PageCounts, &mut dyn FnMut(u64, u64))) -> Vec<Hot> {
+    /// The hottest pages or lines. `units`: passes on the touches and address of each page or
+    /// line of a memory.
+    fn hottest(&self, units: impl Fn(&PageCounts, &mut dyn FnMut(u64, u64))) -> Vec<Hot> {
         let mut heap = BinaryHeap::new();
         for (memory, source) in self.memories.iter().zip(1..) {
-            of(memory, &mut |touches, address| {
+            units(memory, &mut |touches, address| {
                 let hot = Reverse((touches, Reverse((source, address))));
                 // Most pages and lines are colder than the coldest one in the list.
                 if heap.len() >= self.most && heap.peek().is_none_or(|coldest| hot > *coldest) {
@@ -160,10 +160,10 @@ impl Pages {
         let pages = self.memories.iter().flat_map(PageCounts::iter);
         let mut touches: Vec<u64> = pages.map(|page| page.touches()).collect();
         touches.sort_unstable_by_key(|touches| Reverse(*touches));
-        let all: u128 = touches.iter().map(|touches| u128::from(*touches)).sum();
+        let total: u128 = touches.iter().map(|touches| u128::from(*touches)).sum();
         let (mut sum, mut pages, mut next) = (0u128, 0, touches.into_iter());
         let with = |share_percent: u32| {
-            while sum * 100 < all * u128::from(share_percent) {
+            while sum * 100 < total * u128::from(share_percent) {
                 sum += u128::from(next.next().unwrap_or(0));
                 pages += 1;
             }
@@ -252,15 +252,15 @@ impl Analysis for Pages {
         let lines = |counts: &PageCounts, add: &mut dyn FnMut(u64, u64)| {
             counts.lines().for_each(|(line, touches)| add(touches, line << LINE_LOG2));
         };
-        let all = || self.memories.iter().flat_map(PageCounts::lines);
-        let touches = all().map(|(_, touches)| touches).fold(0, u64::saturating_add);
+        let touched_lines = || self.memories.iter().flat_map(PageCounts::lines);
+        let touches = touched_lines().map(|(_, touches)| touches).fold(0, u64::saturating_add);
         let of_runs = self.memories.iter().map(PageCounts::run_accesses);
         let page_run_accesses = of_runs.fold(0, u64::saturating_add);
         HotPages {
             touches: touches.saturating_add(page_run_accesses),
             page_run_accesses,
             pages: self.memories.iter().map(PageCounts::pages).sum(),
-            lines: all().count() as u64,
+            lines: touched_lines().count() as u64,
             hot_pages: self.hottest(pages),
             hot_lines: self.hottest(lines),
             concentration: self.concentration(),

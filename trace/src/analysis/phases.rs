@@ -65,10 +65,10 @@ pub struct MemoryPhases {
 type Row = (f64, f64, usize);
 
 /// Slices with accesses, and up to [`WINDOW`] slices without accesses between two of them.
-fn rows(of: &WorkingSets) -> Vec<Row> {
+fn rows(working_sets: &WorkingSets) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (index, slice) in of.slices.iter().enumerate() {
-        let before = index.checked_sub(1).and_then(|index| of.slices.get(index));
+    for (index, slice) in working_sets.slices.iter().enumerate() {
+        let before = index.checked_sub(1).and_then(|index| working_sets.slices.get(index));
         let idle = before.map_or(0, |before| slice.slice - before.slice - 1);
         rows.extend((0..idle.min(WINDOW as u64)).map(|_| (0.0, 0.0, index)));
         rows.push((slice.accesses as f64, slice.pages as f64, index));
@@ -80,58 +80,58 @@ fn rows(of: &WorkingSets) -> Vec<Row> {
 fn score(rows: &[Row], boundary: usize) -> f64 {
     let before = &rows[boundary.saturating_sub(WINDOW)..boundary];
     let behind = &rows[boundary..rows.len().min(boundary + WINDOW)];
-    let mean = |rows: &[Row], of: fn(&Row) -> f64| {
-        1.0 + rows.iter().map(of).sum::<f64>() / rows.len().max(1) as f64
+    let mean = |rows: &[Row], column: fn(&Row) -> f64| {
+        1.0 + rows.iter().map(column).sum::<f64>() / rows.len().max(1) as f64
     };
     // A factor and not a logarithm: a rise and a fall have exactly the same score, without a
     // rounding that could decide between them.
-    let factor = |of: fn(&Row) -> f64| {
-        let (one, other) = (mean(before, of), mean(behind, of));
-        one.max(other) / one.min(other)
+    let factor = |column: fn(&Row) -> f64| {
+        let (earlier, later) = (mean(before, column), mean(behind, column));
+        earlier.max(later) / earlier.min(later)
     };
     factor(|row| row.0).max(factor(|row| row.1))
 }
 
 /// Indices of the slices with which phases begin, without the first phase.
-fn changes(of: &WorkingSets) -> Vec<usize> {
-    let mut rows = rows(of);
+fn changes(working_sets: &WorkingSets) -> Vec<usize> {
+    let mut rows = rows(working_sets);
     // Accesses end somewhere within the last slice. In slices of clocks they also begin somewhere
     // within the first slice.
     rows.pop();
-    if of.slice_unit == SliceUnit::Clocks && !rows.is_empty() {
+    if working_sets.slice_unit == SliceUnit::Clocks && !rows.is_empty() {
         rows.remove(0);
     }
     let scored = (1..rows.len()).map(|boundary| (score(&rows, boundary), boundary));
     let mut scored: Vec<_> = scored.filter(|(score, _)| *score >= LEAST_SCORE).collect();
-    scored.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+    scored.sort_by(|first, second| second.0.total_cmp(&first.0).then(first.1.cmp(&second.1)));
     // Whether each boundary is too near to a boundary that was taken.
     let mut is_near = vec![false; rows.len()];
-    let mut taken = Vec::new();
+    let mut boundaries = Vec::new();
     for (_, boundary) in scored {
         if !is_near[boundary] {
             let last = rows.len().min(boundary + WINDOW);
             is_near[boundary.saturating_sub(WINDOW - 1)..last].fill(true);
-            taken.push(rows[boundary].2);
+            boundaries.push(rows[boundary].2);
         }
     }
-    taken.sort_unstable();
-    taken.dedup();
-    taken
+    boundaries.sort_unstable();
+    boundaries.dedup();
+    boundaries
 }
 
 /// The phases of working sets.
-pub fn phases(of: &WorkingSets) -> MemoryPhases {
-    let mut ends = changes(of);
-    ends.push(of.slices.len());
+pub fn phases(working_sets: &WorkingSets) -> MemoryPhases {
+    let mut ends = changes(working_sets);
+    ends.push(working_sets.slices.len());
     let mut from = 0;
     let mut phases = Vec::new();
     for end in ends {
-        let slices = &of.slices[from..end];
+        let slices = &working_sets.slices[from..end];
         let (Some(first), Some(last)) = (slices.first(), slices.last()) else { continue };
-        let accesses = slices.iter().fold(0u64, |sum, one| sum.saturating_add(one.accesses));
+        let accesses = slices.iter().fold(0u64, |sum, slice| sum.saturating_add(slice.accesses));
         let frequency_accesses =
-            slices.iter().fold(0u64, |sum, one| sum.saturating_add(one.frequency_accesses));
-        let pages: f64 = slices.iter().map(|one| one.pages as f64).sum();
+            slices.iter().fold(0u64, |sum, slice| sum.saturating_add(slice.frequency_accesses));
+        let pages: f64 = slices.iter().map(|slice| slice.pages as f64).sum();
         let count = slices.len() as f64;
         phases.push(Phase {
             first_slice: first.slice,
@@ -140,11 +140,11 @@ pub fn phases(of: &WorkingSets) -> MemoryPhases {
             frequency_accesses,
             slice_accesses: accesses as f64 / count,
             slice_pages: pages / count,
-            new_pages: slices.iter().fold(0, |sum: u64, one| sum.saturating_add(one.new_pages)),
+            new_pages: slices.iter().fold(0, |sum: u64, slice| sum.saturating_add(slice.new_pages)),
         });
         from = end;
     }
-    let WorkingSets { source, slice_unit, slice_length, slice_seconds, .. } = *of;
+    let WorkingSets { source, slice_unit, slice_length, slice_seconds, .. } = *working_sets;
     MemoryPhases { source, slice_unit, slice_length, slice_seconds, phases }
 }
 

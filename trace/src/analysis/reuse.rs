@@ -75,7 +75,7 @@ impl Distances {
     pub fn touch(&mut self, lines: &[u64]) {
         let Distances { stack, firsts, own, threshold, .. } = self;
         let threshold = u64::from((*threshold).max(1));
-        stack.touch_all(lines, |line, found| match found {
+        stack.touch_all(lines, |line, distance| match distance {
             None => {
                 own.first = own.first.saturating_add(1);
                 firsts.push(line);
@@ -204,12 +204,12 @@ impl Reuses {
     pub(super) fn new(parts: &[(u32, Touches)], unit_log2: u32) -> Self {
         let rate = |threshold: u32| f64::from(threshold) / f64::from(Distances::full());
         let rates = parts.iter().map(|(threshold, _)| rate(*threshold));
-        let all = parts.iter().fold(0u64, |sum, (_, touches)| sum.saturating_add(touches.all));
-        let sum = |of: &dyn Fn(&Touches) -> u64| {
-            parts.iter().map(|(threshold, part)| of(part) as f64 / rate(*threshold)).sum::<f64>()
+        let touches = parts.iter().fold(0u64, |sum, (_, touches)| sum.saturating_add(touches.all));
+        let sum = |count: &dyn Fn(&Touches) -> u64| {
+            parts.iter().map(|(threshold, part)| count(part) as f64 / rate(*threshold)).sum::<f64>()
         };
         let sampled = |part: &Touches| part.first.saturating_add(part.distances.total());
-        let adjustment = all as f64 - sum(&sampled);
+        let adjustment = touches as f64 - sum(&sampled);
         // The bucket of distance 0 takes the adjustment even if no touch is in it.
         let most = parts.iter().map(|(_, part)| part.distances.counts().len()).max().unwrap_or(0);
         let bucket = |number: usize| {
@@ -220,7 +220,7 @@ impl Reuses {
         };
         Reuses {
             unit_bytes: 1 << unit_log2,
-            touches: all,
+            touches,
             first_touches: sum(&|part| part.first),
             sampling_rate: rates.fold(1.0, f64::min),
             sampled_touches: parts
@@ -228,7 +228,7 @@ impl Reuses {
                 .map(|(_, part)| sampled(part))
                 .fold(0, u64::saturating_add),
             adjustment,
-            distances: (0..most.max(usize::from(all > 0))).map(bucket).collect(),
+            distances: (0..most.max(usize::from(touches > 0))).map(bucket).collect(),
         }
     }
 }

@@ -208,10 +208,10 @@ impl<S: Slice> Slices<S> {
 
     /// All slices in the order of time, one for each number.
     pub fn sorted(&self) -> Vec<(u64, S)> {
-        let mut all: Vec<&(u64, S)> = self.slices.iter().collect();
-        all.sort_by_key(|(number, _)| *number);
-        let mut sorted: Vec<(u64, S)> = Vec::with_capacity(all.len());
-        for (number, slice) in all {
+        let mut slices: Vec<&(u64, S)> = self.slices.iter().collect();
+        slices.sort_by_key(|(number, _)| *number);
+        let mut sorted: Vec<(u64, S)> = Vec::with_capacity(slices.len());
+        for (number, slice) in slices {
             match sorted.last_mut() {
                 Some((last, counts)) if last == number => counts.join(slice),
                 _ => sorted.push((*number, *slice)),

@@ -285,6 +285,6 @@ pub fn losses_and_notes(
 }
 
 /// A count with a noun, for people.
-fn counted(count: u64, one: &str, more: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { more })
+fn counted(count: u64, singular: &str, plural: &str) -> String {
+    format!("{count} {}", if count == 1 { singular } else { plural })
 }

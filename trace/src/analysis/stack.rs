@@ -69,9 +69,9 @@ impl Stack {
         self.replace(old[0])
     }
 
-    /// Accesses lines in order. `found` receives each line with the result of [`Stack::touch`] for
+    /// Accesses lines in order. `report` receives each line with the result of [`Stack::touch`] for
     /// it.
-    pub fn touch_all(&mut self, lines: &[u64], mut found: impl FnMut(u64, Option<u64>)) {
+    pub fn touch_all(&mut self, lines: &[u64], mut report: impl FnMut(u64, Option<u64>)) {
         for chunk in lines.chunks(CHUNK) {
             self.reserve(chunk.len());
             let mut slots = [0; CHUNK];
@@ -80,7 +80,7 @@ impl Stack {
             self.exchange(chunk, old);
             self.bits.load(old.iter().map(|slot| (*slot as usize).saturating_sub(1)));
             for (line, old) in chunk.iter().zip(old) {
-                found(*line, self.replace(*old));
+                report(*line, self.replace(*old));
             }
         }
     }
@@ -151,9 +151,9 @@ impl Stack {
     /// The lines for which `is_wanted` is true, in the order of their last accesses.
     fn order_of(&self, is_wanted: impl Fn(u64) -> bool) -> Vec<u64> {
         let wanted = self.slots.iter().filter(|(line, _)| is_wanted(*line));
-        let mut all: Vec<(u64, u64)> = wanted.map(|(line, slot)| (slot, line)).collect();
-        all.sort_unstable();
-        all.into_iter().map(|(_, line)| line).collect()
+        let mut slots: Vec<(u64, u64)> = wanted.map(|(line, slot)| (slot, line)).collect();
+        slots.sort_unstable();
+        slots.into_iter().map(|(_, line)| line).collect()
     }
 }
 
@@ -183,9 +183,9 @@ mod tests {
 
     /// A stack as a list, the latest line last.
     fn touch(list: &mut Vec<u64>, line: u64) -> Option<u64> {
-        let found = list.iter().rposition(|one| *one == line);
-        let distance = found.map(|at| (list.len() - 1 - at) as u64);
-        found.map(|at| list.remove(at));
+        let position = list.iter().rposition(|other| *other == line);
+        let distance = position.map(|at| (list.len() - 1 - at) as u64);
+        position.map(|at| list.remove(at));
         list.push(line);
         distance
     }
@@ -203,22 +203,22 @@ mod tests {
                 2 => random % (1 + lines / 50),
                 _ => at as u64 / 3 % lines,
             };
-            let all: Vec<u64> = steps.iter().enumerate().map(line).collect();
+            let touched_lines: Vec<u64> = steps.iter().enumerate().map(line).collect();
             let (mut stack, mut list) = (Stack::default(), Vec::new());
-            let expected: Vec<_> = all.iter().map(|line| (*line, touch(&mut list, *line))).collect();
-            let (mut found, mut rest) = (Vec::new(), &all[..]);
+            let expected: Vec<_> = touched_lines.iter().map(|line| (*line, touch(&mut list, *line))).collect();
+            let (mut distances, mut rest) = (Vec::new(), &touched_lines[..]);
             for length in pieces.iter().cycle() {
                 if rest.is_empty() {
                     break;
                 }
                 let (piece, behind) = rest.split_at(*length.min(&rest.len()));
                 match piece {
-                    [line] => found.push((*line, stack.touch(*line))),
-                    _ => stack.touch_all(piece, |line, distance| found.push((line, distance))),
+                    [line] => distances.push((*line, stack.touch(*line))),
+                    _ => stack.touch_all(piece, |line, distance| distances.push((line, distance))),
                 }
                 rest = behind;
             }
-            prop_assert_eq!(found, expected);
+            prop_assert_eq!(distances, expected);
             prop_assert_eq!(stack.order(), &list[..]);
             let text = serde_json::to_string(&stack).unwrap();
             prop_assert_eq!(serde_json::from_str::<Stack>(&text).unwrap().order(), list);

@@ -226,7 +226,7 @@ impl Streams {
     fn hottest(&self, counts: &Counts) -> Vec<Stride> {
         let stride = |(stride, accesses)| Stride { stride_bytes: unfolded(stride), accesses };
         let mut strides: Vec<Stride> = counts.strides.iter().map(stride).collect();
-        strides.sort_by_key(|one| (std::cmp::Reverse(one.accesses), one.stride_bytes));
+        strides.sort_by_key(|stride| (std::cmp::Reverse(stride.accesses), stride.stride_bytes));
         strides.truncate(self.most);
         strides
     }

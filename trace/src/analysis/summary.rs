@@ -79,8 +79,8 @@ impl Sums {
         add(&mut self.lost_accesses, other.lost_accesses);
         let threads = (self.thread_count, other.thread_count);
         self.thread_count = match threads {
-            (Some(one), Some(more)) => Some(one.saturating_add(more)),
-            (one, more) => one.or(more),
+            (Some(own), Some(more)) => Some(own.saturating_add(more)),
+            (own, more) => own.or(more),
         };
     }
 }
@@ -96,8 +96,8 @@ struct UsedTime {
 impl UsedTime {
     /// The sum of both times, one after the other.
     fn then(self, later: UsedTime) -> UsedTime {
-        let seconds = self.seconds.zip(later.seconds).map(|(one, more)| one + more);
-        let clocks = self.clocks.zip(later.clocks).map(|(one, more)| one.saturating_add(more));
+        let seconds = self.seconds.zip(later.seconds).map(|(own, more)| own + more);
+        let clocks = self.clocks.zip(later.clocks).map(|(own, more)| own.saturating_add(more));
         UsedTime {
             clocks: clocks.or(self.clocks).or(later.clocks),
             seconds: seconds.or(self.seconds).or(later.seconds),
@@ -336,8 +336,8 @@ impl Analysis for Summary {
             self.closed_clocks = self.closed_clocks.saturating_add(later.closed_clocks);
         }
         self.session = match (self.session, later.session) {
-            (Some(one), Some(more)) => Some((one.0.min(more.0), one.1.max(more.1))),
-            (one, more) => one.or(more),
+            (Some(own), Some(more)) => Some((own.0.min(more.0), own.1.max(more.1))),
+            (own, more) => own.or(more),
         };
     }
 

@@ -45,8 +45,9 @@ impl Accesses {
 
     /// The lines or pages of 2^`log2` bytes that each access touches.
     pub fn units(&self, log2: u32) -> Vec<u64> {
-        let all = self.addresses.iter().zip(&self.sizes);
-        all.flat_map(|(address, size)| address >> log2..=(address + u64::from(*size) - 1) >> log2)
+        let ranges = self.addresses.iter().zip(&self.sizes);
+        ranges
+            .flat_map(|(address, size)| address >> log2..=(address + u64::from(*size) - 1) >> log2)
             .collect()
     }
 }
@@ -55,7 +56,7 @@ impl Accesses {
 pub fn accesses(most: usize) -> impl Strategy<Value = Accesses> {
     let step = (0u8..6, 0u64..1 << 18, 0u64..40, any::<bool>(), 1u32..80, 0u64..5);
     prop::collection::vec(step, 0..most).prop_map(|steps| {
-        let mut all = Accesses::default();
+        let mut accesses = Accesses::default();
         let (mut clock, mut next) = (0, 0x1_0000);
         for (kind, random, delta, is_write, size, instruction) in steps {
             next = match kind {
@@ -66,12 +67,12 @@ pub fn accesses(most: usize) -> impl Strategy<Value = Accesses> {
                 _ => random,
             };
             clock += delta;
-            all.addresses.push(next);
-            all.writes.push(is_write);
-            all.clocks.push(clock);
-            all.sizes.push(size);
-            all.instructions.push(0x40_0000 + instruction * 4);
+            accesses.addresses.push(next);
+            accesses.writes.push(is_write);
+            accesses.clocks.push(clock);
+            accesses.sizes.push(size);
+            accesses.instructions.push(0x40_0000 + instruction * 4);
         }
-        all
+        accesses
     })
 }

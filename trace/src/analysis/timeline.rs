@@ -144,8 +144,9 @@ pub struct MemoryTime {
 impl MemoryTime {
     /// The working sets of the slices with accesses, in which phases can be found.
     pub fn working_sets(&self) -> WorkingSets {
-        let working = |one: &TimeSlice| {
-            let TimeSlice { slice, reads, writes, frequency_accesses, pages, new_pages, .. } = *one;
+        let working = |time_slice: &TimeSlice| {
+            let TimeSlice { slice, reads, writes, frequency_accesses, pages, new_pages, .. } =
+                *time_slice;
             let accesses = reads.saturating_add(writes);
             let working = Working { slice, accesses, frequency_accesses, pages, new_pages };
             (accesses > 0).then_some(working)
@@ -160,13 +161,13 @@ impl MemoryTime {
     }
 }
 
-/// How many of `all` are in the first `part` of `length`, if they are spread evenly, rounded down.
-/// For example, `part_of(10, 1, 4)` is 2.
-fn part_of(all: u64, part: u64, length: u64) -> u64 {
-    match all.checked_mul(part) {
-        _ if part == length => all,
+/// How many of `whole` are in the first `part` of `length`, if they are spread evenly, rounded
+/// down. For example, `part_of(10, 1, 4)` is 2.
+fn part_of(whole: u64, part: u64, length: u64) -> u64 {
+    match whole.checked_mul(part) {
+        _ if part == length => whole,
         Some(product) => product / length,
-        None => (u128::from(all) * u128::from(part) / u128::from(length)) as u64,
+        None => (u128::from(whole) * u128::from(part) / u128::from(length)) as u64,
     }
 }
 
@@ -213,13 +214,13 @@ impl Memory {
         columns.at(last);
         let (log2, length) = (columns.log2(), (last - first).saturating_add(1));
         let (bytes, unsized_accesses) = slice.bytes();
-        let all = [slice.reads, slice.writes, bytes, unsized_accesses];
+        let amounts = [slice.reads, slice.writes, bytes, unsized_accesses];
         let (mut from, mut added) = (first, [0; 4]);
         loop {
             let last_of_column = from | ((1 << log2) - 1);
             let end = last_of_column.min(last);
-            let part = |all: u64| part_of(all, (end - first).saturating_add(1), length);
-            let reached = all.map(part);
+            let part = |whole: u64| part_of(whole, (end - first).saturating_add(1), length);
+            let reached = amounts.map(part);
             let more: [u64; 4] = std::array::from_fn(|at| reached[at].saturating_sub(added[at]));
             let counts = columns.at(from);
             counts.counted(more[0], more[1], (more[2], more[3]));
@@ -273,7 +274,8 @@ impl Memory {
                 lost_accesses: counts.lost_accesses,
             }
         };
-        let is_used = |one: &TimeSlice| one.reads > 0 || one.writes > 0 || one.gap_count > 0;
+        let is_used =
+            |slice: &TimeSlice| slice.reads > 0 || slice.writes > 0 || slice.gap_count > 0;
         MemoryTime {
             source,
             slice_unit: self.clock.unit(),

@@ -82,13 +82,13 @@ impl FromStr for PlacedCache {
 pub fn in_order(
     caches: &[PlacedCache],
 ) -> Result<(Vec<CacheConfiguration>, Option<CacheConfiguration>), PlaceError> {
-    let mut all = caches.to_vec();
-    all.sort_by_key(|one| one.place);
-    if let Some(twice) = all.windows(2).find(|pair| pair[0].place == pair[1].place) {
+    let mut sorted_caches = caches.to_vec();
+    sorted_caches.sort_by_key(|cache| cache.place);
+    if let Some(twice) = sorted_caches.windows(2).find(|pair| pair[0].place == pair[1].place) {
         return Err(PlaceError::Twice(twice[0].place));
     }
     let (mut levels, mut instructions) = (Vec::new(), None);
-    for PlacedCache { place, configuration } in all {
+    for PlacedCache { place, configuration } in sorted_caches {
         let expected = Place::Level(levels.len() as u8 + 1);
         match place {
             Place::Instructions => instructions = Some(configuration),
@@ -97,8 +97,8 @@ pub fn in_order(
         }
     }
     if levels.is_empty() && instructions.is_some() {
-        let (given, missing) = (Place::Instructions, Place::Level(1));
-        return Err(PlaceError::Missing { given, missing });
+        let (present, missing) = (Place::Instructions, Place::Level(1));
+        return Err(PlaceError::Missing { given: present, missing });
     }
     Ok((levels, instructions))
 }
@@ -121,8 +121,8 @@ mod tests {
         let placed = |texts: &[&str]| -> Result<(usize, bool), String> {
             let caches: Vec<PlacedCache> =
                 texts.iter().map(|place| format!("{place}=1K,2,64,lru").parse().unwrap()).collect();
-            let found = in_order(&caches).map_err(|error| error.to_string())?;
-            Ok((found.0.len(), found.1.is_some()))
+            let levels = in_order(&caches).map_err(|error| error.to_string())?;
+            Ok((levels.0.len(), levels.1.is_some()))
         };
         assert_eq!(placed(&["l2", "i1", "l1"]), Ok((2, true)));
         assert_eq!(placed(&[]), Ok((0, false)));

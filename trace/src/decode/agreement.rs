@@ -35,8 +35,8 @@ pub struct Agreement {
 }
 
 /// Bits by which two values of a field agree. `mask`: the greatest value of the field.
-fn bits(one: u64, other: u64, mask: u64) -> u32 {
-    let ahead = one.wrapping_sub(other) & mask;
+fn bits(first: u64, second: u64, mask: u64) -> u32 {
+    let ahead = first.wrapping_sub(second) & mask;
     let apart = ahead.min((mask + 1) - ahead);
     mask.count_ones().saturating_sub(u64::BITS - (2 * apart).leading_zeros())
 }
@@ -87,9 +87,9 @@ pub fn confirmation(end: CountsAfter, sync: Sync) -> u32 {
 
 /// Bits by which a heartbeat and the next one confirm each other. Only the clocks count: most
 /// heartbeats state no loss.
-pub fn confirmation_of_heartbeats(one: Heartbeat, next: Heartbeat) -> u32 {
-    let bits = bits(one.transmit_clocks, next.transmit_clocks, CLOCK_MASK);
-    if bits < LEAST || one.transmit_clocks == next.transmit_clocks { 0 } else { bits }
+pub fn confirmation_of_heartbeats(heartbeat: Heartbeat, next: Heartbeat) -> u32 {
+    let bits = bits(heartbeat.transmit_clocks, next.transmit_clocks, CLOCK_MASK);
+    if bits < LEAST || heartbeat.transmit_clocks == next.transmit_clocks { 0 } else { bits }
 }
 
 #[cfg(test)]

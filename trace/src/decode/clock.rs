@@ -24,7 +24,8 @@ impl LongClock {
     /// follow.
     pub fn enter_frame(&mut self, clock: u64) -> Cycles {
         let clock = Cycles(clock);
-        let extended = Some(self.extend(clock)).filter(|it| it.0 < FARTHEST).unwrap_or(clock);
+        let extended =
+            Some(self.extend(clock)).filter(|extended| extended.0 < FARTHEST).unwrap_or(clock);
         self.frame = Some(extended.0);
         extended
     }

@@ -137,10 +137,10 @@ impl FrameSummary {
 }
 
 /// Whether two frames may be close to each other in one session: one of them could follow the
-/// other, or `other` ends at no more accesses than `one`. Each frame is given as its sync and the
-/// counts after it.
-pub fn may_be_near(one: (Sync, CountsAfter), other: (Sync, CountsAfter)) -> bool {
-    let ((stated, end), (sync, other_end)) = (one, other);
+/// other, or `second` ends at no more accesses than `first`. Each frame is given as its sync and
+/// the counts after it.
+pub fn may_be_near(first: (Sync, CountsAfter), second: (Sync, CountsAfter)) -> bool {
+    let ((stated, end), (sync, other_end)) = (first, second);
     let leads = |end: CountsAfter, sync| end.leads_to(sync, FARTHEST_DETOUR + WINDOW).is_some();
     leads(end, sync) || leads(other_end, stated) || other_end.is_past(end.accesses, sync)
 }
@@ -152,7 +152,7 @@ pub fn counts_each_access(sync: Sync) -> bool {
 }
 
 /// The distance between two 48-bit clocks, in clocks, in either order.
-pub fn apart(one: u64, other: u64) -> u64 {
-    let ahead = one.wrapping_sub(other) & CLOCK_MASK;
+pub fn apart(first: u64, second: u64) -> u64 {
+    let ahead = first.wrapping_sub(second) & CLOCK_MASK;
     ahead.min((CLOCK_MASK + 1) - ahead)
 }

@@ -17,8 +17,8 @@ fn compared_part(bytes: &[u8]) -> (usize, &[u8]) {
 
 /// Whether the compared parts of two frames are equal. This is faster than computing both
 /// fingerprints, and exact.
-pub(super) fn are_alike(one: &[u8], other: &[u8]) -> bool {
-    compared_part(one) == compared_part(other)
+pub(super) fn are_alike(first: &[u8], second: &[u8]) -> bool {
+    compared_part(first) == compared_part(second)
 }
 
 /// A 64-bit hash of the compared part of a frame. It does not withstand collisions made on purpose.

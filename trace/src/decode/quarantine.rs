@@ -168,9 +168,14 @@ impl Quarantine {
         self.settle(true, decoder, sink);
     }
 
-    fn settle(&mut self, all: bool, decoder: &mut Decoder, sink: &mut CardSink<'_, impl Sink>) {
+    fn settle(
+        &mut self,
+        is_final: bool,
+        decoder: &mut Decoder,
+        sink: &mut CardSink<'_, impl Sink>,
+    ) {
         while let Some(first) = self.waiting.front() {
-            let last = all || self.waiting.len() > MAX_WAITING;
+            let last = is_final || self.waiting.len() > MAX_WAITING;
             let verdict = match first.counts() {
                 Some((sync, end)) => match self.clocks(first, sync, end, decoder) {
                     Some(clocks) => self.clock_verdict(clocks, end, last),

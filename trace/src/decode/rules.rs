@@ -50,10 +50,10 @@ pub(super) mod tests {
     /// that without the rule some decision would differ, and that some evidence is left to no rule.
     pub fn check<E: Copy + 'static, D: Copy + PartialEq + std::fmt::Debug>(
         table: &Table<E, D>,
-        all: &[E],
+        cases: &[E],
     ) {
         let mut is_needed = vec![false; table.rules.len() + 1];
-        for evidence in all {
+        for evidence in cases {
             let applies = |from: usize| {
                 (from..table.rules.len()).find(|at| (table.rules[*at].when)(evidence))
             };

@@ -4,10 +4,10 @@ use super::*;
 
 fn read(format: ImportedFormat, text: &[u8]) -> (Vec<ImportedAccess>, Vec<String>, Option<String>) {
     let mut reader = ImportedReader::new(format, text);
-    let (mut all, mut error) = (Vec::new(), None);
+    let (mut accesses, mut error) = (Vec::new(), None);
     loop {
         match reader.next_access() {
-            Ok(Some(access)) => all.push(access),
+            Ok(Some(access)) => accesses.push(access),
             Ok(None) => break,
             Err(problem) => {
                 error = Some(problem.to_string());
@@ -15,7 +15,7 @@ fn read(format: ImportedFormat, text: &[u8]) -> (Vec<ImportedAccess>, Vec<String
             }
         }
     }
-    (all, reader.notes(), error)
+    (accesses, reader.notes(), error)
 }
 
 /// Clock, thread, instruction, direction, address and bytes of an access.
@@ -86,7 +86,8 @@ fn samples() -> Vec<(ImportedFormat, &'static str, Vec<Fields>)> {
 /// An instruction for ChampSim: its address, whether it is a branch and taken, what it writes, and
 /// what it reads.
 fn instruction(pc: u64, flags: [u8; 2], writes: [u64; 2], reads: [u64; 4]) -> Vec<u8> {
-    let numbers = |numbers: &[u64]| numbers.iter().flat_map(|it| it.to_le_bytes()).collect();
+    let numbers =
+        |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     let (writes, reads): (Vec<u8>, Vec<u8>) = (numbers(&writes), numbers(&reads));
     [&pc.to_le_bytes()[..], &flags, &[0; 6], &writes, &reads].concat()
 }
@@ -212,13 +213,22 @@ fn all_samples() -> Vec<(ImportedFormat, Vec<u8>, Vec<Fields>)> {
 fn each_format_is_recognised_and_read() {
     for (format, bytes, expected) in all_samples() {
         assert_eq!(ImportedFormat::of(&bytes), Some(format));
-        let (found, _, error) = read(format, &bytes);
+        let (accesses, _, error) = read(format, &bytes);
         assert_eq!(error, None, "{format:?}");
-        let found: Vec<_> = found
+        let rows: Vec<_> = accesses
             .iter()
-            .map(|it| (it.clock, it.thread, it.pc, it.direction.letter(), it.address, it.size))
+            .map(|access| {
+                (
+                    access.clock,
+                    access.thread,
+                    access.pc,
+                    access.direction.letter(),
+                    access.address,
+                    access.size,
+                )
+            })
             .collect();
-        assert_eq!(found, expected, "{format:?}");
+        assert_eq!(rows, expected, "{format:?}");
     }
 }
 
@@ -226,12 +236,12 @@ fn each_format_is_recognised_and_read() {
 fn what_is_not_understood_is_an_error_with_its_line() {
     for (format, text, expected) in samples() {
         let wrong = format!("{text}what is this\u{202e}\n");
-        let (found, _, error) = read(format, wrong.as_bytes());
+        let (accesses, _, error) = read(format, wrong.as_bytes());
         // What follows the results of drmemtrace is not read.
         if format == ImportedFormat::Drmemtrace {
             continue;
         }
-        assert_eq!(found.len(), expected.len(), "{format:?}");
+        assert_eq!(accesses.len(), expected.len(), "{format:?}");
         let error = error.unwrap();
         let line = text.lines().count() + 1;
         assert!(error.starts_with(&format!("line {line}: expected ")), "{error}");
@@ -249,8 +259,8 @@ fn what_no_record_can_be_is_an_error_with_its_offset() {
     for (format, bytes, expected) in binary {
         // What follows the samples of perf is not read.
         if format != ImportedFormat::PerfData {
-            let (found, _, error) = read(format, &[&bytes[..], &[0xfe; 64]].concat());
-            assert_eq!(found.len(), expected.len());
+            let (accesses, _, error) = read(format, &[&bytes[..], &[0xfe; 64]].concat());
+            assert_eq!(accesses.len(), expected.len());
             let error = error.unwrap();
             assert!(error.starts_with(&format!("offset {}: expected ", bytes.len())), "{error}");
         }
@@ -302,8 +312,8 @@ fn other_records_are_not_taken_for_instructions_or_requests() {
 #[test]
 fn packets_of_gem5_are_those_of_its_commands() {
     let read_all = |commands: std::ops::Range<u64>| {
-        let all: Vec<_> = commands.map(|command| [5, command, 0x40 * command, 64]).collect();
-        read(ImportedFormat::Gem5, &packets(&all))
+        let entries: Vec<_> = commands.map(|command| [5, command, 0x40 * command, 64]).collect();
+        read(ImportedFormat::Gem5, &packets(&entries))
     };
     let directions = [(1, 'R'), (4, 'W'), (7, 'W'), (8, 'W'), (9, 'W'), (11, 'R'), (12, 'R')];
     let more = [(13, 'R'), (16, 'W'), (22, 'R'), (24, 'R'), (25, 'R'), (26, 'R'), (27, 'W')];

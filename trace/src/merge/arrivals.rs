@@ -73,7 +73,7 @@ impl Arrivals {
         self.points.push(lowest);
         if self.points.len() >= MAX_POINTS {
             let lower = |pair: &[(f64, f64)]| {
-                pair.iter().copied().min_by(|one, other| one.1.total_cmp(&other.1))
+                pair.iter().copied().min_by(|first, second| first.1.total_cmp(&second.1))
             };
             self.points = self.points.chunks(2).filter_map(lower).collect();
             self.each *= 2;
@@ -86,7 +86,7 @@ impl Arrivals {
         let origin = self.origin?;
         let mut points: Vec<_> =
             self.points.iter().copied().chain(self.waiting.map(|(_, point)| point)).collect();
-        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        points.sort_by(|first, second| first.0.total_cmp(&second.0));
         let hull = lower_hull(&points);
         let mean = points.iter().map(|point| point.0).sum::<f64>() / points.len() as f64;
         // The sum of the distances is least for the edge that contains the mean of the card's

@@ -42,7 +42,7 @@ pub(crate) struct MarkIndex {
 impl MarkIndex {
     /// Indexes marks that are in any order.
     pub fn new(mut marks: Vec<TimedMark>) -> Self {
-        marks.sort_by(|one, other| one.1.total_cmp(&other.1));
+        marks.sort_by(|first, second| first.1.total_cmp(&second.1));
         // An index fits into 32 bits: a mark takes 24 bytes, so 2^32 marks do not fit into memory.
         let mut by_register: Vec<u32> = (0..marks.len() as u32).collect();
         by_register.sort_by_key(|place| (marks[*place as usize].0, *place));
@@ -73,7 +73,7 @@ impl MarkIndex {
         let candidates = before.into_iter().chain(same.get(after).copied());
         candidates
             .filter(|place| distance(place) <= tolerance)
-            .min_by(|one, other| distance(one).total_cmp(&distance(other)))
+            .min_by(|first, second| distance(first).total_cmp(&distance(second)))
             .map(|place| place as usize)
     }
 }
@@ -89,12 +89,12 @@ pub(crate) struct Offset {
 
 /// The offset to add to the times of `other`: the one on which most pairs among the first marks
 /// agree. `None` if there are no pairs, or if two different offsets have the same number of pairs.
-pub(crate) fn first_offset(one: &MarkIndex, other: &[TimedMark]) -> Option<Offset> {
-    let one = &one.marks[..one.marks.len().min(FIRST_MARKS)];
+pub(crate) fn first_offset(reference: &MarkIndex, other: &[TimedMark]) -> Option<Offset> {
+    let reference = &reference.marks[..reference.marks.len().min(FIRST_MARKS)];
     let other = &other[..other.len().min(FIRST_MARKS)];
     let span = |marks: &[TimedMark]| Some(marks.last()?.1 - marks.first()?.1);
-    let width = TOLERANCE + MAX_DRIFT * span(one)?.max(span(other)?);
-    let mut offsets: Vec<f64> = one
+    let width = TOLERANCE + MAX_DRIFT * span(reference)?.max(span(other)?);
+    let mut offsets: Vec<f64> = reference
         .iter()
         .flat_map(|mark| {
             let same = other.iter().filter(|twin| twin.0 == mark.0);
@@ -119,16 +119,20 @@ pub(crate) fn first_offset(one: &MarkIndex, other: &[TimedMark]) -> Option<Offse
     (best.0 != 0 && !rivals).then_some(Offset { nanos: best.1, agreeing: best.0 })
 }
 
-/// Pairs the marks that both cards recorded: their times by the clock of `one` and by the clock of
-/// `other`, in nanoseconds, ascending.
-pub(crate) fn pair(one: &MarkIndex, other: &[TimedMark]) -> Vec<(f64, f64)> {
-    first_offset(one, other).map_or(Vec::new(), |offset| follow(one, other, offset))
+/// Pairs the marks that both cards recorded: their times by the clock of `reference` and by the
+/// clock of `other`, in nanoseconds, ascending.
+pub(crate) fn pair(reference: &MarkIndex, other: &[TimedMark]) -> Vec<(f64, f64)> {
+    first_offset(reference, other).map_or(Vec::new(), |offset| follow(reference, other, offset))
 }
 
 /// Pairs mark by mark. Each mark is expected at the offset of the pair before it. The work for each
-/// mark of `other` is logarithmic in the number of marks of `one`, even if many of them are near
-/// each other.
-pub(crate) fn follow(one: &MarkIndex, other: &[TimedMark], offset: Offset) -> Vec<(f64, f64)> {
+/// mark of `other` is logarithmic in the number of marks of `reference`, even if many of them are
+/// near each other.
+pub(crate) fn follow(
+    reference: &MarkIndex,
+    other: &[TimedMark],
+    offset: Offset,
+) -> Vec<(f64, f64)> {
     let mut offset = offset.nanos;
     let mut pairs: Vec<(f64, f64)> = Vec::new();
     let mut from = 0;
@@ -137,10 +141,10 @@ pub(crate) fn follow(one: &MarkIndex, other: &[TimedMark], offset: Offset) -> Ve
         let since = moment - pairs.last().map_or(begin, |(_, last)| *last);
         let tolerance = TOLERANCE + MAX_DRIFT * since.abs();
         let expected = moment + offset;
-        let rest = &one.marks[from..];
+        let rest = &reference.marks[from..];
         from += rest.partition_point(|mark| mark.1 < expected - tolerance);
-        if let Some(at) = one.nearest(register, from, expected, tolerance) {
-            let twin = one.marks[at].1;
+        if let Some(at) = reference.nearest(register, from, expected, tolerance) {
+            let twin = reference.marks[at].1;
             pairs.push((twin, moment));
             offset = twin - moment;
             from = at + 1;
@@ -162,16 +166,21 @@ mod tests {
 
     #[test]
     fn marks_are_found_in_each_other_though_clocks_drift_and_marks_get_lost() {
-        let one = marks(20_000);
+        let reference = marks(20_000);
         let drift = |moment: f64| moment * 1.000_09 - 5e9;
-        let other: Vec<TimedMark> = one
+        let other: Vec<TimedMark> = reference
             .iter()
             .enumerate()
             .filter(|(n, _)| n % 7 != 3 && *n >= 40)
             .map(|(_, mark)| (mark.0, drift(mark.1)))
             .collect();
-        let kept: Vec<TimedMark> =
-            one.iter().copied().enumerate().filter(|(n, _)| n % 11 != 5).map(|(_, m)| m).collect();
+        let kept: Vec<TimedMark> = reference
+            .iter()
+            .copied()
+            .enumerate()
+            .filter(|(n, _)| n % 11 != 5)
+            .map(|(_, m)| m)
+            .collect();
         let pairs = pair(&MarkIndex::new(kept), &other);
         assert!(pairs.len() > 15_000, "{}", pairs.len());
         assert!(pairs.iter().all(|(a, b)| (drift(*a) - b).abs() < 1e-3));
@@ -179,9 +188,9 @@ mod tests {
 
     #[test]
     fn marks_with_two_equally_good_offsets_are_not_paired() {
-        let one = MarkIndex::new(vec![(1, 0.0), (1, 1e9)]);
-        assert!(pair(&one, &[(1, 5e8)]).is_empty());
-        assert!(pair(&one, &[(2, 5e8)]).is_empty());
+        let reference = MarkIndex::new(vec![(1, 0.0), (1, 1e9)]);
+        assert!(pair(&reference, &[(1, 5e8)]).is_empty());
+        assert!(pair(&reference, &[(2, 5e8)]).is_empty());
         assert_eq!(pair(&MarkIndex::new(vec![(1, 0.0)]), &[(1, 5e8)]), [(0.0, 5e8)]);
     }
 
@@ -195,7 +204,8 @@ mod tests {
         let distance = |mark: &TimedMark| (mark.1 - expected).abs();
         let near = marks.iter().enumerate().skip(from);
         let near = near.filter(|(_, mark)| mark.0 == register && distance(mark) <= TOLERANCE);
-        near.min_by(|one, other| distance(one.1).total_cmp(&distance(other.1))).map(|(at, _)| at)
+        near.min_by(|first, second| distance(first.1).total_cmp(&distance(second.1)))
+            .map(|(at, _)| at)
     }
 
     proptest! {

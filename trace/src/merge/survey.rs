@@ -94,7 +94,7 @@ impl CardSession {
         let period = self.period();
         let timed = |mark: &Mark| (mark.register, mark.clock as f64 * period);
         let mut marks: Vec<TimedMark> = self.marks.iter().map(timed).collect();
-        marks.sort_by(|one, other| one.1.total_cmp(&other.1));
+        marks.sort_by(|first, second| first.1.total_cmp(&second.1));
         marks
     }
 
@@ -155,20 +155,23 @@ pub(super) struct Survey {
 
 /// Reads all captures, and numbers their cards and interfaces together.
 pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, MergeError> {
-    let mut all = Survey::default();
+    let mut survey = Survey::default();
     let mut without_items = Vec::new();
     for path in paths {
         let failed = |source| MergeError::Read { path: path.clone(), source };
-        let found = survey_file(path).map_err(failed)?;
-        let (sources, links) = (all.counts.cards.len(), all.interfaces.len());
+        let surveyed = survey_file(path).map_err(failed)?;
+        let (sources, links) = (survey.counts.cards.len(), survey.interfaces.len());
         let file: Arc<Path> = path.as_path().into();
         let link = |link: LinkId| LinkId((links + link.index()).try_into().unwrap_or(u16::MAX));
-        let mut counts =
-            found.counts.cards.into_iter().map(|card| CardCounts { link: link(card.link), ..card });
-        for (card, sessions) in found.sessions.into_iter().enumerate() {
+        let mut counts = surveyed
+            .counts
+            .cards
+            .into_iter()
+            .map(|card| CardCounts { link: link(card.link), ..card });
+        for (card, sessions) in surveyed.sessions.into_iter().enumerate() {
             let source = CardId(sources + card);
-            all.counts.cards.push(counts.next().unwrap_or_default());
-            all.sessions.extend(
+            survey.counts.cards.push(counts.next().unwrap_or_default());
+            survey.sessions.extend(
                 sessions.into_iter().filter(|session| session.any).map(|session| CardSession {
                     file: file.clone(),
                     source,
@@ -177,12 +180,12 @@ pub(super) fn survey(paths: &[PathBuf]) -> Result<Survey, MergeError> {
             );
         }
         without_items.extend(counts);
-        all.counts.foreign_frames += found.counts.foreign_frames;
-        all.counts.stray_frames += found.counts.stray_frames;
-        all.interfaces.extend(found.interfaces);
+        survey.counts.foreign_frames += surveyed.counts.foreign_frames;
+        survey.counts.stray_frames += surveyed.counts.stray_frames;
+        survey.interfaces.extend(surveyed.interfaces);
     }
-    all.counts.cards.extend(without_items);
-    Ok(all)
+    survey.counts.cards.extend(without_items);
+    Ok(survey)
 }
 
 /// The result of one reading of one capture.
@@ -289,7 +292,7 @@ impl Sink for Surveyor {
     /// frame may have waited for others before it was decoded.
     fn frame_read(&mut self, card: CardId, origin: Origin) {
         self.note_columns();
-        let reached = self.reached.take().filter(|(of, _)| *of == card);
+        let reached = self.reached.take().filter(|(reached_card, _)| *reached_card == card);
         if let (Some((_, clock)), Some(time)) = (reached, origin.time) {
             let session = self.session(card);
             let nanos = clock as f64 * session.period();

@@ -96,10 +96,15 @@ impl TimeBase {
         options: &Options,
     ) -> Option<Self> {
         let pairs = pair(&reference.marks, &session.timed_marks());
-        let (one, other) = (reference.session.period(), session.period());
-        let points = pairs.iter().map(|(a, b)| (b / other, a / one)).collect();
+        let (reference_period, period) = (reference.session.period(), session.period());
+        let points = pairs.iter().map(|(a, b)| (b / period, a / reference_period)).collect();
         let range = (session.first, session.last);
-        TimeBase::through(points, other / one, range, options.skew_nanos / one)
+        TimeBase::through(
+            points,
+            period / reference_period,
+            range,
+            options.skew_nanos / reference_period,
+        )
     }
 
     /// A map through marks; `None` without marks. `points`: for each mark, the clock of the session
@@ -132,7 +137,7 @@ impl TimeBase {
         options: &Options,
     ) -> Option<Self> {
         let (to, from) = (reference.arrivals?, session.arrivals.line()?);
-        let (one, other) = (reference.session.period(), session.period());
+        let (reference_period, period) = (reference.session.period(), session.period());
         // The reference's time at clock 0 of the session.
         let apart = from.origin.as_nanos() as f64 - to.origin.as_nanos() as f64;
         let offset = (apart + from.above - to.above) / (1.0 + to.slope);
@@ -141,15 +146,15 @@ impl TimeBase {
         // of its own card's clock.
         let latency = options.latency_nanos;
         let off = |clock: u64| {
-            let moment = clock as f64 * other;
+            let moment = clock as f64 * period;
             from.uncertainty(moment, latency) + to.uncertainty(offset + moment * slope, latency)
         };
         let error = latency + off(session.first).max(off(session.last));
         Some(TimeBase {
             basis: ClockBasis::Arrivals,
-            error: Some(error / one),
-            points: vec![(0.0, offset / one)],
-            slope: slope * other / one,
+            error: Some(error / reference_period),
+            points: vec![(0.0, offset / reference_period)],
+            slope: slope * period / reference_period,
         })
     }
 

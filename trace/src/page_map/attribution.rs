@@ -99,7 +99,7 @@ impl Tally {
     /// Adds accesses to a frame of this owner.
     pub fn add(&mut self, map: &PageMap, owner: Owner, accesses: u64) {
         let sums = &mut self.sums;
-        let (sum, found) = match owner {
+        let (sum, counted) = match owner {
             Owner::Resolved { held, .. } => {
                 let held = &map.held[held];
                 (&mut sums.resolved_accesses, Some((Some(held.process), Some(held.label(map)))))
@@ -112,7 +112,7 @@ impl Tally {
             Owner::Unresolved => (&mut sums.unresolved_accesses, None),
         };
         *sum = sum.saturating_add(accesses);
-        if let Some((process, mapping)) = found {
+        if let Some((process, mapping)) = counted {
             for sum in [
                 self.processes.entry(process).or_default(),
                 self.mappings.entry(mapping).or_default(),
@@ -149,15 +149,15 @@ impl Tally {
     pub fn finish(self, map: &PageMap) -> Attribution {
         let Tally { mut sums, processes, mappings } = self;
         let process = |(number, accesses): (Option<u32>, u64)| {
-            let of = number.and_then(|number| map.process(number)).map(|of| &of.process);
-            let comm = of.map_or_else(String::new, |of| of.comm.clone());
-            ProcessAccesses { pid: of.map(|of| of.pid), comm, accesses }
+            let process = number.and_then(|number| map.process(number)).map(|known| &known.process);
+            let comm = process.map_or_else(String::new, |process| process.comm.clone());
+            ProcessAccesses { pid: process.map(|process| process.pid), comm, accesses }
         };
         sums.processes = processes.into_iter().map(process).collect();
-        sums.processes.sort_by_key(|of| Reverse(of.accesses));
+        sums.processes.sort_by_key(|process| Reverse(process.accesses));
         let mapping = |(mapping, accesses)| MappingAccesses { mapping, accesses };
         sums.mappings = mappings.into_iter().map(mapping).collect();
-        sums.mappings.sort_by_key(|of| Reverse(of.accesses));
+        sums.mappings.sort_by_key(|mapping| Reverse(mapping.accesses));
         sums
     }
 }

@@ -120,9 +120,9 @@ impl Attributor {
     /// Attributes all accesses, and returns the sums.
     pub fn finish(self, map: &PageMap, owners: &Owners) -> Attribution {
         let mut sum = Tally::default();
-        let (mut timed, mut all) = (0, 0);
+        let (mut timed, mut total) = (0, 0);
         for memory in self.memories {
-            all += 1;
+            total += 1;
             if memory.tally.sums.marked_snapshots >= LEAST_SNAPSHOTS {
                 timed += 1;
                 sum.merge(memory.finish(map, owners));
@@ -134,7 +134,7 @@ impl Attributor {
         }
         sum.sums.owner_rule = match timed {
             0 => Rule::AllSnapshots,
-            timed if timed == all => Rule::Time,
+            timed if timed == total => Rule::Time,
             _ => Rule::Both,
         };
         sum.finish(map)

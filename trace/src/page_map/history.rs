@@ -85,9 +85,9 @@ impl History {
         for (part, first) in self.since.take(pages) {
             let mut page = part.start;
             while page < part.end
-                && let Some((of, (number, is_file))) = &mapping
+                && let Some((range, (number, is_file))) = &mapping
             {
-                let end = part.end.min(of.end);
+                let end = part.end.min(range.end);
                 let place =
                     Place { frame: page.wrapping_add(shift), mapping: *number, is_file: *is_file };
                 let run = Run { page, count: end - page, place };
@@ -95,7 +95,7 @@ impl History {
                     held.push(Held { process: self.process, run, first, last });
                 }
                 page = end;
-                if of.end == end {
+                if range.end == end {
                     mapping = mappings.next();
                 }
             }
@@ -153,7 +153,7 @@ mod tests {
                 let ((few, held), (many, _)) = (run(n), run(4 * n));
                 assert!(many <= 5 * few, "{kind} {moves}: {few} and {many} steps");
                 let pages: u64 =
-                    held.iter().filter(|one| one.first < 2).map(|one| one.run.count).sum();
+                    held.iter().filter(|held| held.first < 2).map(|held| held.run.count).sum();
                 assert_eq!(pages, n, "{kind} {moves}");
             }
         }

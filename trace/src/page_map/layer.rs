@@ -31,21 +31,22 @@ impl<V: Copy + PartialEq> Layer<V> {
     /// Example: from 0..10 with value `a`, taking 4..6 leaves 0..4 and 6..10, and returns 4..6 with
     /// `a`.
     pub(super) fn take(&mut self, pages: Range<u64>) -> Vec<(Range<u64>, V)> {
-        let before = self.ranges.range(..pages.start).next_back().map(|(start, of)| (*start, *of));
+        let before =
+            self.ranges.range(..pages.start).next_back().map(|(start, entry)| (*start, *entry));
         if let Some((start, (end, value))) = before.filter(|(_, (end, _))| *end > pages.start) {
             self.insert(start..pages.start, value);
             self.insert(pages.start..end, value);
         }
         let starts: Vec<u64> = self.ranges.range(pages.clone()).map(|(start, _)| *start).collect();
-        let mut taken = Vec::with_capacity(starts.len());
+        let mut removed = Vec::with_capacity(starts.len());
         for start in starts {
             let Some((end, value)) = self.remove(start) else { continue };
             if end > pages.end {
                 self.insert(pages.end..end, value);
             }
-            taken.push((start..end.min(pages.end), value));
+            removed.push((start..end.min(pages.end), value));
         }
-        taken
+        removed
     }
 
     /// Sets the value of a range. The layer must have none of its pages.
@@ -54,12 +55,12 @@ impl<V: Copy + PartialEq> Layer<V> {
             return;
         }
         let Range { mut start, mut end } = pages;
-        let before = self.ranges.range(..start).next_back().map(|(start, of)| (*start, *of));
-        if let Some((first, _)) = before.filter(|(_, of)| *of == (start, value)) {
+        let before = self.ranges.range(..start).next_back().map(|(start, entry)| (*start, *entry));
+        if let Some((first, _)) = before.filter(|(_, entry)| *entry == (start, value)) {
             self.remove(first);
             start = first;
         }
-        if self.ranges.get(&end).is_some_and(|(_, of)| *of == value)
+        if self.ranges.get(&end).is_some_and(|(_, entry)| *entry == value)
             && let Some((last, _)) = self.remove(end)
         {
             end = last;

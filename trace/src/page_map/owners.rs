@@ -157,6 +157,6 @@ impl Held {
     /// The name of the object that the pages belong to, such as a file.
     pub fn label(&self, map: &PageMap) -> String {
         map.mapping(self.run.place.mapping)
-            .map_or_else(String::new, |of| label(of, &self.run.place))
+            .map_or_else(String::new, |mapping| label(mapping, &self.run.place))
     }
 }

@@ -154,9 +154,9 @@ impl State {
 
     fn is_known(&self, process: u32, place: Option<Place>) -> bool {
         let Some(place) = place else { return true };
-        let found =
+        let mapping =
             (place.mapping as usize).checked_sub(1).and_then(|at| self.map.mappings.get(at));
-        found.is_some_and(|(of, _)| *of == process)
+        mapping.is_some_and(|(owner, _)| *owner == process)
     }
 
     fn scan(&mut self, scan: &Scan) -> Result<(), Stop> {

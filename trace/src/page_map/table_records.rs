@@ -154,7 +154,9 @@ impl<W: Write> Conversion<W> {
             let pid = *pid;
             let (process, mapping) = self.process(pid)?;
             let mut entries: Vec<Entry> = Vec::new();
-            while let Some(((_, page), frame)) = changes.next_if(|((of, _), _)| *of == pid) {
+            while let Some(((_, page), frame)) =
+                changes.next_if(|((next_pid, _), _)| *next_pid == pid)
+            {
                 append(&mut entries, page, frame, mapping);
             }
             self.writer.pages(process, &entries)?;
@@ -217,10 +219,10 @@ pub fn from_map(
     let mut events: Vec<(u32, bool, (u32, u64), usize)> = Vec::new();
     let last = map.snapshots.len().saturating_sub(1) as u32;
     for (held, index) in map.held.iter().zip(0..) {
-        let of = (held.process, held.run.page);
-        events.push((held.first, true, of, index));
+        let process_page = (held.process, held.run.page);
+        events.push((held.first, true, process_page, index));
         if held.last < last {
-            events.push((held.last + 1, false, of, index));
+            events.push((held.last + 1, false, process_page, index));
         }
     }
     events.sort_unstable();
@@ -256,7 +258,7 @@ fn write_run(
     output: &mut impl Write,
 ) -> io::Result<()> {
     let Run { page, count, place } = held.run;
-    let pid = map.process(held.process).map_or(0, |of| of.process.pid);
+    let pid = map.process(held.process).map_or(0, |known| known.process.pid);
     // The later pages of a run may have numbers with too many bits. From the first of these on, the
     // pages are left out.
     for at in 0..count {
@@ -285,8 +287,11 @@ mod tests {
         for layout in [Layout::Program, Layout::Text] {
             let dump = [record(true, 7, 100, 5), record(true, 7, 101, 6), record(true, 8, 100, 9)];
             let rest = [record(false, 7, 101, 6), record(true, 8, 300, 6)];
-            let encoded = |all: &[PageTableRecord]| {
-                all.iter().flat_map(|one| one.encode(layout).unwrap()).collect::<Vec<u8>>()
+            let encoded = |records: &[PageTableRecord]| {
+                records
+                    .iter()
+                    .flat_map(|record| record.encode(layout).unwrap())
+                    .collect::<Vec<u8>>()
             };
             let parts = [
                 vec![START; MARK_BYTES],
@@ -323,7 +328,7 @@ mod tests {
         let parts = [
             vec![START; MARK_BYTES],
             vec![DUMP; MARK_BYTES],
-            dump.iter().flat_map(|one| one.encode(layout).unwrap()).collect(),
+            dump.iter().flat_map(|record| record.encode(layout).unwrap()).collect(),
             vec![DUMPED; MARK_BYTES],
             record(true, 8, 300, 6).encode(layout).unwrap().to_vec(),
             vec![END; MARK_BYTES],
@@ -364,10 +369,10 @@ mod tests {
         let bytes: Vec<u8> = (0..RECORD_BYTES * 4096).map(|_| random()).collect();
         let counts = to_map(&bytes[..], Layout::Program, Vec::new()).unwrap();
         assert!(counts.records > 0 && !counts.is_plausible(), "{counts:?}");
-        let one = Counts { records: 1, left_out: 2 * PLAUSIBLE, marks: 0, is_cut: false };
-        assert!(!one.is_plausible() && Counts { marks: 1, ..one }.is_plausible());
-        assert!(Counts { left_out: PLAUSIBLE, ..one }.is_plausible());
-        assert!(!Counts { records: 0, marks: 1, ..one }.is_plausible());
+        let counts = Counts { records: 1, left_out: 2 * PLAUSIBLE, marks: 0, is_cut: false };
+        assert!(!counts.is_plausible() && Counts { marks: 1, ..counts }.is_plausible());
+        assert!(Counts { left_out: PLAUSIBLE, ..counts }.is_plausible());
+        assert!(!Counts { records: 0, marks: 1, ..counts }.is_plausible());
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn states() -> impl Strategy<Value = States> {
             parts.into_iter().map(at).collect::<Vec<_>>()
         })
     };
-    prop::collection::vec((runs(1), runs(2)).prop_map(|(one, two)| vec![one, two]), 1..5)
+    prop::collection::vec((runs(1), runs(2)).prop_map(|(first, second)| vec![first, second]), 1..5)
 }
 
 /// Process and page of each owner of a frame in a snapshot.
@@ -85,8 +85,8 @@ fn plain(state: &[Vec<Run>], frame: u64) -> BTreeSet<(u32, u64)> {
 
 /// Whether all snapshots have the same owners of a frame.
 fn owners_agree(states: &States, frame: u64) -> bool {
-    let all: Vec<_> = states.iter().map(|state| plain(state, frame)).collect();
-    !all[0].is_empty() && all.iter().all(|one| *one == all[0])
+    let owner_sets: Vec<_> = states.iter().map(|state| plain(state, frame)).collect();
+    !owner_sets[0].is_empty() && owner_sets.iter().all(|set| *set == owner_sets[0])
 }
 
 /// Where an access is among snapshots: 0 is before the first one, 1 during it, 2 between it and the
@@ -137,33 +137,34 @@ proptest! {
         let map = PageMap::read(&written(&states)[..]).unwrap();
         for (at, frame) in (0..=2 * states.len()).flat_map(|at| (0..12).map(move |frame| (at, frame))) {
             let (range, is_between) = deciding(at, states.len());
-            let all: Vec<_> = states[range].iter().map(|state| plain(state, frame)).collect();
-            let is_stable = is_between && all.iter().all(|one| *one == all[0]);
-            let check = |found: &Attribution, must: bool| -> Result<(), TestCaseError> {
-                let pids: BTreeSet<_> = all[0].iter().map(|(process, _)| Some(process + 6)).collect();
-                let pid = found.processes.first().map(|of| of.pid);
-                match (found.resolved_accesses, found.shared_accesses) {
-                    (1, 0) => prop_assert!(is_stable && all[0].len() == 1 && pids.contains(&pid.unwrap())),
+            let owner_sets: Vec<_> =
+                states[range].iter().map(|state| plain(state, frame)).collect();
+            let is_stable = is_between && owner_sets.iter().all(|set| *set == owner_sets[0]);
+            let check = |attribution: &Attribution, must: bool| -> Result<(), TestCaseError> {
+                let pids: BTreeSet<_> = owner_sets[0].iter().map(|(process, _)| Some(process + 6)).collect();
+                let pid = attribution.processes.first().map(|process| process.pid);
+                match (attribution.resolved_accesses, attribution.shared_accesses) {
+                    (1, 0) => prop_assert!(is_stable && owner_sets[0].len() == 1 && pids.contains(&pid.unwrap())),
                     (0, 1) => {
-                        prop_assert!(is_stable && all[0].len() > 1);
-                        let one = if pids.len() == 1 { pids.into_iter().next().unwrap() } else { None };
-                        prop_assert_eq!(pid, Some(one));
+                        prop_assert!(is_stable && owner_sets[0].len() > 1);
+                        let expected = if pids.len() == 1 { pids.into_iter().next().unwrap() } else { None };
+                        prop_assert_eq!(pid, Some(expected));
                     }
                     // Where marks are missing, less is known.
-                    _ if found.unresolved_accesses == 1 => prop_assert!(all.iter().all(BTreeSet::is_empty)),
-                    _ => prop_assert!(!must || (!is_stable && !all.iter().all(BTreeSet::is_empty))),
+                    _ if attribution.unresolved_accesses == 1 => prop_assert!(owner_sets.iter().all(BTreeSet::is_empty)),
+                    _ => prop_assert!(!must || (!is_stable && !owner_sets.iter().all(BTreeSet::is_empty))),
                 }
                 Ok(())
             };
             if states.len() > 1 {
-                let found = attributed(&map, at, frame, &[None; 10]);
-                prop_assert_eq!((found.owner_rule, found.marked_snapshots), (Rule::Time, states.len() as u64));
-                prop_assert_eq!(found.outside_accesses, u64::from(!is_between));
-                check(&found, true)?;
+                let attribution = attributed(&map, at, frame, &[None; 10]);
+                prop_assert_eq!((attribution.owner_rule, attribution.marked_snapshots), (Rule::Time, states.len() as u64));
+                prop_assert_eq!(attribution.outside_accesses, u64::from(!is_between));
+                check(&attribution, true)?;
             }
-            let found = attributed(&map, at, frame, &lost);
-            match found.owner_rule {
-                Rule::Time => check(&found, false)?,
+            let attribution = attributed(&map, at, frame, &lost);
+            match attribution.owner_rule {
+                Rule::Time => check(&attribution, false)?,
                 // Fewer than two snapshots have ended in the trace.
                 rule => {
                     prop_assert_eq!(rule, Rule::AllSnapshots);
@@ -173,7 +174,8 @@ proptest! {
                     let ends = (0..states.len()).filter(is_found);
                     prop_assert!(ends.count() < 2);
                     let is_known = owners_agree(&states, frame);
-                    prop_assert_eq!(found.resolved_accesses + found.shared_accesses == 1, is_known);
+                    let owned = attribution.resolved_accesses + attribution.shared_accesses;
+                    prop_assert_eq!(owned == 1, is_known);
                 }
             }
         }
@@ -185,20 +187,21 @@ proptest! {
         let owners = Owners::new(&map);
         prop_assert!(map.missing.is_empty() && map.ending == Some(Ending::Requested));
         for frame in 0..20 {
-            let all: Vec<_> = states.iter().map(|state| plain(state, frame)).collect();
-            let is_stable = all.iter().all(|one| *one == all[0]);
-            let of = |(held, page): (usize, u64)| (map.held[held].process, page);
-            let found = owners.find(&map, frame);
-            match found {
-                Owner::Unresolved => prop_assert!(is_stable && all[0].is_empty()),
+            let owner_sets: Vec<_> = states.iter().map(|state| plain(state, frame)).collect();
+            let is_stable = owner_sets.iter().all(|set| *set == owner_sets[0]);
+            let owner = |(held, page): (usize, u64)| (map.held[held].process, page);
+            let result = owners.find(&map, frame);
+            match result {
+                Owner::Unresolved => prop_assert!(is_stable && owner_sets[0].is_empty()),
                 Owner::Ambiguous => prop_assert!(!is_stable),
                 Owner::Resolved { held, page } => {
                     prop_assert!(is_stable);
-                    prop_assert_eq!(&BTreeSet::from([of((held, page))]), &all[0]);
+                    prop_assert_eq!(&BTreeSet::from([owner((held, page))]), &owner_sets[0]);
                 }
                 Owner::Shared { owners, count } => {
                     prop_assert!(is_stable && owners.len() as u64 == count);
-                    prop_assert_eq!(&owners.into_iter().map(of).collect::<BTreeSet<_>>(), &all[0]);
+                    let owners: BTreeSet<_> = owners.into_iter().map(owner).collect();
+                    prop_assert_eq!(&owners, &owner_sets[0]);
                 }
             }
         }

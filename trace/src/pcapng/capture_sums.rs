@@ -88,12 +88,12 @@ mod tests {
 
     #[test]
     fn the_latest_counts_of_a_capture_are_used_in_any_order() {
-        let (one, other) = (Capture::Started(7), Capture::Started(8));
+        let (first, second) = (Capture::Started(7), Capture::Started(8));
         let mut counted = CaptureSums::default();
-        assert!(counted.note(one, 20, &drops(5)));
-        assert!(!counted.note(one, 10, &drops(3)));
-        assert!(counted.note(other, 10, &drops(100)));
-        assert!(counted.note(one, 20, &drops(6)));
+        assert!(counted.note(first, 20, &drops(5)));
+        assert!(!counted.note(first, 10, &drops(3)));
+        assert!(counted.note(second, 10, &drops(100)));
+        assert!(counted.note(first, 20, &drops(6)));
         assert_eq!(counted.total(), drops(106));
     }
 

@@ -172,8 +172,8 @@ impl<R: Read> PcapngReader<R> {
         let Some(length) = length else { return Ok(None) };
         let offset = self.buffer.offset();
         let begin = self.buffer.take(length);
-        let found = classic.packet(self.buffer.taken(begin));
-        Ok(Some((offset, PacketLocation { at: begin + found.at, ..found })))
+        let location = classic.packet(self.buffer.taken(begin));
+        Ok(Some((offset, PacketLocation { at: begin + location.at, ..location })))
     }
 
     /// Reads the next frame; `None` at the end of the file.
@@ -181,29 +181,29 @@ impl<R: Read> PcapngReader<R> {
     /// # Errors
     /// [`ReadError`]: the file cannot be read, or the next block is invalid.
     pub fn next_packet(&mut self) -> Result<Option<Packet<'_>>, ReadError> {
-        let (offset, found) = loop {
+        let (offset, location) = loop {
             if let Some(classic) = self.classic {
                 match self.record(classic)? {
-                    Some(found) => break found,
+                    Some(location) => break location,
                     None => return Ok(None),
                 }
             }
             let Some(length) = self.whole_block()? else { return Ok(None) };
             let offset = self.buffer.offset();
             let begin = self.buffer.take(length);
-            let found = match self.fields() {
+            let location = match self.fields() {
                 fields if fields.u32(self.buffer.taken(begin), 0) == ENHANCED_PACKET => {
-                    let found = fields.enhanced_packet(self.buffer.taken(begin));
-                    Some(found.map_err(|reason| damaged(offset, reason))?)
+                    let location = fields.enhanced_packet(self.buffer.taken(begin));
+                    Some(location.map_err(|reason| damaged(offset, reason))?)
                 }
                 _ => self.block(begin, offset)?,
             };
-            if let Some(found) = found {
-                break (offset, PacketLocation { at: begin + found.at, ..found });
+            if let Some(location) = location {
+                break (offset, PacketLocation { at: begin + location.at, ..location });
             }
         };
         self.packets += 1;
-        let PacketLocation { interface, ticks, original_len, at, length } = found;
+        let PacketLocation { interface, ticks, original_len, at, length } = location;
         let interface = self.interfaces.index(interface);
         let time = ticks.and_then(|ticks| self.interfaces.all().get(interface)?.time(ticks));
         let bytes = self.buffer.bytes_at(at, length);

@@ -74,8 +74,8 @@ impl<R> Bytes<R> {
 /// Whether direct reads of a file are faster. This is so for a large file that is no pipe or
 /// device, and is not already in the page cache.
 fn is_ahead_faster(file: &File) -> bool {
-    let is_large = |of: &Metadata| of.is_file() && of.len() >= LARGE_BYTES;
-    file.metadata().is_ok_and(|of| is_large(&of) && !is_cached(file, of.len()))
+    let is_large = |metadata: &Metadata| metadata.is_file() && metadata.len() >= LARGE_BYTES;
+    file.metadata().is_ok_and(|metadata| is_large(&metadata) && !is_cached(file, metadata.len()))
 }
 
 impl<R: Read> Read for Bytes<R> {

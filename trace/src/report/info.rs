@@ -163,12 +163,13 @@ impl Info {
         self.first_time_seconds = packets.arrivals.map(|(first, _)| first.as_secs_f64());
         self.duration_seconds = packets.arrivals.map(|(first, last)| (last - first).as_secs_f64());
         self.cards.resize_with(cards.len(), Card::default);
-        for ((card, found), number) in self.cards.iter_mut().zip(cards).zip(1..) {
+        for ((card, card_counts), number) in self.cards.iter_mut().zip(cards).zip(1..) {
             card.card = number;
-            card.interface =
-                interfaces.get(found.link.index()).and_then(|found| found.name.clone());
-            (card.first_clock, card.last_clock) = found.counts.clocks.unzip();
-            card.counts = found.counts;
+            card.interface = interfaces
+                .get(card_counts.link.index())
+                .and_then(|interface| interface.name.clone());
+            (card.first_clock, card.last_clock) = card_counts.counts.clocks.unzip();
+            card.counts = card_counts.counts;
         }
         if let Some(first) = self.cards.first() {
             (self.first_clock, self.last_clock) = (first.first_clock, first.last_clock);

@@ -219,7 +219,7 @@ mod tests {
             "longest without REFRESH   not checked",
             "registers                 64 bytes apart, 32 accesses a command",
         ] {
-            assert!(text.lines().any(|found| found == line), "no {line:?} in\n{text}");
+            assert!(text.lines().any(|other| other == line), "no {line:?} in\n{text}");
         }
     }
 }

@@ -47,7 +47,7 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
     for (name, count) in &counts.faults {
         writeln!(output, "fault {name:<19} {count}")?;
     }
-    counts.burst_mismatches.iter().try_for_each(|found| write_mismatch(found, output))?;
+    counts.burst_mismatches.iter().try_for_each(|mismatch| write_mismatch(mismatch, output))?;
     counts.gaps.iter().take(LISTED_GAPS).try_for_each(|gap| write_gap(gap, output))?;
     let unlisted = counts.gap_count - counts.gaps.len().min(LISTED_GAPS) as u64;
     if unlisted != 0 {
@@ -61,8 +61,8 @@ pub fn write_counts(counts: &Counts, output: &mut dyn Write) -> io::Result<()> {
 
 /// Writes a warning that the records of a card stand for another number of bursts than the card
 /// counted; the card or a frame is faulty.
-fn write_mismatch(found: &BurstMismatch, output: &mut dyn Write) -> io::Result<()> {
-    let BurstMismatch { card_bursts, at_least, at_most, slice_bursts } = found;
+fn write_mismatch(mismatch: &BurstMismatch, output: &mut dyn Write) -> io::Result<()> {
+    let BurstMismatch { card_bursts, at_least, at_most, slice_bursts } = mismatch;
     write!(output, "warning: {card_bursts} bursts on the card, its records stand for {at_least}")?;
     if at_most != at_least {
         write!(output, " to {at_most}")?;

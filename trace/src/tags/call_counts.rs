@@ -155,7 +155,9 @@ impl Recent {
         let key = row << 32 | u64::from(callee.0);
         let slot = (key.wrapping_mul(FACTOR) >> (u64::BITS - RECENT.ilog2())) as usize;
         match self.found[slot] {
-            Some((recent, of, place)) if (recent, of) == (key, thread) => place,
+            Some((recent, recent_thread, place)) if (recent, recent_thread) == (key, thread) => {
+                place
+            }
             _ => {
                 let place = live.find_slowly(key, caller, callee);
                 self.found[slot] = Some((key, thread, place));

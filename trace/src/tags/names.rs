@@ -39,7 +39,8 @@ impl Names {
         let names = names.collect();
         let functions = functions.into_iter().map(|function| (function.number, function)).collect();
         let blocks = blocks.into_iter().map(|block| (block.number, block)).collect();
-        let loops = loops.into_iter().map(|one| (one.number, one)).collect();
+        let loops =
+            loops.into_iter().map(|tagged_loop| (tagged_loop.number, tagged_loop)).collect();
         Names { names, functions, blocks, loops }
     }
 

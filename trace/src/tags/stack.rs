@@ -211,8 +211,8 @@ struct Frame<N> {
     note: N,
 }
 
-/// How far `one` is above `other`, in bytes; negative if it is below.
+/// How far `first` is above `second`, in bytes; negative if it is below.
 #[inline(always)]
-fn above(one: u32, other: u32) -> i32 {
-    one.wrapping_sub(other) as i32
+fn above(first: u32, second: u32) -> i32 {
+    first.wrapping_sub(second) as i32
 }

@@ -179,12 +179,12 @@ impl<L: Listener> Threads<L> {
         let Some((_, stacks)) = self.live.get_mut(&number) else { return Ok(()) };
         let (mut count, mut last) = (0, events.tsc);
         let has_blocks = !self.blocks.is_empty();
-        let mut taken = Ok(());
+        let mut result = Ok(());
         for event in events.decode(self.is_timed) {
             let event = match event {
                 Ok(event) => event,
                 Err(error) => {
-                    taken = Err(error);
+                    result = Err(error);
                     break;
                 }
             };
@@ -201,7 +201,7 @@ impl<L: Listener> Threads<L> {
             let (first, before) = self.span.unwrap_or((events.tsc, last));
             self.span = Some((first.min(events.tsc), before.max(last)));
         }
-        taken
+        result
     }
 }
 

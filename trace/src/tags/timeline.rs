@@ -50,7 +50,7 @@ impl<W: Write> Timeline<W> {
     /// The first error that `output` has returned.
     pub fn finish(self, program: &str, threads: &[Thread]) -> io::Result<()> {
         let pid = self.pid;
-        let thread = |of: &'_ Thread| Some((pid, Some(of.number), of.name.clone()?));
+        let thread = |thread: &'_ Thread| Some((pid, Some(thread.number), thread.name.clone()?));
         let threads: Vec<_> = threads.iter().filter_map(thread).collect();
         let threads = threads.iter().map(|(pid, number, name)| (*pid, *number, &**name));
         self.events.finish(threads.chain([(pid, None, program)]))

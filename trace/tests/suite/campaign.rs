@@ -157,16 +157,16 @@ proptest! {
         let sent = Sent::new(sessions.iter().map(|frames| (*frames, accesses)), losses);
         let (arrived, arrives) = sent.arrive(&faults);
         let arrived: Vec<_> = arrived.into_iter().map(|at| &sent.frames[at]).collect();
-        let found = cards(&arrived);
-        prop_assert_eq!(found.len(), 1);
-        let (items, counts) = &found[0];
+        let traces = cards(&arrived);
+        prop_assert_eq!(traces.len(), 1);
+        let (items, counts) = &traces[0];
         let kept = sent.truth.iter().zip(&arrives).filter(|(_, arrives)| **arrives);
         let truth = number_of(kept.flat_map(|(truth, _)| truth).copied());
         prop_assert!(decoded(items) == truth, "{:?}", counts);
         let Counts { accesses, lost_accesses, malformed_frames, order, .. } = counts;
         let dropped = arrives.iter().filter(|arrives| !**arrives).count() as u64;
-        let all = sent.truth.iter().flatten().count() as u64 + sent.lost_on_card;
-        prop_assert_eq!(accesses + lost_accesses, all);
+        let sent_accesses = sent.truth.iter().flatten().count() as u64 + sent.lost_on_card;
+        prop_assert_eq!(accesses + lost_accesses, sent_accesses);
         prop_assert_eq!(
             (order.missing_frames, order.restarts, *malformed_frames),
             (dropped, sessions.len() as u64 - 1, 0)

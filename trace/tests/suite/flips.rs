@@ -334,9 +334,9 @@ proptest! {
     ) {
         let mut start = card();
         start.counter += kept;
-        let all: Vec<Sent> = [&[Sent::Info, Sent::Data(5)][..], &sent].concat();
+        let contents: Vec<Sent> = [&[Sent::Info, Sent::Data(5)][..], &sent].concat();
         let lost = [&[false, false][..], &lost].concat();
-        let session = Session::new(start, &all).without(&lost);
+        let session = Session::new(start, &contents).without(&lost);
         // There is a good frame before and after the damaged one.
         let at = 1 + at.index(session.frames.len() - 2);
         if let Err(what) = session.check(at, bit) {

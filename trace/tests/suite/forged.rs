@@ -55,14 +55,14 @@ fn card(counter: u64) -> Card {
 
 /// Builds a session from which frames are lost, in order: `lost` in 1000, then whole stretches.
 fn lossy(card: &mut Card, frames: usize, lost: &[bool], stretch: Option<usize>) -> Vec<Vec<u8>> {
-    let (all, _) = card.session(frames, 20);
+    let (session, _) = card.session(frames, 20);
     let gone = |at: usize| {
         let alone = lost.get(at % lost.len().max(1)) == Some(&true);
         at > 3
             && at + 3 < frames
             && (alone || stretch.is_some_and(|from| at >= from && at < from + 100))
     };
-    all.into_iter().enumerate().filter(|(at, _)| !gone(*at)).map(|(_, frame)| frame).collect()
+    session.into_iter().enumerate().filter(|(at, _)| !gone(*at)).map(|(_, frame)| frame).collect()
 }
 
 fn lone() -> impl Strategy<Value = Forgery> {
@@ -216,8 +216,8 @@ proptest! {
         let (before, _) = decode_frames(&good[..at]);
         // The item about the missing end of the session is left out.
         let before = before.len() - 1;
-        let found = [&items[0][..before], &items[1][..]].concat();
-        prop_assert_eq!(bare(&found, &counts.cards[1].counts), bare(&alone, &alone_counts));
+        let joined_items = [&items[0][..before], &items[1][..]].concat();
+        prop_assert_eq!(bare(&joined_items, &counts.cards[1].counts), bare(&alone, &alone_counts));
     }
 }
 
@@ -230,8 +230,8 @@ fn a_slow_card_beside_a_flood_keeps_its_trace() {
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
         assert_eq!((counts.cards.len(), counts.stray_frames), (1, forged), "{forgery:?}");
-        let found = bare(&items[0], &counts.cards[0].counts);
-        assert_eq!(found, bare(&alone, &alone_counts), "{forgery:?}");
+        let result = bare(&items[0], &counts.cards[0].counts);
+        assert_eq!(result, bare(&alone, &alone_counts), "{forgery:?}");
     }
 }
 
@@ -240,13 +240,15 @@ fn a_card_that_restarts_beside_a_flood_is_followed() {
     let (first, _) = card(5000).session(100, 20);
     let (second, _) = Card::new().session(100, 30);
     let good = [&first[..80], &second[..]].concat();
-    for (forgery, turn) in Forgery::LONE.into_iter().flat_map(|it| [(it, 2), (it, 50)]) {
+    for (forgery, turn) in
+        Forgery::LONE.into_iter().flat_map(|forgery| [(forgery, 2), (forgery, 50)])
+    {
         let (wire, forged) = mix(&good, &mut Forger::new(forgery, 5), &[turn]);
         let (items, counts) = read(&wire);
         let (alone, alone_counts) = decode_frames(&good);
         assert_eq!((counts.cards.len(), counts.stray_frames), (1, forged), "{forgery:?} {turn}");
-        let found = bare(&items[0], &counts.cards[0].counts);
-        assert_eq!(found, bare(&alone, &alone_counts), "{forgery:?} {turn}");
+        let result = bare(&items[0], &counts.cards[0].counts);
+        assert_eq!(result, bare(&alone, &alone_counts), "{forgery:?} {turn}");
     }
 }
 

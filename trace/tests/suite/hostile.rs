@@ -169,10 +169,10 @@ fn flipped(frame: &[u8], bit: usize) -> Vec<u8> {
     frame
 }
 
-/// Whether all of `these` are among `those`, in order.
-fn are_within(these: &[Access], those: &[Access]) -> bool {
-    let mut those = those.iter();
-    these.iter().all(|access| those.any(|other| other == access))
+/// Whether all of `accesses` are among `candidates`, in order.
+fn are_within(accesses: &[Access], candidates: &[Access]) -> bool {
+    let mut candidates = candidates.iter();
+    accesses.iter().all(|access| candidates.any(|other| other == access))
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn flipping_any_bit_of_a_frame_keeps_the_other_frames() {
     for bit in 0..session.damaged().len() * 8 {
         let read = session.with(flipped(session.damaged(), bit));
         let Counts { accesses, lost_accesses, order, .. } = read.counts;
-        let all = session.truth.len() as u64;
+        let total = session.truth.len() as u64;
         let counted = (accesses, lost_accesses, order.restarts);
         match bit / 8 {
             // Addresses and EtherType.
@@ -190,17 +190,17 @@ fn flipping_any_bit_of_a_frame_keeps_the_other_frames() {
             // A smaller word count: fewer records. Counts in the sync: a gap before the frame, or
             // nothing is decoded.
             7..12 | 14 | 15 | 26..34 => {
-                assert_eq!((accesses + lost_accesses, order.restarts), (all, 0), "bit {bit}")
+                assert_eq!((accesses + lost_accesses, order.restarts), (total, 0), "bit {bit}")
             }
             // The header field is repeated in the sync.
             16 | 17 => assert_eq!(read.accesses(), session.truth, "bit {bit}"),
             // Segment and unit in the sync: addresses may be wrong, the number of accesses is
             // known.
-            18 | 19 => assert_eq!(counted, (all, 0, 0), "bit {bit}"),
+            18 | 19 => assert_eq!(counted, (total, 0, 0), "bit {bit}"),
             // Clock in the sync: those of the frames around contradict it.
             20..26 => assert!(read.is_without_one(&session), "bit {bit}: {:?}", read.counts),
             // Direction, delta and number of an access.
-            _ => assert_eq!(counted, (all, 0, 0), "bit {bit}"),
+            _ => assert_eq!(counted, (total, 0, 0), "bit {bit}"),
         }
         assert!(are_within(&session.others, &read.accesses()), "bit {bit}: {:?}", read.counts);
     }

@@ -26,12 +26,12 @@ impl Sink for Taken {
 }
 
 fn as_columns(frames: &[Vec<u8>]) -> (Taken, Counts) {
-    let (mut taken, mut trace) = (Taken::default(), CardTrace::default());
+    let (mut sink, mut trace) = (Taken::default(), CardTrace::default());
     for (frame, packet) in frames.iter().zip(1..) {
-        trace.push(Origin { packet, ..Origin::default() }, frame, &mut taken);
+        trace.push(Origin { packet, ..Origin::default() }, frame, &mut sink);
     }
-    let counts = trace.finish(&mut taken);
-    (taken, counts)
+    let counts = trace.finish(&mut sink);
+    (sink, counts)
 }
 
 fn counted(frames: &[Vec<u8>]) -> (Vec<Item>, Counts) {
@@ -62,11 +62,10 @@ fn split(items: Vec<Item>) -> (Vec<Access>, Vec<(usize, Item)>) {
 fn check(frames: &[Vec<u8>]) {
     let (items, counts) = decode_frames(frames);
     let (accesses, others) = split(items);
-    let (taken, columns_counts) = as_columns(frames);
-    let rows: Vec<Access> =
-        (0..taken.columns.len()).flat_map(|row| taken.columns.get(row)).collect();
+    let (sink, columns_counts) = as_columns(frames);
+    let rows: Vec<Access> = (0..sink.columns.len()).flat_map(|row| sink.columns.get(row)).collect();
     assert_eq!(rows, accesses);
-    assert_eq!(taken.others, others);
+    assert_eq!(sink.others, others);
     assert_eq!(columns_counts, counts);
     let (items, counted) = counted(frames);
     let not_events = others.into_iter().map(|(_, item)| item);
@@ -111,16 +110,16 @@ proptest! {
     ) {
         let mut card = Card::new();
         (card.clock, card.unit_log2) = (clock, unit_log2);
-        let mut all = vec![card.info()];
+        let mut session = vec![card.info()];
         for (words, accesses, clocks) in frames {
-            all.push(card.frame(hmtt_format::frame::FrameKind::Data, &words));
+            session.push(card.frame(hmtt_format::frame::FrameKind::Data, &words));
             (card.accesses, card.clock) = (card.accesses + accesses, card.clock + clocks);
         }
-        all.push(card.end());
-        if let Some(lost) = lost.filter(|lost| *lost < all.len()) {
-            all.remove(lost);
+        session.push(card.end());
+        if let Some(lost) = lost.filter(|lost| *lost < session.len()) {
+            session.remove(lost);
         }
-        check(&all);
+        check(&session);
     }
 }
 

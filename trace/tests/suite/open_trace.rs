@@ -65,7 +65,7 @@ fn accesses_and_batches_equal_those_of_the_items() {
     let (mut trace, mut batched, mut others) = (open(bytes), Vec::new(), Vec::new());
     while let Some(batch) = trace.next_batch().unwrap() {
         batched.extend(batch.accesses.iter());
-        assert_eq!(batch.interface.and_then(|one| one.name.as_deref()), Some("veth1"));
+        assert_eq!(batch.interface.and_then(|interface| interface.name.as_deref()), Some("veth1"));
         others.extend(batch.item);
     }
     assert_eq!(batched, expected);
@@ -76,24 +76,24 @@ fn accesses_and_batches_equal_those_of_the_items() {
 #[test]
 fn a_reader_may_change_the_way_of_reading_within_a_batch() {
     let bytes = capture(&session_with_a_gap());
-    let all: Vec<Access> = open(bytes.clone()).accesses().map(Result::unwrap).collect();
+    let expected: Vec<Access> = open(bytes.clone()).accesses().map(Result::unwrap).collect();
     let mut trace = open(bytes);
-    let mut taken: Vec<Access> = trace.accesses().take(10).map(Result::unwrap).collect();
+    let mut accesses: Vec<Access> = trace.accesses().take(10).map(Result::unwrap).collect();
     let batch = trace.next_batch().unwrap().expect("more follows");
-    taken.extend(batch.accesses.iter());
-    taken.extend(trace.items().filter_map(|next| access(&next.unwrap().1)));
-    assert_eq!(taken, all);
+    accesses.extend(batch.accesses.iter());
+    accesses.extend(trace.items().filter_map(|next| access(&next.unwrap().1)));
+    assert_eq!(accesses, expected);
 }
 
 #[test]
 fn counts_are_complete_wherever_the_reader_stopped() {
     let frames = session_with_a_gap();
     let expected = decode_frames(&frames).1;
-    for taken in [0, 1, 500, usize::MAX] {
+    for count in [0, 1, 500, usize::MAX] {
         let mut trace = open(capture(&frames));
-        assert_eq!(trace.accesses().take(taken).filter(Result::is_err).count(), 0);
+        assert_eq!(trace.accesses().take(count).filter(Result::is_err).count(), 0);
         let counts = trace.counts().unwrap().sum();
-        assert_eq!((counts.accesses, counts.lost_accesses), (19 * 300, 300), "{taken} taken");
+        assert_eq!((counts.accesses, counts.lost_accesses), (19 * 300, 300), "{count} taken");
         assert_eq!(counts.order.missing_frames, expected.order.missing_frames);
         assert!(counts.has_loss());
     }
@@ -102,16 +102,16 @@ fn counts_are_complete_wherever_the_reader_stopped() {
 #[test]
 fn one_card_of_two_can_be_chosen() {
     let mut frames = Vec::new();
-    let (one, truth_of_one) = Card::new().session(5, 20);
-    let (other, truth) = Card { counter: 1 << 30, ..Card::new() }.session(5, 30);
-    for (one, other) in one.into_iter().zip(other) {
-        frames.extend([one, other]);
+    let (first, first_truth) = Card::new().session(5, 20);
+    let (second, second_truth) = Card { counter: 1 << 30, ..Card::new() }.session(5, 30);
+    for (first_frame, second_frame) in first.into_iter().zip(second) {
+        frames.extend([first_frame, second_frame]);
     }
     let mut trace = open(capture(&frames)).only(CardId(1));
     let accesses: Vec<Access> = trace.accesses().map(Result::unwrap).collect();
-    assert_eq!(accesses, truth);
+    assert_eq!(accesses, second_truth);
     let counts = trace.counts().unwrap();
-    assert_eq!(counts.cards[0].counts.accesses, truth_of_one.len() as u64);
+    assert_eq!(counts.cards[0].counts.accesses, first_truth.len() as u64);
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn items_before_damage_are_returned_before_the_error() {
     // A length in the middle of the file is made invalid.
     let middle = bytes.len() / 2;
     let payload: &[u8] = &frames[10][..14];
-    let at =
-        middle + bytes[middle..].windows(14).position(|one| one[12..] == payload[12..]).unwrap();
+    let at = middle
+        + bytes[middle..].windows(14).position(|bytes| bytes[12..] == payload[12..]).unwrap();
     bytes[at - 24..at - 20].copy_from_slice(&[3, 0, 0, 0]);
     let path = capture_file("front-door-damaged", &[]);
     std::fs::write(&path, &bytes).unwrap();
@@ -179,8 +179,8 @@ fn a_trace_of_files_can_be_sent_to_a_thread() {
 
 /// Writes captures of two cards with different clocks, the second of which has lost a frame.
 fn two_captures(name: &str) -> [PathBuf; 2] {
-    let one = clocks::capture(&format!("{name}-a"), STEADY, true);
-    [one, capture_file(&format!("{name}-b"), &session_with_a_gap())]
+    let steady = clocks::capture(&format!("{name}-a"), STEADY, true);
+    [steady, capture_file(&format!("{name}-b"), &session_with_a_gap())]
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_merged_trace_has_the_counts_and_interfaces_of_all_captures() {
         let interface = batch.interface.and_then(|interface| interface.name.clone());
         batches.push((batch.card, interface));
     }
-    let names: Vec<_> = trace.interfaces().iter().map(|one| one.name.clone()).collect();
+    let names: Vec<_> = trace.interfaces().iter().map(|interface| interface.name.clone()).collect();
     assert_eq!(names.len(), 2);
     for (card, interface) in batches {
         assert_eq!(interface, names[card.0]);
@@ -234,16 +234,16 @@ fn a_merged_trace_has_the_counts_and_interfaces_of_all_captures() {
 
 #[test]
 fn a_capture_that_cannot_be_read_is_named_by_a_merged_trace() {
-    let [one, other] = two_captures("unread-merged");
-    let merge = Merge::survey(&[one, other.clone()], &Options::default()).unwrap();
-    let mut bytes = std::fs::read(&other).unwrap();
+    let [first, second] = two_captures("unread-merged");
+    let merge = Merge::survey(&[first, second.clone()], &Options::default()).unwrap();
+    let mut bytes = std::fs::read(&second).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle..].fill(0xff);
-    std::fs::write(&other, bytes).unwrap();
+    std::fs::write(&second, bytes).unwrap();
     let mut trace = Trace::from_merge(&merge).unwrap();
     let errors: Vec<ReadError> = trace.accesses().filter_map(Result::err).collect();
     assert!(
-        matches!(&errors[..], [ReadError::Capture { path, .. }] if *path == other),
+        matches!(&errors[..], [ReadError::Capture { path, .. }] if *path == second),
         "{errors:?}"
     );
 }

@@ -63,10 +63,10 @@ fn unneeded_options_of_an_interface_are_skipped_whatever_their_values() {
 #[test]
 fn unneeded_options_of_other_blocks_are_skipped_whatever_their_values() {
     for order in ORDERS {
-        let all = hostile(order, codes(&[]));
+        let known_options = hostile(order, codes(&[]));
         // An option that is longer than its block, too.
         let long = [order.u16(2), order.u16(1000)].concat();
-        for options in [&all[..], &[all.clone(), long].concat()] {
+        for options in [&known_options[..], &[known_options.clone(), long].concat()] {
             let blocks = [
                 order.section(options),
                 order.interface(&[]),

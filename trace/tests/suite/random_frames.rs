@@ -24,16 +24,16 @@ fn check(good: &[Vec<u8>], change: Change, rate: usize, seed: u64) -> Result<(),
     let (items, counts) = read(&wire);
     let (alone, alone_counts) = decode_frames(good);
     let what = format!("{change:?}, {rate} for each frame, seed {seed}");
-    let found = (counts.cards.len(), counts.stray_frames, counts.foreign_frames);
-    if found != (1, changed, changed) {
-        return Err(format!("{what}: {found:?}, {changed} were sent: {}", summary(&counts)));
+    let totals = (counts.cards.len(), counts.stray_frames, counts.foreign_frames);
+    if totals != (1, changed, changed) {
+        return Err(format!("{what}: {totals:?}, {changed} were sent: {}", summary(&counts)));
     }
-    let found = bare(&items[0], &counts.cards[0].counts);
+    let result = bare(&items[0], &counts.cards[0].counts);
     let expected = bare(&alone, &alone_counts);
-    if found != expected {
-        let at = found.0.iter().zip(&expected.0).position(|(one, other)| one != other);
-        eprintln!("{at:?} {:?} {:?}", at.map(|at| &found.0[at]), at.map(|at| &expected.0[at]));
-        eprintln!("{:?}\n{:?}", found.1, expected.1);
+    if result != expected {
+        let at = result.0.iter().zip(&expected.0).position(|(item, expected)| item != expected);
+        eprintln!("{at:?} {:?} {:?}", at.map(|at| &result.0[at]), at.map(|at| &expected.0[at]));
+        eprintln!("{:?}\n{:?}", result.1, expected.1);
         return Err(format!("{what}: another trace: {}", summary(&counts)));
     }
     Ok(())
@@ -44,7 +44,7 @@ fn summary(counts: &LinkCounts) -> String {
         let Counts { frames, accesses, malformed_frames, order, .. } = counts;
         format!("{frames} frames, {accesses} accesses, {malformed_frames} malformed, {order:?}")
     };
-    counts.cards.iter().map(|one| card(&one.counts)).collect::<Vec<_>>().join("; ")
+    counts.cards.iter().map(|counted| card(&counted.counts)).collect::<Vec<_>>().join("; ")
 }
 
 fn assert_none(wrong: impl Iterator<Item = String>) {
@@ -124,8 +124,8 @@ fn an_unreadable_frame_takes_only_the_place_of_a_frame_that_is_missing() {
         let (items, counts) = read(&wire);
         let (items_alone, alone) = decode_frames(&good);
         assert_eq!((counts.cards.len(), counts.stray_frames), (1, 1), "{distance}");
-        let found = bare(&items[0], &counts.cards[0].counts);
-        assert_eq!(found, bare(&items_alone, &alone), "{distance}");
+        let result = bare(&items[0], &counts.cards[0].counts);
+        assert_eq!(result, bare(&items_alone, &alone), "{distance}");
     }
 }
 
@@ -141,8 +141,8 @@ fn recorded_frames_with_some_errors_change_nothing_of_a_card() {
             let (wire, changed) = frames.mix(&good, rate);
             let (items, counts) = read(&wire);
             let what = format!("{change:?}, {rate}, seed {seed}: {}", summary(&counts));
-            let found = bare(&items[0], &counts.cards[0].counts);
-            assert!(found == bare(&alone, &alone_counts), "{what}");
+            let result = bare(&items[0], &counts.cards[0].counts);
+            assert!(result == bare(&alone, &alone_counts), "{what}");
             let others: u64 = counts.cards[1..].iter().map(|card| card.counts.frames).sum();
             assert_eq!(others + counts.foreign_frames, changed, "{what}");
         }

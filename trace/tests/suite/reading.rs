@@ -73,13 +73,15 @@ fn interfaces_of_different_names_are_separate_across_sections() {
     let mut reader = PcapngReader::new(&file[..]).unwrap();
     let links: Vec<usize> = read(&mut reader).into_iter().map(|(link, ..)| link).collect();
     assert_eq!(links, [0, 1, 1, 2]);
-    let [one, three, five] = reader.interfaces() else { panic!("{:?}", reader.interfaces()) };
-    assert_eq!(three.name.as_deref(), Some("veth3"));
-    assert_eq!(three.comments, ["about veth3"]);
-    assert_eq!(three.statistics_comment.as_deref(), Some("hot day"));
+    let [first_interface, second_interface, third_interface] = reader.interfaces() else {
+        panic!("{:?}", reader.interfaces())
+    };
+    assert_eq!(second_interface.name.as_deref(), Some("veth3"));
+    assert_eq!(second_interface.comments, ["about veth3"]);
+    assert_eq!(second_interface.statistics_comment.as_deref(), Some("hot day"));
     let drops = InterfaceStatistics { kernel_dropped_frames: Some(8), ..Default::default() };
-    assert_eq!(three.statistics, Some(drops), "3 in the first section, 5 in the second");
-    assert_eq!((one.statistics, five.statistics), (None, None));
+    assert_eq!(second_interface.statistics, Some(drops), "3 in the first section, 5 in the second");
+    assert_eq!((first_interface.statistics, third_interface.statistics), (None, None));
 }
 
 /// Returns a section of a capture from `start` to `end`, in seconds.
@@ -170,7 +172,7 @@ fn a_compressed_capture_is_read_up_to_its_cut() {
 /// Returns the same blocks with options that end at the end of the block.
 fn without_ends(bytes: &[u8], endianness: Endianness) -> Vec<u8> {
     let is_big = matches!(endianness, Endianness::Big);
-    let (mut all, mut rest) = (Vec::new(), bytes);
+    let (mut blocks, mut rest) = (Vec::new(), bytes);
     while !rest.is_empty() {
         let word = rest[4..8].try_into().unwrap();
         let length = if is_big { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) };
@@ -178,14 +180,14 @@ fn without_ends(bytes: &[u8], endianness: Endianness) -> Vec<u8> {
         rest = behind;
         let (body, _) = block.split_at(block.len() - 4);
         let Some(body) = body.strip_suffix(&[0; 4]) else {
-            all.extend(block);
+            blocks.extend(block);
             continue;
         };
         let length = length - 4;
         let length = if is_big { length.to_be_bytes() } else { length.to_le_bytes() };
-        all.extend([&body[..4], &length, &body[8..], &length].concat());
+        blocks.extend([&body[..4], &length, &body[8..], &length].concat());
     }
-    all
+    blocks
 }
 
 #[test]
@@ -198,10 +200,11 @@ fn options_need_no_end_option() {
         let bytes = without_ends(&ended, endianness);
         assert_eq!(bytes.len() + 4 * 4, ended.len());
         let mut reader = PcapngReader::new(&bytes[..]).unwrap();
-        let found = reader.next_packet().unwrap().unwrap();
-        assert_eq!((found.interface, found.bytes), (1, &[7; 60][..]));
+        let packet = reader.next_packet().unwrap().unwrap();
+        assert_eq!((packet.interface, packet.bytes), (1, &[7; 60][..]));
         assert!(reader.next_packet().unwrap().is_none());
-        let names: Vec<_> = reader.interfaces().iter().map(|one| one.name.as_deref()).collect();
+        let names: Vec<_> =
+            reader.interfaces().iter().map(|interface| interface.name.as_deref()).collect();
         assert_eq!(names, [Some("eth1"), Some("eth2")]);
         // Invalid options are rejected with an end option too.
         let damaged = [&bytes[..bytes.len() - 16], &[0xff; 12], &bytes[bytes.len() - 4..]].concat();

@@ -73,9 +73,9 @@ fn check(
     // The first frame of a card is the first.
     order[1..].sort_by_key(|index| index + delays[*index]);
     let arrived: Vec<&Vec<u8>> = order.iter().map(|index| &frames[*index]).collect();
-    let found = cards(&arrived);
-    prop_assert_eq!(found.len(), 1, "{:?}", order);
-    let (items, counts) = &found[0];
+    let traces = cards(&arrived);
+    prop_assert_eq!(traces.len(), 1, "{:?}", order);
+    let (items, counts) = &traces[0];
     prop_assert!(accesses_of(items) == truth, "{:?} {:?}", counts, order);
     let missing = counts.order.missing_frames;
     prop_assert_eq!((counts.lost_accesses, missing, counts.order.restarts), (0, 0, 1));
@@ -125,8 +125,8 @@ fn frames_that_arrive_before_the_report_of_a_restart_are_put_back() {
     let restart = [0, 2, 1, 3, 5, 4, 6, 8, 7, 9, 11, 10, 12, 17, 14, 13, 15, 16];
     let order: Vec<usize> = restart.into_iter().chain(18..frames.len()).collect();
     let arrived: Vec<&Vec<u8>> = order.iter().map(|index| &frames[*index]).collect();
-    let found = cards(&arrived);
-    assert_eq!(found.len(), 1);
-    let (items, counts) = &found[0];
+    let traces = cards(&arrived);
+    assert_eq!(traces.len(), 1);
+    let (items, counts) = &traces[0];
     assert_eq!((accesses_of(items), counts.lost_accesses, counts.order.restarts), (truth, 0, 1));
 }

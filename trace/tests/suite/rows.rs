@@ -194,10 +194,10 @@ proptest! {
         let back = through_parquet_as(Encodings::Small, &rows, "small.parquet").0;
         prop_assert_eq!(back.len(), rows.len());
         for link in 0..2 {
-            let of = |rows: &[Row]| {
+            let card_rows = |rows: &[Row]| {
                 rows.iter().filter(|row| row.card == CardId(link)).copied().collect::<Vec<_>>()
             };
-            prop_assert_eq!(of(&back), of(&rows));
+            prop_assert_eq!(card_rows(&back), card_rows(&rows));
         }
     }
 
@@ -244,7 +244,7 @@ proptest! {
             (1, Encoding::PLAIN, &compatible),
         ] {
             let column = file.metadata().row_group(group).column(4);
-            prop_assert!(column.encodings().any(|found| found == encoding));
+            prop_assert!(column.encodings().any(|used| used == encoding));
             let statistics = column.statistics().unwrap();
             prop_assert_eq!(statistics.min_bytes_opt().unwrap(), bytes(addresses().min()));
             prop_assert_eq!(statistics.max_bytes_opt().unwrap(), bytes(addresses().max()));
@@ -256,10 +256,10 @@ proptest! {
         let back = through_parquet(&rows, "links.parquet").0;
         prop_assert_eq!(back.len(), rows.len());
         for link in 0..3 {
-            let of = |rows: &[Row]| {
+            let card_rows = |rows: &[Row]| {
                 rows.iter().filter(|row| row.card == CardId(link)).copied().collect::<Vec<_>>()
             };
-            prop_assert_eq!(of(&back), of(&rows));
+            prop_assert_eq!(card_rows(&back), card_rows(&rows));
         }
     }
 

@@ -52,20 +52,20 @@ fn bare_counts(mut counts: Counts) -> Counts {
 
 /// Checks that the traces of a wire are those of `parts`, one card each, in any order.
 fn assert_apart(wire: &[Vec<u8>], parts: &[Vec<Vec<u8>>]) {
-    let mut found: Vec<_> =
+    let mut traces: Vec<_> =
         cards(wire).into_iter().map(|(items, counts)| (bare(items), bare_counts(counts))).collect();
-    assert_eq!(found.len(), parts.len(), "cards found: {:?}", totals(&found));
+    assert_eq!(traces.len(), parts.len(), "cards found: {:?}", totals(&traces));
     for part in parts {
         let (items, counts) = decode_frames(part);
         let expected = (bare(items), bare_counts(counts));
-        let at = found.iter().position(|found| *found == expected);
-        let at = at.unwrap_or_else(|| panic!("{:?} is not in {:?}", expected.1, totals(&found)));
-        found.remove(at);
+        let at = traces.iter().position(|trace| *trace == expected);
+        let at = at.unwrap_or_else(|| panic!("{:?} is not in {:?}", expected.1, totals(&traces)));
+        traces.remove(at);
     }
 }
 
-fn totals(found: &[(Vec<Item>, Counts)]) -> Vec<&Counts> {
-    found.iter().map(|(_, counts)| counts).collect()
+fn totals(traces: &[(Vec<Item>, Counts)]) -> Vec<&Counts> {
+    traces.iter().map(|(_, counts)| counts).collect()
 }
 
 /// Returns a card with these counts.
@@ -73,28 +73,28 @@ fn card(counter: u64, accesses: u64, clock: u64) -> Card {
     Card { counter, accesses, clock, ..Card::new() }
 }
 
-/// Interleaves the frames of both: the first frame of `one`, then alternating runs of the given
+/// Interleaves the frames of both: the first frame of `first`, then alternating runs of the given
 /// lengths.
-fn interleave(one: &[Vec<u8>], other: &[Vec<u8>], turns: &[(usize, usize)]) -> Vec<Vec<u8>> {
-    let (mut one, mut other) = (one.iter(), other.iter());
+fn interleave(first: &[Vec<u8>], second: &[Vec<u8>], turns: &[(usize, usize)]) -> Vec<Vec<u8>> {
+    let (mut first, mut second) = (first.iter(), second.iter());
     let mut wire = Vec::new();
-    for (of_one, of_other) in turns.iter().cycle() {
-        if one.len() == 0 && other.len() == 0 {
+    for (of_first, of_second) in turns.iter().cycle() {
+        if first.len() == 0 && second.len() == 0 {
             break;
         }
-        wire.extend(one.by_ref().take(*of_one).cloned());
-        wire.extend(other.by_ref().take(*of_other).cloned());
+        wire.extend(first.by_ref().take(*of_first).cloned());
+        wire.extend(second.by_ref().take(*of_second).cloned());
     }
     wire
 }
 
 #[test]
 fn two_cards_are_two_traces() {
-    let (one, _) = card(1000, 5_000_000, 9_000_000_000).session(300, 100);
-    let (other, _) = card(70_000, 1_000, 77).session(200, 370);
+    let (first, _) = card(1000, 5_000_000, 9_000_000_000).session(300, 100);
+    let (second, _) = card(70_000, 1_000, 77).session(200, 370);
     for turns in [&[(1, 1)][..], &[(3, 1), (1, 4)], &[(60, 1)], &[(1, 60)], &[(50, 50)]] {
-        assert_apart(&interleave(&one, &other, turns), &[one.clone(), other.clone()]);
-        assert_apart(&interleave(&other, &one, turns), &[one.clone(), other.clone()]);
+        assert_apart(&interleave(&first, &second, turns), &[first.clone(), second.clone()]);
+        assert_apart(&interleave(&second, &first, turns), &[first.clone(), second.clone()]);
     }
 }
 
@@ -103,23 +103,23 @@ fn cards_switched_on_together_are_separated_by_their_counts() {
     let mut second = Card::new();
     // The window makes the reports differ. Two equal reports would be copies of one report.
     second.tag_window = Some(0x1000_0000);
-    let (one, _) = Card::new().session(100, 300);
-    let (other, _) = second.session(100, 299);
-    assert_apart(&interleave(&one, &other, &[(1, 1)]), &[one.clone(), other.clone()]);
-    assert_apart(&interleave(&one, &other, &[(2, 1), (1, 2)]), &[one.clone(), other.clone()]);
-    let (mut one_lossy, mut other_lossy) = (one, other);
-    one_lossy.drain(40..43);
-    other_lossy.drain(38..45);
-    let parts = [one_lossy.clone(), other_lossy.clone()];
-    assert_apart(&interleave(&one_lossy, &other_lossy, &[(1, 1)]), &parts);
+    let (first, _) = Card::new().session(100, 300);
+    let (second, _) = second.session(100, 299);
+    assert_apart(&interleave(&first, &second, &[(1, 1)]), &[first.clone(), second.clone()]);
+    assert_apart(&interleave(&first, &second, &[(2, 1), (1, 2)]), &[first.clone(), second.clone()]);
+    let (mut first_lossy, mut second_lossy) = (first, second);
+    first_lossy.drain(40..43);
+    second_lossy.drain(38..45);
+    let parts = [first_lossy.clone(), second_lossy.clone()];
+    assert_apart(&interleave(&first_lossy, &second_lossy, &[(1, 1)]), &parts);
 }
 
 #[test]
 fn a_card_that_appears_later_is_not_a_restart() {
-    let (one, _) = card(5000, 5_000_000, 9_000_000_000).session(300, 100);
-    let (other, _) = Card::new().session(100, 50);
-    let late = interleave(&one[100..], &other, &[(1, 1)]);
-    assert_apart(&[&one[..100], &late].concat(), &[one, other]);
+    let (first, _) = card(5000, 5_000_000, 9_000_000_000).session(300, 100);
+    let (second, _) = Card::new().session(100, 50);
+    let late = interleave(&first[100..], &second, &[(1, 1)]);
+    assert_apart(&[&first[..100], &late].concat(), &[first, second]);
 }
 
 #[test]
@@ -139,14 +139,14 @@ fn a_slow_card_that_seemed_to_restart_continues() {
     for start in [card(0, 0, 0), card(90_000, 1 << 35, 1 << 45)] {
         let (fast, truth) = start.clone().session(1000, 370);
         let wire = interleave(&slow, &fast, &[(1, 300)]);
-        let found = cards(&wire);
-        assert_eq!(found.len(), 2);
+        let traces = cards(&wire);
+        assert_eq!(traces.len(), 2);
         let (_, alone) = decode_frames(&slow);
         let (_, fast_alone) = decode_frames(&fast);
         let counts: Vec<Counts> =
-            found.iter().map(|(_, counts)| bare_counts(counts.clone())).collect();
+            traces.iter().map(|(_, counts)| bare_counts(counts.clone())).collect();
         assert_eq!(counts, [bare_counts(fast_alone), bare_counts(alone)]);
-        let items: usize = found.iter().map(|(items, _)| accesses(items)).sum();
+        let items: usize = traces.iter().map(|(items, _)| accesses(items)).sum();
         assert_eq!(items, truth.len() + 160, "every access of both is somewhere");
     }
 }
@@ -181,9 +181,9 @@ fn heartbeats_and_unreadable_frames_belong_to_their_card() {
         frames.push(card.end());
         frames
     };
-    let one = make(card(300, 0, 0), 1 << 30);
-    let other = make(card(9000, 1 << 20, 1 << 20), 1 << 36);
-    assert_apart(&interleave(&one, &other, &[(1, 1)]), &[one.clone(), other.clone()]);
+    let first = make(card(300, 0, 0), 1 << 30);
+    let second = make(card(9000, 1 << 20, 1 << 20), 1 << 36);
+    assert_apart(&interleave(&first, &second, &[(1, 1)]), &[first.clone(), second.clone()]);
 }
 
 #[test]
@@ -206,8 +206,8 @@ fn a_frame_with_damaged_counts_is_not_a_card() {
 fn the_number_of_cards_and_waiting_frames_is_bounded() {
     let mut wire = Wire::default();
     for serial in 0..3000u64 {
-        let mut one = card(serial * 100_000, serial << 20, serial << 30);
-        let frame = one.frame(FrameKind::Data, &[]);
+        let mut card = card(serial * 100_000, serial << 20, serial << 30);
+        let frame = card.frame(FrameKind::Data, &[]);
         wire.push(Origin::default(), &frame, &mut |_, _| {});
     }
     assert!(wire.cards().len() <= hmtt::decode::wire::MAX_CARDS);
@@ -255,14 +255,14 @@ fn starts() -> impl Strategy<Value = (Card, Card)> {
 proptest! {
     #[test]
     fn interleaved_cards_have_the_traces_of_cards_alone(
-        (mut one, mut other) in starts(),
+        (mut first, mut second) in starts(),
         sizes in (20usize..150, 20usize..150, 1u64..370, 1u64..370),
         fates in (prop::collection::vec(fate(), 50..60), prop::collection::vec(fate(), 50..60)),
         turns in prop::collection::vec((1usize..6, 1usize..6), 1..20),
     ) {
-        let one = damage(&one.session(sizes.0, sizes.2).0, &fates.0);
-        let other = damage(&other.session(sizes.1, sizes.3).0, &fates.1);
-        assert_apart(&interleave(&one, &other, &turns), &[one, other]);
+        let first = damage(&first.session(sizes.0, sizes.2).0, &fates.0);
+        let second = damage(&second.session(sizes.1, sizes.3).0, &fates.1);
+        assert_apart(&interleave(&first, &second, &turns), &[first, second]);
     }
 
     #[test]

@@ -105,13 +105,13 @@ fn block(random: &mut Random, start: u64) -> BlockAccesses {
 /// A path of blocks, by their indexes.
 fn path(blocks: &[BlockAccesses], members: &[usize]) -> BlockAccesses {
     let mut path = BlockAccesses { start: blocks[members[0]].start, ..BlockAccesses::default() };
-    let all: u16 = members.iter().map(|one| blocks[*one].slots).sum();
+    let member_slots: u16 = members.iter().map(|member| blocks[*member].slots).sum();
     let mut derived_before = 0;
     for member in members {
         let block = &blocks[*member];
         let (slots, instructions) = (path.slots, path.instructions);
         let value = |value: u16| match value.checked_sub(block.slots) {
-            Some(derived) => all + derived_before + derived,
+            Some(derived) => member_slots + derived_before + derived,
             None => slots + value,
         };
         path.accesses.extend(block.accesses.iter().map(|access| {
@@ -136,7 +136,9 @@ fn path(blocks: &[BlockAccesses], members: &[usize]) -> BlockAccesses {
             };
             Access { operation: instructions + access.operation, place, ..*access }
         }));
-        path.derived.extend(block.derived.iter().map(|one| Derived { of: slots + one.of, ..*one }));
+        path.derived.extend(
+            block.derived.iter().map(|derived| Derived { of: slots + derived.of, ..*derived }),
+        );
         derived_before += block.derived.len() as u16;
         path.slots += block.slots;
         path.instructions += block.instructions;
@@ -209,10 +211,10 @@ impl Visitor for Numbered {
 fn decoded(blocks: &[&[BlockAccesses]], units: &[Vec<u8>]) -> (Vec<(u64, Made)>, u64) {
     let mut decoder = Decoder::default();
     blocks.iter().for_each(|some| decoder.add_blocks(some.to_vec()));
-    let mut all = Numbered::default();
-    units.iter().for_each(|units| decoder.units(THREAD, units, &mut all));
+    let mut visitor = Numbered::default();
+    units.iter().for_each(|units| decoder.units(THREAD, units, &mut visitor));
     assert_eq!(decoder.ending().invalid_chunks, 0);
-    (all.accesses, all.before + all.current)
+    (visitor.accesses, visitor.before + visitor.current)
 }
 
 fn bytes(words: &[u64]) -> Vec<u8> {
@@ -226,14 +228,14 @@ fn offset(_: &BlockAccesses, instruction: u16) -> usize {
 /// Random blocks and paths, and chunks of units. Paths are executed from some instruction on, as
 /// after the start of a region.
 fn sample(random: &mut Random, paths_from: u64) -> (Vec<BlockAccesses>, Vec<Vec<u8>>) {
-    let mut all: Vec<BlockAccesses> = Vec::new();
+    let mut blocks: Vec<BlockAccesses> = Vec::new();
     for index in 0..5 {
         let block = block(random, 0x1000 * (index + 1));
-        all.push(block);
+        blocks.push(block);
     }
     for _ in 0..2 {
         let members: Vec<usize> = (0..3).map(|_| random.below(5) as usize).collect();
-        all.push(path(&all, &members));
+        blocks.push(path(&blocks, &members));
     }
     let (mut chunks, mut executed) = (Vec::new(), 0);
     for _ in 0..4 {
@@ -247,11 +249,11 @@ fn sample(random: &mut Random, paths_from: u64) -> (Vec<BlockAccesses>, Vec<Vec<
             let index = random.below(if executed < paths_from { 5 } else { 7 }) as usize;
             let part = if index < 5 { 0 } else { random.below(3) as usize };
             let first = if index < 5 { index + 1 } else { 6 + 3 * (index - 5) };
-            executed += execute(random, &all[index], part, (first + part) as u32, &mut units);
+            executed += execute(random, &blocks[index], part, (first + part) as u32, &mut units);
         }
         chunks.push(bytes(&units));
     }
-    (all, chunks)
+    (blocks, chunks)
 }
 
 proptest! {
@@ -264,10 +266,10 @@ proptest! {
     ) {
         let mut random = Random(seed);
         let (blocks, chunks) = sample(&mut random, skip);
-        let (all, executed) = decoded(&[&blocks], &chunks);
+        let (accesses, executed) = decoded(&[&blocks], &chunks);
         let end = count.map_or(u64::MAX, |count| skip + count);
         let expected: Vec<(u64, Made)> =
-            all.into_iter().filter(|(number, _)| (skip..end).contains(number)).collect();
+            accesses.into_iter().filter(|(number, _)| (skip..end).contains(number)).collect();
         let mut cutter = RegionCutter::new(skip, count, 0);
         if is_counted {
             // As if accesses were recorded from some number on; nothing of the numbers before is in
@@ -292,7 +294,8 @@ proptest! {
         }
         let passed: Vec<&[BlockAccesses]> = passed.iter().map(Vec::as_slice).collect();
         let (cut, recorded) = decoded(&passed, &units);
-        let cut: Vec<(u64, Made)> = cut.into_iter().map(|(at, made)| (at + skip, made)).collect();
+        let cut: Vec<(u64, Made)> =
+            cut.into_iter().map(|(at, access)| (at + skip, access)).collect();
         prop_assert_eq!(cut, expected);
         let wanted = executed.min(end).saturating_sub(skip);
         prop_assert_eq!(cutter.stage() == RegionStage::Over, cutter.result(THREAD).next.is_some());
@@ -399,9 +402,9 @@ fn regions_that_nothing_reaches_are_empty() {
         assert_eq!((result.skip, result.count, result.skipped), (skip, count, 10));
         assert!(!result.is_complete());
     }
-    let mut all = RegionCutter::new(0, None, 1 << 20);
-    assert_eq!(all.stage(), RegionStage::Paths);
-    all.add_blocks(&[ten()]);
-    assert_eq!(all.units(&bytes(&[1, 0]), offset).units.len(), 4 * SLOT_BYTES);
-    assert!(all.result(THREAD).is_complete());
+    let mut cutter = RegionCutter::new(0, None, 1 << 20);
+    assert_eq!(cutter.stage(), RegionStage::Paths);
+    cutter.add_blocks(&[ten()]);
+    assert_eq!(cutter.units(&bytes(&[1, 0]), offset).units.len(), 4 * SLOT_BYTES);
+    assert!(cutter.result(THREAD).is_complete());
 }

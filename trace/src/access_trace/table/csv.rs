@@ -39,10 +39,10 @@ fn field(name: Option<&str>) -> String {
 }
 
 impl<W: Write> AccessWriter for CsvWriter<W> {
-    fn access(&mut self, executed: &Executed<'_>, made: &Made) -> Result<(), TableError> {
+    fn access(&mut self, executed: &Executed<'_>, access: &Made) -> Result<(), TableError> {
         let names = self.names.of(executed, |names| names.map(field).join(","));
         let Made { pc, direction, address, size, elements, is_down, conditional, represents } =
-            *made;
+            *access;
         write!(self.output, "{},{pc:#x},{},", executed.thread, letter(direction))?;
         if let Some(address) = address {
             write!(self.output, "{address:#x}")?;

@@ -30,10 +30,10 @@ fn members([function, object]: [Option<&str>; 2]) -> String {
 }
 
 impl<W: Write> AccessWriter for JsonlWriter<W> {
-    fn access(&mut self, executed: &Executed<'_>, made: &Made) -> Result<(), TableError> {
+    fn access(&mut self, executed: &Executed<'_>, access: &Made) -> Result<(), TableError> {
         let names = self.names.of(executed, members);
         let Made { pc, direction, address, size, elements, is_down, conditional, represents } =
-            *made;
+            *access;
         let (output, direction) = (&mut self.output, letter(direction));
         write!(
             output,

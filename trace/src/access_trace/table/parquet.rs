@@ -187,19 +187,19 @@ impl<W: Write + Send> ParquetWriter<W> {
 }
 
 impl<W: Write + Send> AccessWriter for ParquetWriter<W> {
-    fn access(&mut self, executed: &Executed<'_>, made: &Made) -> Result<(), TableError> {
+    fn access(&mut self, executed: &Executed<'_>, access: &Made) -> Result<(), TableError> {
         let bytes = |name: Option<&str>| name.map(ByteArray::from);
         let [function, object] = self.names.of(executed, |names| names.map(bytes));
         let columns = &mut self.columns;
         columns.thread.push(executed.thread.cast_signed());
-        columns.pc.push(made.pc.cast_signed());
-        columns.is_write.push(made.direction == Direction::Write);
-        columns.address.push(made.address.map(u64::cast_signed));
-        columns.size.push(made.size.cast_signed());
-        columns.elements.push(made.elements.cast_signed());
-        columns.downwards.push(made.is_down);
-        columns.conditional.push(made.conditional);
-        columns.represents.push(made.represents.into());
+        columns.pc.push(access.pc.cast_signed());
+        columns.is_write.push(access.direction == Direction::Write);
+        columns.address.push(access.address.map(u64::cast_signed));
+        columns.size.push(access.size.cast_signed());
+        columns.elements.push(access.elements.cast_signed());
+        columns.downwards.push(access.is_down);
+        columns.conditional.push(access.conditional);
+        columns.represents.push(access.represents.into());
         columns.function.push(function.clone());
         columns.object.push(object.clone());
         if columns.thread.len() == GROUP_ROWS { Ok(self.write_group()?) } else { Ok(()) }

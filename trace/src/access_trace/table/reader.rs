@@ -121,19 +121,19 @@ struct Object {
 
 /// Parses a line of JSON.
 fn object(line: &[u8]) -> Result<Row, String> {
-    let of: Object = serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    let made = Made {
-        pc: hexadecimal(&of.pc)?,
-        direction: direction(&of.direction)?,
-        address: of.address.as_deref().map(hexadecimal).transpose()?,
-        size: of.size_bytes,
-        represents: of.represents,
-        elements: of.elements,
-        is_down: of.downwards,
-        conditional: of.conditional,
+    let record: Object = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let access = Made {
+        pc: hexadecimal(&record.pc)?,
+        direction: direction(&record.direction)?,
+        address: record.address.as_deref().map(hexadecimal).transpose()?,
+        size: record.size_bytes,
+        represents: record.represents,
+        elements: record.elements,
+        is_down: record.downwards,
+        conditional: record.conditional,
     };
-    let [function, object] = [of.function, of.object].map(|name| name.map(Rc::from));
-    Ok(Row { thread: of.thread, made, function, object })
+    let [function, object] = [record.function, record.object].map(|name| name.map(Rc::from));
+    Ok(Row { thread: record.thread, made: access, function, object })
 }
 
 /// Parses a quoted name at the start of a text. Returns the name and the text behind it. Without a
@@ -156,8 +156,8 @@ fn name(text: &str) -> Result<(Option<String>, &str), String> {
 /// Parses a line of CSV.
 fn fields(line: &[u8]) -> Result<Row, String> {
     let line = std::str::from_utf8(line).map_err(|_| "it is no text in UTF-8".to_owned())?;
-    let mut all = line.splitn(PLAIN_FIELDS + 1, ',');
-    let mut next = || all.next().ok_or_else(|| "it has too few fields".to_owned());
+    let mut fields = line.splitn(PLAIN_FIELDS + 1, ',');
+    let mut next = || fields.next().ok_or_else(|| "it has too few fields".to_owned());
     fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
         text.parse().map_err(|_| format!("{text:?} is not what was expected"))
     }
@@ -173,9 +173,9 @@ fn fields(line: &[u8]) -> Result<Row, String> {
     if !rest.is_empty() {
         return Err("there is something behind its last field".to_owned());
     }
-    let made = Made { pc, direction, address, size, elements, is_down, conditional, represents };
+    let access = Made { pc, direction, address, size, elements, is_down, conditional, represents };
     let [function, object] = [function, object].map(|name| name.map(Rc::from));
-    Ok(Row { thread, made, function, object })
+    Ok(Row { thread, made: access, function, object })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::access_trace::{ThreadAccess, Visitor, Writer, visit};
 /// A trace with an access of each kind: one by code of no known function, and three by a function
 /// with a name that needs quotes.
 fn trace() -> Vec<u8> {
-    let one = |place, direction| Access {
+    let access = |place, direction| Access {
         pc: 0x1000,
         operation: 0,
         direction,
@@ -23,12 +23,14 @@ fn trace() -> Vec<u8> {
         place,
     };
     let elements = Place::Elements { left: [0, 3], first: 1, pointer: [1, 2] };
-    let accesses =
-        vec![one(Place::Static(0x5000), Direction::Read), one(Place::Unknown, Direction::Write)];
+    let accesses = vec![
+        access(Place::Static(0x5000), Direction::Read),
+        access(Place::Unknown, Direction::Write),
+    ];
     let code = vec![0x90];
     let plain =
         BlockAccesses { start: 0x1000, instructions: 1, code, accesses, ..Default::default() };
-    let accesses = vec![one(elements, Direction::Read)];
+    let accesses = vec![access(elements, Direction::Read)];
     let string = BlockAccesses { function: 1, slots: 4, accesses, ..plain.clone() };
     let (name, path) = ("f(\"a\", b)".into(), "/bin/p".into());
     let units: Vec<u8> = [1, 2, 3, 0x900, 0x8f0, 1u64].map(u64::to_le_bytes).concat();
@@ -138,11 +140,11 @@ fn a_parquet_table_is_read_as_the_lines_of_text_are() {
     write(Box::new(JsonlWriter::new(&mut lines)));
     write(Box::new(parquet::ParquetWriter::new(&mut bytes).unwrap()));
     assert!(parquet::is_of_program(&parquet_file(&bytes)).unwrap());
-    let all =
+    let all_rows =
         |rows: &mut dyn Rows| std::iter::from_fn(|| rows.next_row().unwrap()).collect::<Vec<_>>();
-    let found = all(&mut parquet::ParquetRows::new(parquet_file(&bytes)).unwrap());
-    assert_eq!(found, all(&mut RowReader::new(&lines[..])));
-    assert_eq!(found.len(), 3);
+    let rows = all_rows(&mut parquet::ParquetRows::new(parquet_file(&bytes)).unwrap());
+    assert_eq!(rows, all_rows(&mut RowReader::new(&lines[..])));
+    assert_eq!(rows.len(), 3);
 }
 
 #[cfg(feature = "parquet")]

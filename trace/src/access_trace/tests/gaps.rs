@@ -25,11 +25,11 @@ impl Visitor for Gaps {
 }
 
 /// What is found in a file with one block, its units and this.
-fn read(all: &[u64], unrecorded: Option<Unrecorded>) -> (Vec<(usize, Gap)>, Ending) {
+fn read(words: &[u64], unrecorded: Option<Unrecorded>) -> (Vec<(usize, Gap)>, Ending) {
     let mut writer = Writer::new(Vec::new()).unwrap();
     writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();
-    writer.units(7, units(all)).unwrap();
-    unrecorded.into_iter().for_each(|one| writer.unrecorded(one).unwrap());
+    writer.units(7, units(words)).unwrap();
+    unrecorded.into_iter().for_each(|counts| writer.unrecorded(counts).unwrap());
     let mut gaps = Gaps::default();
     let ending = visit(&writer.finish(0, 0).unwrap()[..], &mut gaps).unwrap();
     (gaps.found, ending)
@@ -38,27 +38,27 @@ fn read(all: &[u64], unrecorded: Option<Unrecorded>) -> (Vec<(usize, Gap)>, Endi
 #[test]
 fn dropped_words_are_gaps_and_a_loss() {
     // The program states that it has dropped nothing.
-    let (found, ending) = read(&[1, 0x5000, note(LOST, 0).into(), 300, 1, 0x5000], None);
-    assert_eq!(found, [(2, Gap::Dropped { thread: 7, words: 300 })]);
+    let (gaps, ending) = read(&[1, 0x5000, note(LOST, 0).into(), 300, 1, 0x5000], None);
+    assert_eq!(gaps, [(2, Gap::Dropped { thread: 7, words: 300 })]);
     assert_eq!((ending.accesses, ending.dropped, ending.has_loss()), (4, 300, true));
 }
 
 #[test]
 fn native_code_is_a_gap_and_a_loss() {
     let notes = [START, NATIVE].map(|kind| note(kind, 0).into());
-    let all = [&[1, 0x5000][..], &notes, &[1, 0x5000]].concat();
+    let words = [&[1, 0x5000][..], &notes, &[1, 0x5000]].concat();
     let native_code = 1;
     let unrecorded = Unrecorded { native_code, ..Unrecorded::default() };
-    let (found, ending) = read(&all, Some(unrecorded));
-    assert_eq!(found, [(2, Gap::Unrecorded { thread: 7 })]);
+    let (gaps, ending) = read(&words, Some(unrecorded));
+    assert_eq!(gaps, [(2, Gap::Unrecorded { thread: 7 })]);
     assert_eq!((ending.accesses, ending.unrecorded, ending.has_loss()), (4, unrecorded, true));
 }
 
 #[test]
 fn children_are_stated_and_missing() {
     let unrecorded = Unrecorded { children: 3, ..Unrecorded::default() };
-    let (found, ending) = read(&[1, 0x5000], Some(unrecorded));
-    assert_eq!((found, ending.unrecorded, ending.has_loss()), (Vec::new(), unrecorded, true));
+    let (gaps, ending) = read(&[1, 0x5000], Some(unrecorded));
+    assert_eq!((gaps, ending.unrecorded, ending.has_loss()), (Vec::new(), unrecorded, true));
     let continuation = Continuation::Natively;
     let (_, ending) = read(&[], Some(Unrecorded { continuation, ..unrecorded }));
     assert!(ending.has_loss() && !ending.is_cut);

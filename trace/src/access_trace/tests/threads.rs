@@ -5,12 +5,13 @@ use super::*;
 
 /// The chunks of a file with their offsets, and the error that ends it.
 fn contents(file: &[u8], threads: usize) -> (Vec<(u64, Content)>, Option<String>) {
-    let (mut chunks, mut found) = (ChunkReader::with_threads(file, threads).unwrap(), Vec::new());
+    let (mut chunks, mut contents) =
+        (ChunkReader::with_threads(file, threads).unwrap(), Vec::new());
     loop {
         match chunks.next_chunk() {
-            Ok(Some(content)) => found.push((chunks.offset(), content)),
-            Ok(None) => return (found, None),
-            Err(error) => return (found, Some(error.to_string())),
+            Ok(Some(content)) => contents.push((chunks.offset(), content)),
+            Ok(None) => return (contents, None),
+            Err(error) => return (contents, Some(error.to_string())),
         }
     }
 }
@@ -54,7 +55,8 @@ fn blocks_that_threads_know_already_are_not_those_of_earlier_chunks() {
     // with.
     let file = mixed(12, 100_000);
     let (chunks, _) = contents(&file, 0);
-    let described = chunks.iter().rposition(|(_, one)| matches!(one, Content::Blocks(_))).unwrap();
+    let described =
+        chunks.iter().rposition(|(_, content)| matches!(content, Content::Blocks(_))).unwrap();
     let [from, units, behind] = [0, 1, 2].map(|next| chunks[described + next].0 as usize);
     let moved = [&file[..from], &file[units..behind], &file[from..units], &file[behind..]].concat();
     let expected = contents(&moved, 0);

@@ -220,7 +220,7 @@ pub fn in_words(counts: &Counts, accesses: u64) -> (Vec<String>, Vec<String>) {
         (counts.captures_mismatched, "count of bursts differs", "counts of bursts differ"),
     ];
     let lost = losses.into_iter().filter(|(count, ..)| *count > 0);
-    let missing = lost.map(|(count, one, more)| counted(count, one, more)).collect();
+    let missing = lost.map(|(count, singular, plural)| counted(count, singular, plural)).collect();
     let mut notes = Vec::new();
     let summed = counts.accesses.saturating_sub(accesses);
     if summed > 0 {

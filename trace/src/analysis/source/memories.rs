@@ -57,9 +57,9 @@ impl<'a> Memories<'a> {
         known: impl FnOnce() -> Known,
     ) -> Result<usize, SourceError> {
         if self.cards.get(self.last) != Some(&card) {
-            let found = self.cards.iter().position(|one| *one == card);
-            self.last = match found {
-                Some(found) => found,
+            let position = self.cards.iter().position(|known| *known == card);
+            self.last = match position {
+                Some(position) => position,
                 None if self.cards.len() == MOST_MEMORIES => return Err(SourceError::Memories),
                 None => {
                     self.cards.push(card);

@@ -97,25 +97,25 @@ impl Columns<'_, '_> {
 
     /// Adds an access to the current instruction, whose function has this number.
     #[inline]
-    pub fn push(&mut self, function: u32, made: Made) {
+    pub fn push(&mut self, function: u32, access: Made) {
         self.function = function;
         self.budget.earn();
-        if made.elements == 1 && self.instruction.is_empty() {
+        if access.elements == 1 && self.instruction.is_empty() {
             // Later accesses of the instruction come after this one, however many elements they
             // have.
-            self.add(&Made { address: made.address.filter(|_| is_known(&made)), ..made });
+            self.add(&Made { address: access.address.filter(|_| is_known(&access)), ..access });
         } else {
-            self.instruction.push(made);
+            self.instruction.push(access);
         }
     }
 
     /// Adds an access whose address is known and whose size is not.
     #[cfg(feature = "tables")]
-    pub fn push_unsized(&mut self, function: u32, made: &Made) {
+    pub fn push_unsized(&mut self, function: u32, access: &Made) {
         self.end_instruction();
         self.function = function;
         self.budget.earn();
-        self.add(made);
+        self.add(access);
     }
 
     /// Passes on all accesses up to here.
@@ -135,27 +135,27 @@ impl Columns<'_, '_> {
     fn add_elements(&mut self) {
         let instruction = std::mem::take(&mut self.instruction);
         if self.budget.spend(&instruction) {
-            Elements::new(&instruction).for_each(|one| self.add(&one));
+            Elements::new(&instruction).for_each(|element| self.add(&element));
         } else {
             self.pass_on();
-            instruction.iter().for_each(|one| self.add_range(one));
+            instruction.iter().for_each(|access| self.add_range(access));
         }
         self.instruction = instruction;
         self.instruction.clear();
     }
 
     /// Adds all elements of an access as a whole.
-    fn add_range(&mut self, made: &Made) {
-        let Some(address) = lowest(made) else {
-            self.unknown = self.unknown.saturating_add(made.elements);
+    fn add_range(&mut self, access: &Made) {
+        let Some(address) = lowest(access) else {
+            self.unknown = self.unknown.saturating_add(access.elements);
             return;
         };
         let range = ElementRange {
             address,
-            elements: made.elements,
-            size: made.size,
-            is_write: made.direction == Direction::Write,
-            instruction: made.pc,
+            elements: access.elements,
+            size: access.size,
+            is_write: access.direction == Direction::Write,
+            instruction: access.pc,
             function: self.function,
             thread: self.thread,
         };
@@ -163,15 +163,15 @@ impl Columns<'_, '_> {
     }
 
     #[inline]
-    fn add(&mut self, made: &Made) {
-        let Some(address) = made.address else {
-            self.unknown = self.unknown.saturating_add(made.elements);
+    fn add(&mut self, access: &Made) {
+        let Some(address) = access.address else {
+            self.unknown = self.unknown.saturating_add(access.elements);
             return;
         };
         self.addresses.push(address);
-        self.writes.push(made.direction == Direction::Write);
-        self.sizes.push(made.size);
-        self.instructions.push(made.pc);
+        self.writes.push(access.direction == Direction::Write);
+        self.sizes.push(access.size);
+        self.instructions.push(access.pc);
         if let Some(functions) = &mut self.functions {
             functions.push(self.function);
         }
@@ -189,11 +189,11 @@ impl Visitor for Columns<'_, '_> {
     }
 
     #[inline]
-    fn access(&mut self, executed: &Executed<'_>, ThreadAccess { made, .. }: ThreadAccess) {
-        if self.instruction.first().is_some_and(|first| first.pc != made.pc) {
+    fn access(&mut self, executed: &Executed<'_>, ThreadAccess { made: access, .. }: ThreadAccess) {
+        if self.instruction.first().is_some_and(|first| first.pc != access.pc) {
             self.end_instruction();
         }
-        self.push(executed.block.function, made);
+        self.push(executed.block.function, access);
     }
 
     fn gap(&mut self, gap: access_trace::Gap) {
@@ -249,31 +249,31 @@ pub fn read(
 ) -> Result<Ending, SourceError> {
     let mut chunks = ChunkReader::new(BufReader::with_capacity(BUFFER_BYTES, file))?;
     let is_chosen = chunks.is_chosen();
-    let mut found = Found::default();
+    let mut file_ending = Found::default();
     let mut ending = read_with(with_functions, add, |columns| {
         let failure = match pass_on(&mut chunks, columns) {
-            Ok(all) => {
-                found = all;
+            Ok(complete_ending) => {
+                file_ending = complete_ending;
                 None
             }
             Err(stopped) => {
-                let (all, error) = *stopped;
-                found = all;
+                let (early_ending, error) = *stopped;
+                file_ending = early_ending;
                 Some(error.into())
             }
         };
         // Dropped words have caused a gap at their place already.
-        if (Found { dropped: 0, ..found }).has_loss() {
+        if (Found { dropped: 0, ..file_ending }).has_loss() {
             columns.memories.gap(columns.memory, Gap::default());
         }
         failure
     })?;
-    ending.missing.splice(0..0, what_is_missing(&found));
-    if found.native_ns > 0 {
-        let seconds = found.native_ns as f64 / 1e9;
+    ending.missing.splice(0..0, what_is_missing(&file_ending));
+    if file_ending.native_ns > 0 {
+        let seconds = file_ending.native_ns as f64 / 1e9;
         ending.notes.push(format!("the program ran natively for {seconds:.3} s, as was asked for"));
     }
-    if let Some(region) = found.region {
+    if let Some(region) = file_ending.region {
         ending.notes.push(region.request_text());
     }
     if is_chosen {
@@ -305,7 +305,7 @@ fn pass_on(
                 columns.finish();
             }
             Ok(Some(Content::Gap { nanoseconds })) => decoder.add_native(nanoseconds, columns),
-            Ok(Some(Content::Unrecorded(all))) => decoder.set_unrecorded(all),
+            Ok(Some(Content::Unrecorded(unrecorded))) => decoder.set_unrecorded(unrecorded),
             Ok(Some(Content::Region(region))) => decoder.set_region(region),
             Ok(Some(Content::End { dropped, cut_threads })) => {
                 return Ok(decoder.ending().completed(dropped, cut_threads));
@@ -315,9 +315,9 @@ fn pass_on(
     }
 }
 
-fn what_is_missing(found: &Found) -> Vec<String> {
-    let Found { dropped, cut_threads, invalid_chunks, is_cut, .. } = *found;
-    let all = [
+fn what_is_missing(file_ending: &Found) -> Vec<String> {
+    let Found { dropped, cut_threads, invalid_chunks, is_cut, .. } = *file_ending;
+    let losses = [
         (
             dropped > 0,
             counted(dropped, "word of 4 bytes was dropped", "words of 4 bytes were dropped"),
@@ -336,7 +336,8 @@ fn what_is_missing(found: &Found) -> Vec<String> {
         ),
         (is_cut, "the file is cut: what follows is missing".to_owned()),
     ];
-    let counts = all.into_iter().filter_map(|(is_so, what)| is_so.then_some(what));
-    let unrecorded = found.unrecorded.missing().into_iter().chain(found.unrecorded.children_text());
-    counts.chain(unrecorded).chain(found.missing_of_region()).collect()
+    let counts = losses.into_iter().filter_map(|(is_so, what)| is_so.then_some(what));
+    let unrecorded =
+        file_ending.unrecorded.missing().into_iter().chain(file_ending.unrecorded.children_text());
+    counts.chain(unrecorded).chain(file_ending.missing_of_region()).collect()
 }

@@ -54,7 +54,7 @@ impl Numbers {
         if function.is_none() && object.is_none() {
             return (0, None);
         }
-        let name = |of: &Name| of.clone().unwrap_or_else(|| Rc::from(""));
+        let name = |name: &Name| name.clone().unwrap_or_else(|| Rc::from(""));
         let key = (name(function), name(object));
         if let Some(number) = self.numbers.get(&key) {
             return (*number, None);
@@ -69,7 +69,7 @@ impl Numbers {
 /// Whether an access belongs to the same execution of an instruction as the accesses before it. All
 /// are by the same instruction.
 fn continues(before: &[Made], next: &Made) -> bool {
-    let has_elements = next.elements != 1 || before.iter().any(|one| one.elements != 1);
+    let has_elements = next.elements != 1 || before.iter().any(|access| access.elements != 1);
     match before {
         // Accesses of one element each have the same order in both cases.
         _ if !has_elements => true,
@@ -85,19 +85,20 @@ fn pass_on(
     are_samples: &mut bool,
 ) -> Result<(), SourceError> {
     let mut numbers = Numbers::default();
-    while let Some(Row { thread, made, function, object }) = rows.next_row()? {
-        *are_samples |= made.represents == 0;
+    while let Some(Row { thread, made: access, function, object }) = rows.next_row()? {
+        *are_samples |= access.represents == 0;
         let (function, new) = numbers.of(function, object);
         columns.add_functions(new.as_slice());
         columns.set_thread(thread);
         let before = columns.instruction();
-        if before.first().is_some_and(|first| first.pc != made.pc) || !continues(before, &made) {
+        if before.first().is_some_and(|first| first.pc != access.pc) || !continues(before, &access)
+        {
             columns.end_instruction();
         }
-        if made.size == 0 && made.elements == 1 && made.address.is_some() {
-            columns.push_unsized(function, &made);
+        if access.size == 0 && access.elements == 1 && access.address.is_some() {
+            columns.push_unsized(function, &access);
         } else {
-            columns.push(function, made);
+            columns.push(function, access);
         }
     }
     Ok(())

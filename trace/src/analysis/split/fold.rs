@@ -131,10 +131,10 @@ impl<A: Analysis + Clone> SplitFold<A> {
     /// Texts for people on what is missing for the groups of each memory: functions whose tags its
     /// card cannot have seen.
     pub fn missing(&self) -> Vec<(usize, String)> {
-        let of = |(memory, chooser): (usize, &Option<Chooser>)| {
+        let missing = |(memory, chooser): (usize, &Option<Chooser>)| {
             Some((memory, chooser.as_ref()?.missing()?))
         };
-        self.choosers.iter().enumerate().filter_map(of).collect()
+        self.choosers.iter().enumerate().filter_map(missing).collect()
     }
 
     /// The results of all groups, in descending order of accesses, and notes for people on the
@@ -142,23 +142,23 @@ impl<A: Analysis + Clone> SplitFold<A> {
     pub fn finish(self) -> (Vec<GroupResult<A::Result>>, Vec<String>) {
         let SplitFold { by, choosers, labels, instances, .. } = self;
         let mut notes = Vec::new();
-        for note in choosers.iter().flatten().flat_map(|one| one.notes(by.is_inclusive())) {
+        for note in choosers.iter().flatten().flat_map(|chooser| chooser.notes(by.is_inclusive())) {
             if !notes.contains(&note) {
                 notes.push(note);
             }
         }
         notes.extend(labels.note_on_others());
-        let found = labels.all().iter().zip(instances.finish());
-        let mut groups: Vec<_> = found
+        let results = labels.all().iter().zip(instances.finish());
+        let mut groups: Vec<_> = results
             .map(|(label, analysis)| {
                 let (sums, result) = analysis.result();
                 let (name, object) = (label.name.clone(), label.object.clone());
                 GroupResult { name, object, sums, result }
             })
             .collect();
-        groups.sort_by(|one, other| {
-            let by_count = other.sums.accesses.cmp(&one.sums.accesses);
-            by_count.then_with(|| (&one.name, &one.object).cmp(&(&other.name, &other.object)))
+        groups.sort_by(|first, second| {
+            let by_count = second.sums.accesses.cmp(&first.sums.accesses);
+            by_count.then_with(|| (&first.name, &first.object).cmp(&(&second.name, &second.object)))
         });
         (groups, notes)
     }

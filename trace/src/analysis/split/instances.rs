@@ -58,7 +58,7 @@ impl<A: Analysis + Clone> Instance<A> {
         }
         if self.gaps != now.gaps {
             self.gaps = now.gaps;
-            let lost = now.gap.lost_accesses.map(|all| all.saturating_sub(self.lost));
+            let lost = now.gap.lost_accesses.map(|total| total.saturating_sub(self.lost));
             self.lost = now.gap.lost_accesses.unwrap_or(self.lost);
             self.analysis.gap(&Gap { lost_accesses: lost, ..now.gap });
         }
@@ -84,21 +84,21 @@ impl<A: Analysis + Clone> Instances<A> {
 
     /// Notes what is known of a memory.
     pub fn known(&mut self, memory: usize, known: &Known) {
-        let of = self.of(memory);
-        of.known = *known;
-        of.changes += 1;
+        let facts = self.of(memory);
+        facts.known = *known;
+        facts.changes += 1;
     }
 
     /// Notes a gap in the accesses to a memory.
     pub fn gap(&mut self, memory: usize, gap: &Gap) {
-        let of = self.of(memory);
-        let before = of.gap.lost_accesses;
+        let facts = self.of(memory);
+        let before = facts.gap.lost_accesses;
         let lost_accesses = match (before, gap.lost_accesses) {
-            (Some(one), Some(more)) => Some(one.saturating_add(more)),
-            (one, more) => one.or(more),
+            (Some(earlier), Some(more)) => Some(earlier.saturating_add(more)),
+            (earlier, more) => earlier.or(more),
         };
-        of.gap = Gap { lost_accesses, ..*gap };
-        of.gaps += 1;
+        facts.gap = Gap { lost_accesses, ..*gap };
+        facts.gaps += 1;
     }
 
     /// Notes that the clock of a memory's accesses begins at 0 again.
@@ -136,11 +136,11 @@ impl<A: Analysis + Clone> Instances<A> {
     /// The merged instances of each group.
     pub fn finish(self) -> impl Iterator<Item = A> {
         let Instances { new, memories, groups } = self;
-        groups.into_iter().map(move |mut of| {
-            let last = of.last_key_value().map_or(0, |(memory, _)| *memory);
+        groups.into_iter().map(move |mut instances| {
+            let last = instances.last_key_value().map_or(0, |(memory, _)| *memory);
             // A memory without accesses has an empty instance, so that later memories keep their
             // numbers.
-            let mut all = (0..=last).map(|memory| match of.remove(&memory) {
+            let mut analyses = (0..=last).map(|memory| match instances.remove(&memory) {
                 None => new.clone(),
                 Some(Instance { mut analysis, changes, .. }) => {
                     let now = memories.get(memory).copied().unwrap_or_default();
@@ -150,9 +150,9 @@ impl<A: Analysis + Clone> Instances<A> {
                     analysis
                 }
             });
-            let first = all.next().unwrap_or_else(|| new.clone());
-            all.fold(first, |mut sum, one| {
-                sum.merge(one);
+            let first = analyses.next().unwrap_or_else(|| new.clone());
+            analyses.fold(first, |mut sum, analysis| {
+                sum.merge(analysis);
                 sum
             })
         })

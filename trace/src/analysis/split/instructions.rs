@@ -30,13 +30,13 @@ impl Instructions {
     }
 
     /// The group of a function, by its number.
-    pub fn group(&mut self, number: u32, all: &mut Labels) -> usize {
+    pub fn group(&mut self, number: u32, labels: &mut Labels) -> usize {
         let at = number as usize;
         if let Some(group) = self.groups.get(at).copied().flatten() {
             return group;
         }
         let own = at.checked_sub(1).and_then(|at| self.labels.get_mut(at)?.take());
-        let group = all.number(own.unwrap_or_else(|| Label::new(NOT_KNOWN)));
+        let group = labels.number(own.unwrap_or_else(|| Label::new(NOT_KNOWN)));
         // A number without a description, as in a damaged file, is looked up each time, so that
         // memory stays bounded.
         if at <= self.labels.len() {

@@ -34,7 +34,7 @@ impl Rows {
         order.extend((0..batch.len()).map(group_of).zip(0..));
         // Equal groups keep the order of their rows, because pairs end with the row.
         order.sort_unstable();
-        for rows in order.chunk_by(|one, next| one.0 == next.0) {
+        for rows in order.chunk_by(|row, next| row.0 == next.0) {
             let group = rows[0].0;
             if rows.len() == batch.len() {
                 to(group, batch);
@@ -51,12 +51,12 @@ impl Rows {
     }
 
     /// The gathered columns, with the unit and the thread of the batch.
-    fn batch<'r>(&'r self, of: &Batch<'r>) -> Batch<'r> {
+    fn batch<'r>(&'r self, batch: &Batch<'r>) -> Batch<'r> {
         let columns = Batch::new(&self.addresses, &self.writes)
             .with_clocks(&self.clocks)
             .with_sizes(&self.sizes)
             .with_instructions(&self.instructions)
-            .with_unit(of.unit_bytes());
-        of.thread().map_or(columns, |thread| columns.with_thread(thread))
+            .with_unit(batch.unit_bytes());
+        batch.thread().map_or(columns, |thread| columns.with_thread(thread))
     }
 }

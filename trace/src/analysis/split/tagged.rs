@@ -68,10 +68,10 @@ impl Tagged {
             if !*inclusive {
                 return vec![number(now.own())];
             }
-            let mut all: Vec<usize> = now.inclusive().map(number).collect();
-            all.sort_unstable();
-            all.dedup();
-            all
+            let mut numbers: Vec<usize> = now.inclusive().map(number).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            numbers
         })
     }
 

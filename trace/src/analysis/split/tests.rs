@@ -53,14 +53,14 @@ fn mark(number: u32) -> Item {
 }
 
 /// The accesses of some rows.
-fn chosen(all: &Accesses, is_chosen: impl Fn(usize) -> bool) -> Accesses {
+fn chosen(accesses: &Accesses, is_chosen: impl Fn(usize) -> bool) -> Accesses {
     let mut some = Accesses::default();
-    for row in (0..all.len()).filter(|row| is_chosen(*row)) {
-        some.addresses.push(all.addresses[row]);
-        some.writes.push(all.writes[row]);
-        some.clocks.push(all.clocks[row]);
-        some.sizes.push(all.sizes[row]);
-        some.instructions.push(all.instructions[row]);
+    for row in (0..accesses.len()).filter(|row| is_chosen(*row)) {
+        some.addresses.push(accesses.addresses[row]);
+        some.writes.push(accesses.writes[row]);
+        some.clocks.push(accesses.clocks[row]);
+        some.sizes.push(accesses.sizes[row]);
+        some.instructions.push(accesses.instructions[row]);
     }
     some
 }
@@ -81,7 +81,7 @@ proptest! {
 
     #[test]
     fn each_function_has_the_results_of_its_accesses(
-        all in accesses(300),
+        accesses in accesses(300),
         numbers in prop::collection::vec(0u32..5, 300),
         cut in 0usize..300,
     ) {
@@ -91,32 +91,32 @@ proptest! {
         let described = functions(&["a", "b", "a"]);
         fold.part(0, Part::Functions(&described[..1]));
         fold.part(0, Part::Functions(&described[1..]));
-        let (numbers, cut) = (&numbers[..all.len()], cut.min(all.len()));
-        for rows in [0..cut, cut..all.len()] {
-            let batch = all.batch(rows.clone()).with_functions(&numbers[rows]).with_thread(7);
+        let (numbers, cut) = (&numbers[..accesses.len()], cut.min(accesses.len()));
+        for rows in [0..cut, cut..accesses.len()] {
+            let batch = accesses.batch(rows.clone()).with_functions(&numbers[rows]).with_thread(7);
             fold.part(0, Part::Batch(batch));
         }
         let (groups, notes) = fold.finish();
         prop_assert!(notes.is_empty());
         let name = |row: usize| [NOT_KNOWN, "a", "b", "a", NOT_KNOWN][numbers[row] as usize];
         for group in &groups {
-            let own = chosen(&all, |row| name(row) == group.name);
+            let own = chosen(&accesses, |row| name(row) == group.name);
             check(group, &own.batch(0..own.len()).with_thread(7), &PROGRAM);
         }
         let sum: u64 = groups.iter().map(|group| group.sums.accesses).sum();
-        prop_assert_eq!(sum, all.len() as u64);
+        prop_assert_eq!(sum, accesses.len() as u64);
     }
 
     #[test]
     fn accesses_between_marks_are_inside_and_those_after_a_gap_not_known(
-        all in accesses(200),
+        accesses in accesses(200),
         events in prop::collection::vec(0u8..8, 200),
     ) {
         let mut fold = SplitFold::new(By::Mark(PAIR), (Reuse::lines(), Streams::new(20)));
         fold.part(0, Part::Known(&CAPTURE));
         let (mut side, mut sides) = ("outside", Vec::new());
         let mut gaps = 0u64;
-        for (row, event) in (0..all.len()).zip(&events) {
+        for (row, event) in (0..accesses.len()).zip(&events) {
             match *event {
                 number @ (1 | 2) => {
                     fold.part(0, Part::Item(&mark(number.into())));
@@ -131,12 +131,12 @@ proptest! {
                 _ => {}
             }
             sides.push(side);
-            let plain = all.plain().rows(row..row + 1);
+            let plain = accesses.plain().rows(row..row + 1);
             fold.part(0, Part::Batch(plain));
         }
         let (groups, _) = fold.finish();
         for group in &groups {
-            let own = chosen(&all, |row| sides[row] == group.name);
+            let own = chosen(&accesses, |row| sides[row] == group.name);
             prop_assert_eq!(group.sums.accesses, own.len() as u64);
             prop_assert_eq!(group.sums.writes, own.writes.iter().filter(|is| **is).count() as u64);
             // The distances do not depend on gaps.
@@ -147,7 +147,7 @@ proptest! {
             prop_assert!(group.sums.gap_count <= gaps && group.sums.lost_accesses <= gaps);
         }
         let sum: u64 = groups.iter().map(|group| group.sums.accesses).sum();
-        prop_assert_eq!(sum, all.len() as u64);
+        prop_assert_eq!(sum, accesses.len() as u64);
     }
 }
 
@@ -170,14 +170,14 @@ fn what_is_unexpected_in_a_pair_is_stated() {
     let two = Part::Batch(Batch::new(&[0, 64], &[false, true]));
     let [begin, end] = [mark(1), mark(2)];
     let (begin, end) = (Part::Item(&begin), Part::Item(&end));
-    let (found, notes) = split(By::Mark(PAIR), &[two, end, begin, two, begin, two]);
-    assert_eq!(found, counts(&[("outside", 2), ("inside", 4)]));
+    let (groups, notes) = split(By::Mark(PAIR), &[two, end, begin, two, begin, two]);
+    assert_eq!(groups, counts(&[("outside", 2), ("inside", 4)]));
     assert_eq!(notes.len(), 3, "{notes:?}");
-    let (found, notes) = split(By::Mark(PAIR), &[begin, two, end, two]);
-    assert_eq!((found, notes), (counts(&[("outside", 2), ("inside", 2)]), Vec::new()));
+    let (groups, notes) = split(By::Mark(PAIR), &[begin, two, end, two]);
+    assert_eq!((groups, notes), (counts(&[("outside", 2), ("inside", 2)]), Vec::new()));
     // Before its first mark it is not known whether the kernel runs; other marks do not matter.
-    let (found, notes) = split(By::Kernel(Pair::KERNEL), &[two, begin, two]);
-    assert_eq!((found, notes.len()), (counts(&[(NOT_KNOWN, 4)]), 1));
+    let (groups, notes) = split(By::Kernel(Pair::KERNEL), &[two, begin, two]);
+    assert_eq!((groups, notes.len()), (counts(&[(NOT_KNOWN, 4)]), 1));
     let tag = |offset, direction| {
         Item::Event(Event::Tag { clock: Cycles(0), direction, offset, address: None })
     };
@@ -194,22 +194,22 @@ fn what_is_unexpected_in_a_pair_is_stated() {
         Part::Restart,
         two,
     ];
-    let (found, notes) = split(By::Kernel(pair), &parts);
-    assert_eq!(found, counts(&[(NOT_KNOWN, 4), ("kernel", 2), ("user", 2)]));
+    let (groups, notes) = split(By::Kernel(pair), &parts);
+    assert_eq!(groups, counts(&[(NOT_KNOWN, 4), ("kernel", 2), ("user", 2)]));
     assert_eq!(notes, Vec::<String>::new());
 }
 
 #[test]
 fn what_a_source_does_not_know_is_a_group_and_a_note() {
-    let one = Part::Batch(Batch::new(&[0], &[false]));
+    let part = Part::Batch(Batch::new(&[0], &[false]));
     for by in [By::Thread, By::Function(Functions::default())] {
-        let (found, notes) = split(by, &[one]);
-        assert_eq!((found, notes.len()), (counts(&[(NOT_KNOWN, 1)]), 1));
+        let (groups, notes) = split(by, &[part]);
+        assert_eq!((groups, notes.len()), (counts(&[(NOT_KNOWN, 1)]), 1));
     }
     for (by, name) in [(By::Kernel(Pair::KERNEL), "user"), (By::Mark(PAIR), NOT_KNOWN)] {
         let mut fold = SplitFold::new(by, Reuse::lines());
         fold.part(0, Part::Known(&PROGRAM));
-        fold.part(0, one);
+        fold.part(0, part);
         let (groups, notes) = fold.finish();
         assert_eq!((&*groups[0].name, notes.len()), (name, 1));
     }
@@ -231,11 +231,11 @@ fn threads_beyond_the_limit_are_one_group_and_gaps_are_between_accesses() {
     fold.part(1, Part::Batch(Batch::new(&[0], &[false]).with_thread(5)));
     let (groups, notes) = fold.finish();
     assert!(notes.iter().any(|note| note.contains(OTHERS)), "{notes:?}");
-    let found = |name: &str| {
+    let group_counts = |name: &str| {
         let sums = &groups.iter().find(|group| group.name == name).unwrap().sums;
         (sums.accesses, sums.gap_count, sums.lost_accesses)
     };
-    assert_eq!(found("5"), (3, 1, 44));
-    assert_eq!(found("6"), (2, 0, 0));
-    assert_eq!(found(OTHERS), (5, 1, 11));
+    assert_eq!(group_counts("5"), (3, 1, 44));
+    assert_eq!(group_counts("6"), (2, 0, 0));
+    assert_eq!(group_counts(OTHERS), (5, 1, 11));
 }

@@ -102,29 +102,29 @@ impl Tracks {
             };
             self.memories[memory].get_or_insert_with(new).known = *known;
         }
-        let Some(Some(of)) = self.memories.get_mut(memory) else { return };
+        let Some(Some(state)) = self.memories.get_mut(memory) else { return };
         match part {
             Part::Known(_) => {}
             Part::Batch(batch) => self.batch(memory, &batch),
             // These accesses have no exact time.
             Part::Elements(_) | Part::PageRun(_) | Part::FrequencySlice(_) | Part::LeftOut(_) => {}
-            Part::Gap(_) => of.chooser.lose(),
+            Part::Gap(_) => state.chooser.lose(),
             Part::Restart => {
-                of.chooser.lose();
-                of.offset = of.next;
+                state.chooser.lose();
+                state.offset = state.next;
             }
-            Part::Item(item) => of.chooser.item(item),
+            Part::Item(item) => state.chooser.item(item),
             Part::PieceEnd => {}
             #[cfg(feature = "access-traces")]
-            Part::Functions(functions) => of.chooser.functions(functions),
+            Part::Functions(functions) => state.chooser.functions(functions),
         }
     }
 
     fn batch(&mut self, memory: usize, batch: &Batch<'_>) {
         let Tracks { memories, labels, rows, tracks, .. } = self;
-        let Some(Some(of)) = memories.get_mut(memory) else { return };
-        of.place(batch);
-        let Memory { chooser, places, .. } = of;
+        let Some(Some(state)) = memories.get_mut(memory) else { return };
+        state.place(batch);
+        let Memory { chooser, places, .. } = state;
         let placed = batch.with_clocks(places);
         chooser.batch(memory, &placed, labels, rows, |group, batch| {
             let own = (memory, batch.thread(), Some(group));
@@ -166,10 +166,10 @@ mod tests {
         for thread in [5, 6, 5] {
             tracks.part(1, Part::Batch(plain.with_thread(thread)));
         }
-        let found: Vec<_> = tracks.tracks.values().map(counts).collect();
+        let track_counts: Vec<_> = tracks.tracks.values().map(counts).collect();
         let of_card = vec![(3, 1), (7, 1), (11, 1), (15, 1)];
         let threads = [vec![(0, 1), (1, 1), (4, 1), (5, 1)], vec![(2, 1), (3, 1)]];
-        assert_eq!(found, [&[of_card][..], &threads].concat());
+        assert_eq!(track_counts, [&[of_card][..], &threads].concat());
     }
 
     #[test]
@@ -182,10 +182,10 @@ mod tests {
             tracks.part(0, Part::Batch(batch));
         }
         assert_eq!(tracks.tracks.len(), MOST_TRACKS + 1);
-        let all = tracks.tracks.values().flat_map(counts).map(|(_, count)| count).sum::<u64>();
-        assert_eq!(all, 3 * u64::from(threads));
+        let total = tracks.tracks.values().flat_map(counts).map(|(_, count)| count).sum::<u64>();
+        assert_eq!(total, 3 * u64::from(threads));
         assert_eq!(
-            counts(&tracks.tracks[&(0, None, None)]).iter().map(|one| one.1).sum::<u64>(),
+            counts(&tracks.tracks[&(0, None, None)]).iter().map(|count| count.1).sum::<u64>(),
             300
         );
     }

@@ -143,7 +143,7 @@ impl Open {
 /// A bit mask of the places for which `is_so` is true.
 #[inline]
 fn places(places: Range<usize>, is_so: impl Fn(usize) -> bool) -> u32 {
-    places.fold(0, |all, at| all | u32::from(is_so(at)) << at)
+    places.fold(0, |bits, at| bits | u32::from(is_so(at)) << at)
 }
 
 #[cfg(test)]
@@ -154,13 +154,15 @@ mod tests {
 
     /// The place of the stream that a line continues or replaces, stream by stream.
     fn plain(streams: &[Stream], line: u64) -> (Option<usize>, usize) {
-        let next = |one: &Stream| {
-            one.accesses >= 2 && i128::from(one.last) + i128::from(one.stride) == i128::from(line)
+        let next = |stream: &Stream| {
+            stream.accesses >= 2
+                && i128::from(stream.last) + i128::from(stream.stride) == i128::from(line)
         };
-        let near = streams.iter().enumerate().filter(|(_, one)| one.accesses > 0);
-        let near = near.map(|(at, one)| (one.last.abs_diff(line), at)).min();
+        let near = streams.iter().enumerate().filter(|(_, stream)| stream.accesses > 0);
+        let near = near.map(|(at, stream)| (stream.last.abs_diff(line), at)).min();
         let near = near.filter(|(distance, _)| *distance <= NEAR_LINES).map(|(_, at)| at);
-        let oldest = streams.iter().enumerate().min_by_key(|(at, one)| (one.used, *at)).unwrap().0;
+        let oldest =
+            streams.iter().enumerate().min_by_key(|(at, stream)| (stream.used, *at)).unwrap().0;
         (streams.iter().position(next).or(near), oldest)
     }
 
@@ -178,8 +180,8 @@ mod tests {
                 let line = if from_last { last.saturating_add_signed(distance) } else { far };
                 let (continued, oldest) = plain(&open.streams, line);
                 prop_assert_eq!((open.continued(line), open.oldest()), (continued, oldest));
-                open.change(continued.unwrap_or(oldest), used, |one| {
-                    (one.last, one.stride, one.accesses) = (line, stride, accesses);
+                open.change(continued.unwrap_or(oldest), used, |stream| {
+                    (stream.last, stream.stride, stream.accesses) = (line, stride, accesses);
                 });
                 let read = Open::from(<[Stream; OPEN_STREAMS]>::from(open.clone()));
                 prop_assert_eq!((read.last, read.next, read.order), (open.last, open.next, open.order));

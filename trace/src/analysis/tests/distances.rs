@@ -12,22 +12,22 @@ use crate::analysis::{Analysis, Batch};
 /// The distance of each touch, by a list of lines; `None` for first ones.
 fn distances(units: &[u64]) -> Vec<Option<u64>> {
     let mut list: Vec<u64> = Vec::new();
-    let mut all = Vec::new();
+    let mut distances = Vec::new();
     for unit in units {
-        let found = list.iter().rposition(|one| one == unit);
-        all.push(found.map(|at| (list.len() - 1 - at) as u64));
-        found.map(|at| list.remove(at));
+        let position = list.iter().rposition(|other| other == unit);
+        distances.push(position.map(|at| (list.len() - 1 - at) as u64));
+        position.map(|at| list.remove(at));
         list.push(*unit);
     }
-    all
+    distances
 }
 
 /// Checks buckets against distances, one by one.
-fn assert_buckets(found: &Reuses, expected: &[Option<u64>]) {
+fn assert_buckets(reuses: &Reuses, expected: &[Option<u64>]) {
     let first = expected.iter().filter(|distance| distance.is_none()).count();
-    assert_eq!((found.touches, found.first_touches), (expected.len() as u64, first as f64));
+    assert_eq!((reuses.touches, reuses.first_touches), (expected.len() as u64, first as f64));
     let (mut sum, mut next) = (0.0, 0);
-    for bucket in &found.distances {
+    for bucket in &reuses.distances {
         assert_eq!(bucket.distance_at_least, next);
         next = bucket.distance_at_most + 1;
         let range = bucket.distance_at_least..=bucket.distance_at_most;
@@ -35,7 +35,7 @@ fn assert_buckets(found: &Reuses, expected: &[Option<u64>]) {
         assert_eq!(bucket.touches, inside.count() as f64, "{range:?}");
         sum += bucket.touches;
     }
-    assert_eq!(sum + found.first_touches, found.touches as f64);
+    assert_eq!(sum + reuses.first_touches, reuses.touches as f64);
 }
 
 /// Misses of a fully associative LRU cache.
@@ -43,7 +43,7 @@ fn misses(units: &[u64], lines: u64) -> u64 {
     let mut cache: Vec<u64> = Vec::new();
     let mut misses = 0;
     for unit in units {
-        match cache.iter().position(|one| one == unit) {
+        match cache.iter().position(|other| other == unit) {
             Some(at) => drop(cache.remove(at)),
             None => misses += 1,
         }
@@ -59,60 +59,60 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn distances_of_lines_and_pages_are_those_of_a_list(all in accesses(1500)) {
+    fn distances_of_lines_and_pages_are_those_of_a_list(accesses in accesses(1500)) {
         for log2 in [6, 12] {
             let mut reuse = Reuse::new(log2);
-            reuse.add(&all.batch(0..all.len()));
-            assert_buckets(&reuse.result(), &distances(&all.units(log2)));
+            reuse.add(&accesses.batch(0..accesses.len()));
+            assert_buckets(&reuse.result(), &distances(&accesses.units(log2)));
         }
     }
 
     #[test]
     fn joined_pieces_have_the_distances_of_the_whole(
-        all in accesses(1500),
+        accesses in accesses(1500),
         cuts in (0.0..1.0f64, 0.0..1.0f64),
     ) {
-        let mut cuts = [cuts.0, cuts.1].map(|cut| (cut * all.len() as f64) as usize);
+        let mut cuts = [cuts.0, cuts.1].map(|cut| (cut * accesses.len() as f64) as usize);
         cuts.sort_unstable();
         let piece = |rows| {
             let mut reuse = Reuse::lines();
-            reuse.add(&all.batch(rows));
+            reuse.add(&accesses.batch(rows));
             // A piece may come from another machine.
             let text = serde_json::to_string(&reuse).unwrap();
             serde_json::from_str::<Reuse>(&text).unwrap()
         };
-        let pieces = [piece(0..cuts[0]), piece(cuts[0]..cuts[1]), piece(cuts[1]..all.len())];
+        let pieces = [piece(0..cuts[0]), piece(cuts[0]..cuts[1]), piece(cuts[1]..accesses.len())];
         let [mut first, second, third] = pieces.clone();
         first.append(second);
         first.append(third);
-        assert_buckets(&first.result(), &distances(&all.units(6)));
+        assert_buckets(&first.result(), &distances(&accesses.units(6)));
         // In another order of joining, and continued after it.
         let [mut first, mut second, third] = pieces;
         second.append(third);
         first.append(second);
-        first.add(&all.batch(0..all.len()));
-        let twice = [all.units(6), all.units(6)].concat();
+        first.add(&accesses.batch(0..accesses.len()));
+        let twice = [accesses.units(6), accesses.units(6)].concat();
         assert_buckets(&first.result(), &distances(&twice));
     }
 
     #[test]
-    fn merged_memories_have_the_sums_of_both(one in accesses(800), other in accesses(800)) {
-        let of = |all: &Accesses| {
+    fn merged_memories_have_the_sums_of_both(first in accesses(800), second in accesses(800)) {
+        let reuse = |accesses: &Accesses| {
             let mut reuse = Reuse::lines();
-            reuse.add(&all.batch(0..all.len()));
+            reuse.add(&accesses.batch(0..accesses.len()));
             reuse
         };
-        let mut both = of(&one);
-        both.merge(of(&other));
-        let expected = [distances(&one.units(6)), distances(&other.units(6))].concat();
+        let mut both = reuse(&first);
+        both.merge(reuse(&second));
+        let expected = [distances(&first.units(6)), distances(&second.units(6))].concat();
         assert_buckets(&both.result(), &expected);
     }
 
     #[test]
-    fn the_curve_is_that_of_simulated_caches(all in accesses(800)) {
+    fn the_curve_is_that_of_simulated_caches(accesses in accesses(800)) {
         let mut mrc = Mrc::Exact(Reuse::lines());
-        mrc.add(&all.batch(0..all.len()));
-        let (curve, units) = (mrc.result(), all.units(6));
+        mrc.add(&accesses.batch(0..accesses.len()));
+        let (curve, units) = (mrc.result(), accesses.units(6));
         for point in &curve.points {
             let expected = misses(&units, point.lines) as f64 / units.len() as f64;
             prop_assert!((point.miss_ratio - expected).abs() < 1e-9, "{:?}", point);
@@ -125,9 +125,9 @@ proptest! {
     }
 
     #[test]
-    fn a_sample_of_all_lines_is_exact(all in accesses(800)) {
+    fn a_sample_of_all_lines_is_exact(accesses in accesses(800)) {
         let (mut exact, mut sampled) = (Reuse::lines(), Shards::lines(1.0));
-        for batch in [all.batch(0..all.len()), all.plain()] {
+        for batch in [accesses.batch(0..accesses.len()), accesses.plain()] {
             exact.add(&batch);
             sampled.add(&batch);
             prop_assert_eq!(exact.result(), sampled.result());
@@ -135,45 +135,45 @@ proptest! {
     }
 
     #[test]
-    fn bounded_distances_are_exact_up_to_the_bound(all in accesses(800), cut in 0.0..1.0f64) {
-        let cut = (cut * all.len() as f64) as usize;
-        let expected = distances(&all.units(6));
-        let of = |rows| {
-            let mut bounded = Bounded::lines(all.units(6).len());
-            bounded.add(&all.batch(rows));
+    fn bounded_distances_are_exact_up_to_the_bound(accesses in accesses(800), cut in 0.0..1.0f64) {
+        let cut = (cut * accesses.len() as f64) as usize;
+        let expected = distances(&accesses.units(6));
+        let piece = |rows| {
+            let mut bounded = Bounded::lines(accesses.units(6).len());
+            bounded.add(&accesses.batch(rows));
             bounded
         };
-        let mut joined = of(0..cut);
-        joined.append(of(cut..all.len()));
-        for found in [of(0..all.len()), joined] {
-            let text = serde_json::to_string(&found).unwrap();
+        let mut joined = piece(0..cut);
+        joined.append(piece(cut..accesses.len()));
+        for bounded in [piece(0..accesses.len()), joined] {
+            let text = serde_json::to_string(&bounded).unwrap();
             assert_buckets(&serde_json::from_str::<Bounded>(&text).unwrap().result(), &expected);
         }
     }
 
     #[test]
-    fn bounded_distances_count_all_touches(all in accesses(800), most in 1usize..100) {
+    fn bounded_distances_count_all_touches(accesses in accesses(800), most in 1usize..100) {
         let mut both = Bounded::lines(most);
-        both.add(&all.batch(0..all.len()));
+        both.add(&accesses.batch(0..accesses.len()));
         both.append(both.clone());
         both.merge(both.clone());
-        let (found, touches) = (both.result(), 4 * all.units(6).len());
-        let sum = found.distances.iter().map(|bucket| bucket.touches).sum::<f64>();
-        prop_assert_eq!(found.touches, touches as u64);
-        prop_assert!((sum + found.first_touches - touches as f64).abs() <= 1e-6 * touches as f64);
+        let (reuses, touches) = (both.result(), 4 * accesses.units(6).len());
+        let sum = reuses.distances.iter().map(|bucket| bucket.touches).sum::<f64>();
+        prop_assert_eq!(reuses.touches, touches as u64);
+        prop_assert!((sum + reuses.first_touches - touches as f64).abs() <= 1e-6 * touches as f64);
     }
 
     #[test]
-    fn joined_samples_are_the_sample_of_the_whole(all in accesses(1500), cut in 0.0..1.0f64) {
-        let cut = (cut * all.len() as f64) as usize;
-        let of = |rows| {
+    fn joined_samples_are_the_sample_of_the_whole(accesses in accesses(1500), cut in 0.0..1.0f64) {
+        let cut = (cut * accesses.len() as f64) as usize;
+        let piece = |rows| {
             let mut shards = Shards::lines(0.3);
-            shards.add(&all.batch(rows));
+            shards.add(&accesses.batch(rows));
             shards
         };
-        let mut joined = of(0..cut);
-        joined.append(of(cut..all.len()));
-        prop_assert_eq!(joined.result(), of(0..all.len()).result());
+        let mut joined = piece(0..cut);
+        joined.append(piece(cut..accesses.len()));
+        prop_assert_eq!(joined.result(), piece(0..accesses.len()).result());
     }
 }
 
@@ -209,9 +209,9 @@ fn mixed() -> Vec<u64> {
 /// least some lines.
 fn check_curve(exact: &Curve, estimated: &Curve, from: u64) {
     for point in exact.points.iter().filter(|point| point.lines >= from) {
-        let found = estimated.at(point.lines).unwrap();
-        println!("{:>9} lines: {:.4}, estimated {found:.4}", point.lines, point.miss_ratio);
-        assert!((found - point.miss_ratio).abs() < 0.01, "{point:?} {found}");
+        let estimate = estimated.at(point.lines).unwrap();
+        println!("{:>9} lines: {:.4}, estimated {estimate:.4}", point.lines, point.miss_ratio);
+        assert!((estimate - point.miss_ratio).abs() < 0.01, "{point:?} {estimate}");
     }
 }
 

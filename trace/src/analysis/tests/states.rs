@@ -49,8 +49,8 @@ fn values() -> impl Strategy<Value = Value> {
 /// Number of values in a value.
 fn count(value: &Value) -> usize {
     1 + match value {
-        Value::Array(all) => all.iter().map(count).sum(),
-        Value::Object(all) => all.values().map(count).sum(),
+        Value::Array(elements) => elements.iter().map(count).sum(),
+        Value::Object(members) => members.values().map(count).sum(),
         _ => 0,
     }
 }
@@ -64,8 +64,12 @@ fn replace(value: &mut Value, number: &mut usize, with: &Value) {
     }
     *number = number.wrapping_sub(1);
     match value {
-        Value::Array(all) => all.iter_mut().for_each(|one| replace_next(one, number, with)),
-        Value::Object(all) => all.values_mut().for_each(|one| replace_next(one, number, with)),
+        Value::Array(elements) => {
+            elements.iter_mut().for_each(|element| replace_next(element, number, with))
+        }
+        Value::Object(members) => {
+            members.values_mut().for_each(|member| replace_next(member, number, with))
+        }
         _ => {}
     }
 }
@@ -102,10 +106,10 @@ proptest! {
 
     #[test]
     fn malformed_states_are_errors_or_states(
-        all in accesses(60),
+        accesses in accesses(60),
         places in prop::collection::vec((any::<prop::sample::Index>(), values()), 1..4),
     ) {
-        let batch = all.batch(0..all.len());
+        let batch = accesses.batch(0..accesses.len());
         for entry in ALL {
             let mut analysis = (entry.new)();
             analysis.known(&KNOWN);
@@ -163,16 +167,16 @@ fn streams_and_runs_end_at_gaps() {
     let parts = [batch.rows(0..6), batch.rows(6..12)];
     let of_program = parts.map(|part| part.with_instructions(&instructions));
     for batches in [parts, of_program] {
-        let found = with_gaps("streams", &batches);
+        let result = with_gaps("streams", &batches);
         // Each stream has two accesses before the first one that is in it.
-        assert_eq!(found["stream_accesses"], 2 * (6 - 2), "{found}");
+        assert_eq!(result["stream_accesses"], 2 * (6 - 2), "{result}");
         assert_eq!(
-            found["stream_lengths"][0],
+            result["stream_lengths"][0],
             json!({ "at_least": 4, "at_most": 7, "streams": 2 })
         );
     }
-    let found = with_gaps("pages", &parts);
-    assert_eq!(found["page_runs"], json!([{ "at_least": 4, "at_most": 7, "runs": 2 }]));
+    let result = with_gaps("pages", &parts);
+    assert_eq!(result["page_runs"], json!([{ "at_least": 4, "at_most": 7, "runs": 2 }]));
 }
 
 #[test]

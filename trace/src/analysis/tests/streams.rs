@@ -12,36 +12,36 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn strides_of_instructions_are_those_of_their_addresses(all in accesses(1500)) {
+    fn strides_of_instructions_are_those_of_their_addresses(accesses in accesses(1500)) {
         let mut streams = Streams::new(usize::MAX);
-        streams.add(&all.batch(0..all.len()));
-        let found = streams.result();
+        streams.add(&accesses.batch(0..accesses.len()));
+        let result = streams.result();
         let mut by_instruction: BTreeMap<u64, Vec<i64>> = BTreeMap::new();
-        for (instruction, address) in all.instructions.iter().zip(&all.addresses) {
+        for (instruction, address) in accesses.instructions.iter().zip(&accesses.addresses) {
             by_instruction.entry(*instruction).or_default().push(*address as i64);
         }
         let (mut strides, mut lengths, mut repeated) = (BTreeMap::new(), Vec::new(), 0);
         for addresses in by_instruction.values() {
-            let all: Vec<i64> = addresses.windows(2).map(|pair| pair[1] - pair[0]).collect();
-            repeated += all.iter().filter(|stride| **stride == 0).count() as u64;
-            for run in all.chunk_by(|one, other| one == other) {
+            let steps: Vec<i64> = addresses.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            repeated += steps.iter().filter(|stride| **stride == 0).count() as u64;
+            for run in steps.chunk_by(|step, next| step == next) {
                 if run[0] != 0 && run.len() > 1 {
                     *strides.entry(run[0]).or_insert(0) += run.len() as u64 - 1;
                     lengths.push(run.len() as u64 + 1);
                 }
             }
         }
-        prop_assert!(found.by_instruction);
+        prop_assert!(result.by_instruction);
         let of_strides: BTreeMap<i64, u64> =
-            found.strides.iter().map(|one| (one.stride_bytes, one.accesses)).collect();
+            result.strides.iter().map(|stride| (stride.stride_bytes, stride.accesses)).collect();
         prop_assert_eq!(&of_strides, &strides);
-        prop_assert_eq!(found.stream_accesses, strides.values().sum::<u64>());
-        prop_assert_eq!(found.repeated_accesses, repeated);
-        for one in &found.stream_lengths {
-            let inside = lengths.iter().filter(|length| (one.at_least..=one.at_most).contains(length));
-            prop_assert_eq!(one.streams, inside.count() as u64);
+        prop_assert_eq!(result.stream_accesses, strides.values().sum::<u64>());
+        prop_assert_eq!(result.repeated_accesses, repeated);
+        for bucket in &result.stream_lengths {
+            let inside = lengths.iter().filter(|length| (bucket.at_least..=bucket.at_most).contains(length));
+            prop_assert_eq!(bucket.streams, inside.count() as u64);
         }
-        prop_assert_eq!(found.stream_lengths.iter().map(|one| one.streams).sum::<u64>(), lengths.len() as u64);
+        prop_assert_eq!(result.stream_lengths.iter().map(|bucket| bucket.streams).sum::<u64>(), lengths.len() as u64);
     }
 }
 
@@ -57,14 +57,14 @@ fn interleaved_streams_of_lines_are_told_apart() {
         .collect();
     let mut streams = Streams::new(5);
     streams.add(&Batch::new(&addresses, &vec![false; 3000]));
-    let found = streams.result();
-    assert!(!found.by_instruction);
-    assert_eq!((found.stream_accesses, found.repeated_accesses), (3 * 998, 0));
+    let result = streams.result();
+    assert!(!result.by_instruction);
+    assert_eq!((result.stream_accesses, result.repeated_accesses), (3 * 998, 0));
     let strides: Vec<_> =
-        found.strides.iter().map(|one| (one.stride_bytes, one.accesses)).collect();
+        result.strides.iter().map(|stride| (stride.stride_bytes, stride.accesses)).collect();
     assert_eq!(strides, [(-64, 998), (64, 998), (128, 998)]);
     let lengths: Vec<_> =
-        found.stream_lengths.iter().map(|one| (one.at_most, one.streams)).collect();
+        result.stream_lengths.iter().map(|bucket| (bucket.at_most, bucket.streams)).collect();
     assert_eq!(lengths, [(1023, 3)]);
 }
 
@@ -85,16 +85,16 @@ fn random_lines_are_in_no_stream() {
 #[test]
 fn pieces_lose_only_the_begins_of_streams() {
     let addresses: Vec<u64> = (0..1000u64).map(|at| at * 64).collect();
-    let of = |addresses: &[u64]| {
+    let piece = |addresses: &[u64]| {
         let mut streams = Streams::new(5);
         streams.add(&Batch::new(addresses, &vec![false; addresses.len()]));
         streams
     };
-    let mut joined = of(&addresses[..500]);
-    joined.append(of(&addresses[500..]));
+    let mut joined = piece(&addresses[..500]);
+    joined.append(piece(&addresses[500..]));
     assert_eq!(joined.result().stream_accesses, 996);
-    let mut merged = of(&addresses);
-    merged.merge(of(&addresses));
-    let found = merged.result();
-    assert_eq!((found.accesses, found.stream_accesses), (2000, 2 * 998));
+    let mut merged = piece(&addresses);
+    merged.merge(piece(&addresses));
+    let result = merged.result();
+    assert_eq!((result.accesses, result.stream_accesses), (2000, 2 * 998));
 }

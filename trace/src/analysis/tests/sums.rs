@@ -18,24 +18,24 @@ fn counts(units: &[u64]) -> BTreeMap<u64, u64> {
 
 /// Addresses and counts of the units with highest counts, equal ones by address.
 fn hottest(counts: &BTreeMap<u64, u64>, log2: u32, most: usize) -> Vec<(u64, u64)> {
-    let mut all: Vec<_> = counts.iter().map(|(unit, count)| (unit << log2, *count)).collect();
-    all.sort_by_key(|(address, count)| (std::cmp::Reverse(*count), *address));
-    all.truncate(most);
-    all
+    let mut hottest: Vec<_> = counts.iter().map(|(unit, count)| (unit << log2, *count)).collect();
+    hottest.sort_by_key(|(address, count)| (std::cmp::Reverse(*count), *address));
+    hottest.truncate(most);
+    hottest
 }
 
 /// Lengths of runs of equal pages.
 fn runs(pages: &[u64]) -> Vec<u64> {
-    pages.chunk_by(|one, other| one == other).map(|run| run.len() as u64).collect()
+    pages.chunk_by(|page, next| page == next).map(|run| run.len() as u64).collect()
 }
 
 /// Misses of a set-associative LRU cache with lines of 64 bytes.
-fn misses(all: &Accesses, sets: u64, ways: usize) -> u64 {
+fn misses(accesses: &Accesses, sets: u64, ways: usize) -> u64 {
     let mut cache: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     let mut misses = 0;
-    for line in all.units(6) {
+    for line in accesses.units(6) {
         let set = cache.entry(line % sets).or_default();
-        match set.iter().position(|one| *one == line) {
+        match set.iter().position(|other| *other == line) {
             Some(at) => drop(set.remove(at)),
             None => misses += 1,
         }
@@ -51,17 +51,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn sums_are_those_of_single_accesses(all in accesses(1500)) {
+    fn sums_are_those_of_single_accesses(accesses in accesses(1500)) {
         let mut summary = Summary::default();
         summary.known(&Known { clocks: true, tck_ps: Some(1250), ..Known::default() });
-        summary.add(&all.batch(0..all.len()));
+        summary.add(&accesses.batch(0..accesses.len()));
         let sums = summary.result();
-        let writes = all.writes.iter().filter(|is_write| **is_write).count() as u64;
-        let bytes: u64 = all.sizes.iter().map(|size| u64::from(*size)).sum();
-        let distinct = |log2| all.units(log2).into_iter().collect::<BTreeSet<_>>().len() as u64;
-        let clocks = all.clocks.last().map_or(0, |last| last - all.clocks[0]);
-        prop_assert_eq!((sums.accesses, sums.writes), (all.len() as u64, writes));
-        prop_assert_eq!((sums.reads, sums.access_bytes), (all.len() as u64 - writes, bytes));
+        let writes = accesses.writes.iter().filter(|is_write| **is_write).count() as u64;
+        let bytes: u64 = accesses.sizes.iter().map(|size| u64::from(*size)).sum();
+        let distinct =
+            |log2| accesses.units(log2).into_iter().collect::<BTreeSet<_>>().len() as u64;
+        let clocks = accesses.clocks.last().map_or(0, |last| last - accesses.clocks[0]);
+        prop_assert_eq!((sums.accesses, sums.writes), (accesses.len() as u64, writes));
+        prop_assert_eq!((sums.reads, sums.access_bytes), (accesses.len() as u64 - writes, bytes));
         prop_assert_eq!((sums.pages, sums.lines), (distinct(12), distinct(6)));
         prop_assert_eq!(sums.duration_clocks, Some(clocks));
         let seconds = clocks as f64 * 1.25e-9;
@@ -73,58 +74,59 @@ proptest! {
     }
 
     #[test]
-    fn pages_and_lines_are_those_of_a_map(all in accesses(1500), cut in 0.0..1.0f64) {
-        let cut = (cut * all.len() as f64) as usize;
+    fn pages_and_lines_are_those_of_a_map(accesses in accesses(1500), cut in 0.0..1.0f64) {
+        let cut = (cut * accesses.len() as f64) as usize;
         let mut pages = Pages::new(7);
-        pages.add(&all.batch(0..cut));
-        pages.add(&all.batch(cut..all.len()));
-        let found = pages.result();
-        for (hot, log2) in [(&found.hot_pages, 12), (&found.hot_lines, 6)] {
+        pages.add(&accesses.batch(0..cut));
+        pages.add(&accesses.batch(cut..accesses.len()));
+        let result = pages.result();
+        for (hot, log2) in [(&result.hot_pages, 12), (&result.hot_lines, 6)] {
             // Pages are counted by the touches of their lines.
-            let units: Vec<u64> = all.units(6).iter().map(|line| line << 6 >> log2).collect();
+            let units: Vec<u64> = accesses.units(6).iter().map(|line| line << 6 >> log2).collect();
             let expected = hottest(&counts(&units), log2, 7);
-            let hot: Vec<_> = hot.iter().map(|one| (one.address, one.touches)).collect();
+            let hot: Vec<_> = hot.iter().map(|unit| (unit.address, unit.touches)).collect();
             prop_assert_eq!(hot, expected);
         }
-        let of_lines: Vec<u64> = all.units(6).iter().map(|line| line >> 6).collect();
+        let of_lines: Vec<u64> = accesses.units(6).iter().map(|line| line >> 6).collect();
         let mut expected: Vec<u64> = counts(&of_lines).into_values().collect();
         expected.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
         let total: u64 = expected.iter().sum();
-        prop_assert_eq!((found.touches, found.pages), (total, expected.len() as u64));
-        for one in &found.concentration {
+        prop_assert_eq!((result.touches, result.pages), (total, expected.len() as u64));
+        for share in &result.concentration {
             let enough = |pages: u64| {
                 let sum: u64 = expected[..pages as usize].iter().sum();
-                100 * sum >= u64::from(one.share_percent) * total
+                100 * sum >= u64::from(share.share_percent) * total
             };
-            prop_assert!(enough(one.pages) && (one.pages == 0 || !enough(one.pages - 1)));
+            prop_assert!(enough(share.pages) && (share.pages == 0 || !enough(share.pages - 1)));
         }
         let expected = runs(&of_lines);
-        for one in &found.page_runs {
-            let inside = expected.iter().filter(|run| (one.at_least..=one.at_most).contains(run));
-            prop_assert_eq!(one.runs, inside.count() as u64);
+        for bucket in &result.page_runs {
+            let inside =
+                expected.iter().filter(|run| (bucket.at_least..=bucket.at_most).contains(run));
+            prop_assert_eq!(bucket.runs, inside.count() as u64);
         }
-        let sum: u64 = found.page_runs.iter().map(|one| one.runs).sum();
+        let sum: u64 = result.page_runs.iter().map(|bucket| bucket.runs).sum();
         prop_assert_eq!(sum, expected.len() as u64);
     }
 
     #[cfg(feature = "caches")]
     #[test]
-    fn misses_of_caches_are_those_of_lists(all in accesses(1200)) {
+    fn misses_of_caches_are_those_of_lists(accesses in accesses(1200)) {
         use crate::analysis::cache::Caches;
         let mut small = Caches::new(&["2K,4,64,lru"]).unwrap();
-        small.add(&all.batch(0..all.len()));
-        let found = small.result();
-        prop_assert_eq!(found.caches[0].cache_misses, misses(&all, 8, 4));
-        let touches = all.units(6).len() as u64;
-        prop_assert_eq!(found.caches[0].cache_hits + found.caches[0].cache_misses, touches);
+        small.add(&accesses.batch(0..accesses.len()));
+        let result = small.result();
+        prop_assert_eq!(result.caches[0].cache_misses, misses(&accesses, 8, 4));
+        let touches = accesses.units(6).len() as u64;
+        prop_assert_eq!(result.caches[0].cache_hits + result.caches[0].cache_misses, touches);
         // Counts survive, caches begin anew.
         let text = serde_json::to_string(&small).unwrap();
         let mut read: Caches = serde_json::from_str(&text).unwrap();
-        prop_assert_eq!(read.result().caches, found.caches);
+        prop_assert_eq!(read.result().caches, result.caches);
         prop_assert_eq!(read.result().empty_caches, 2);
         small.append(read.clone());
         read.merge(small);
-        prop_assert_eq!(read.result().accesses, 3 * all.len() as u64);
+        prop_assert_eq!(read.result().accesses, 3 * accesses.len() as u64);
     }
 
     #[test]
@@ -137,22 +139,22 @@ proptest! {
         let writes = vec![false; rows.len()];
         let batch = Batch::new(&addresses, &writes).with_clocks(&clocks).with_unit(Some(8));
         let known = Known { clocks: true, capacity_bytes: Some(3000), ..Known::default() };
-        let of = |rows| {
+        let piece = |rows| {
             let mut check = Check::default();
             check.known(&known);
             check.add(&batch.rows(rows));
             check
         };
-        let whole = of(0..rows.len()).result();
+        let whole = piece(0..rows.len()).result();
         let cut = (cut * rows.len() as f64) as usize;
-        let mut joined = of(0..cut);
-        joined.append(of(cut..rows.len()));
+        let mut joined = piece(0..cut);
+        joined.append(piece(cut..rows.len()));
         prop_assert_eq!(&joined.result().kinds, &whole.kinds);
         let back: Vec<u64> = (1..rows.len()).filter(|at| clocks[*at] < clocks[at - 1])
             .map(|at| at as u64 + 1).collect();
         let beyond = addresses.iter().filter(|address| **address >= 3000).count() as u64;
         let unaligned = addresses.iter().filter(|address| **address % 8 != 0).count() as u64;
-        let count = |kind| whole.kinds.iter().find(|of| of.kind == kind).unwrap().violations;
+        let count = |kind| whole.kinds.iter().find(|entry| entry.kind == kind).unwrap().violations;
         prop_assert_eq!(count(Kind::ClockBack), back.len() as u64);
         prop_assert_eq!((count(Kind::BeyondMemory), count(Kind::Unaligned)), (beyond, unaligned));
         let placed = whole.places.iter().filter(|place| place.kind == Kind::ClockBack);
@@ -177,28 +179,28 @@ fn restarts_and_gaps_are_counted_apart() {
     let sums = summary.result();
     assert_eq!(sums.duration_clocks, Some(54));
     assert_eq!((sums.gap_count, sums.lost_accesses), (2, 10));
-    let found = check.result();
-    assert!(!found.has_violations());
-    assert_eq!((found.gap_count, found.lost_accesses, found.restarts), (2, 10, 2));
+    let result = check.result();
+    assert!(!result.has_violations());
+    assert_eq!((result.gap_count, result.lost_accesses, result.restarts), (2, 10, 2));
 }
 
 #[test]
 fn memories_are_summed_and_their_pages_kept_apart() {
-    let (mut one, mut other) = (Pages::new(10), Pages::new(10));
-    one.add(&Batch::new(&[0x1000], &[false]));
-    other.add(&Batch::new(&[0x1000, 0x1040], &[false; 2]));
-    one.merge(other);
-    let hot = one.result().hot_pages;
+    let (mut first, mut second) = (Pages::new(10), Pages::new(10));
+    first.add(&Batch::new(&[0x1000], &[false]));
+    second.add(&Batch::new(&[0x1000, 0x1040], &[false; 2]));
+    first.merge(second);
+    let hot = first.result().hot_pages;
     let hot: Vec<_> = hot.iter().map(|hot| (hot.source, hot.address, hot.touches)).collect();
     assert_eq!(hot, [(2, 0x1000, 2), (1, 0x1000, 1)]);
-    let of = |clocks: &[u64], tck_ps| {
+    let summary = |clocks: &[u64], tck_ps| {
         let mut summary = Summary::default();
         summary.known(&Known { clocks: true, tck_ps: Some(tck_ps), ..Known::default() });
         summary.add(&Batch::new(&[0x1000, 0x1000], &[false; 2]).with_clocks(clocks));
         summary
     };
-    let mut sum = of(&[0, 10], 1000);
-    sum.merge(of(&[0, 8], 2000));
+    let mut sum = summary(&[0, 10], 1000);
+    sum.merge(summary(&[0, 8], 2000));
     let sums = sum.result();
     assert_eq!((sums.accesses, sums.pages, sums.lines), (4, 2, 2));
     assert!((sums.duration_seconds.unwrap() - 16e-9).abs() < 1e-18);
@@ -206,9 +208,9 @@ fn memories_are_summed_and_their_pages_kept_apart() {
     // A rate needs the time of all.
     let mut timeless = Summary::default();
     timeless.add(&Batch::new(&[0], &[true]));
-    for (mut one, other) in [(sum.clone(), timeless.clone()), (timeless, sum)] {
-        one.merge(other);
-        let sums = one.result();
+    for (mut first, second) in [(sum.clone(), timeless.clone()), (timeless, sum)] {
+        first.merge(second);
+        let sums = first.result();
         assert_eq!((sums.accesses, sums.accesses_per_second), (5, None));
         assert!(sums.duration_seconds.is_some());
     }
@@ -216,7 +218,7 @@ fn memories_are_summed_and_their_pages_kept_apart() {
 
 #[test]
 fn runs_of_one_board_follow_each_other_and_boards_run_side_by_side() {
-    let of = |board, clocks: &[u64]| {
+    let summary = |board, clocks: &[u64]| {
         let mut summary = Summary::default();
         let known = Known { clocks: true, tck_ps: Some(1000), board, ..Known::default() };
         summary.known(&known);
@@ -224,21 +226,21 @@ fn runs_of_one_board_follow_each_other_and_boards_run_side_by_side() {
         summary
     };
     let rate = |summary: &Summary| summary.result().bytes_per_second.unwrap();
-    let own = rate(&of(Some(0), &[0, 100]));
+    let own = rate(&summary(Some(0), &[0, 100]));
     // Three runs of a board have its rate, in any grouping, and another board at the same time adds
     // its own.
-    let mut runs = of(Some(0), &[0, 100]);
-    let mut later = of(Some(0), &[50, 150]);
-    later.merge(of(Some(0), &[7, 107]));
+    let mut runs = summary(Some(0), &[0, 100]);
+    let mut later = summary(Some(0), &[50, 150]);
+    later.merge(summary(Some(0), &[7, 107]));
     runs.merge(later);
     assert_eq!(runs.result().duration_clocks, Some(300));
     assert!((rate(&runs) / own - 1.0).abs() < 1e-9);
-    let mut other = of(Some(1), &[0, 300]);
+    let mut other = summary(Some(1), &[0, 300]);
     other.merge(runs.clone());
     assert_eq!((other.result().duration_clocks, other.result().accesses), (Some(300), 8));
     // Files of no known board were used at the same time.
-    let mut files = of(None, &[0, 100]);
-    files.merge(of(None, &[0, 100]));
+    let mut files = summary(None, &[0, 100]);
+    files.merge(summary(None, &[0, 100]));
     assert!((rate(&files) / own - 2.0).abs() < 1e-9);
 }
 
@@ -261,7 +263,7 @@ fn a_session_of_no_time_is_not_joined_with_another() {
 
 #[test]
 fn the_longest_time_is_that_of_one_memory() {
-    let of = |tck_ps, clocks: &[u64]| {
+    let summary = |tck_ps, clocks: &[u64]| {
         let mut summary = Summary::default();
         summary.known(&Known { clocks: true, tck_ps: Some(tck_ps), ..Known::default() });
         summary.add(&Batch::new(&[0; 2], &[false; 2]).with_clocks(clocks));
@@ -269,12 +271,12 @@ fn the_longest_time_is_that_of_one_memory() {
     };
     // 1000 clocks of 1 ns, and 400 of 5 ns, in any order.
     for is_swapped in [false, true] {
-        let (mut one, mut other) = (of(1000, &[0, 1000]), of(5000, &[0, 400]));
+        let (mut first, mut second) = (summary(1000, &[0, 1000]), summary(5000, &[0, 400]));
         if is_swapped {
-            std::mem::swap(&mut one, &mut other);
+            std::mem::swap(&mut first, &mut second);
         }
-        one.merge(other);
-        let sums = one.result();
+        first.merge(second);
+        let sums = first.result();
         assert_eq!(sums.duration_clocks, Some(400));
         assert!((sums.duration_seconds.unwrap() - 2e-6).abs() < 1e-15);
         assert_eq!(sums.accesses_per_second, Some(4.0 / sums.duration_seconds.unwrap()));

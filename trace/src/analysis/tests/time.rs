@@ -31,57 +31,60 @@ proptest! {
 
     #[test]
     fn slices_are_those_of_a_map(
-        all in accesses(1500),
+        accesses in accesses(1500),
         is_clocked in any::<bool>(),
         cut in 0.0..1.0f64,
     ) {
-        let cut = (cut * all.len() as f64) as usize;
+        let cut = (cut * accesses.len() as f64) as usize;
         let (mut frequency, mut working) = (Frequency::new(LENGTH), WorkingSet::new(LENGTH));
         let known = Known { clocks: is_clocked, ..CLOCKED };
         frequency.known(&known);
         working.known(&known);
-        for rows in [0..cut, cut..all.len()] {
-            frequency.add(&all.batch(rows.clone()));
-            working.add(&all.batch(rows));
+        for rows in [0..cut, cut..accesses.len()] {
+            frequency.add(&accesses.batch(rows.clone()));
+            working.add(&accesses.batch(rows));
         }
         let (mut slices, mut pages) = (BTreeMap::new(), BTreeMap::new());
-        for at in 0..all.len() {
-            let slice = if is_clocked { all.clocks[at] / 80 } else { at as u64 / 37 };
+        for at in 0..accesses.len() {
+            let slice = if is_clocked { accesses.clocks[at] / 80 } else { at as u64 / 37 };
             let counts: &mut [u64; 2] = slices.entry(slice).or_default();
-            counts[usize::from(all.writes[at])] += 1;
+            counts[usize::from(accesses.writes[at])] += 1;
             let of_slice: &mut BTreeSet<u64> = pages.entry(slice).or_default();
-            let last = all.addresses[at] + u64::from(all.sizes[at]) - 1;
-            of_slice.extend(all.addresses[at] >> 12..=last >> 12);
+            let last = accesses.addresses[at] + u64::from(accesses.sizes[at]) - 1;
+            of_slice.extend(accesses.addresses[at] >> 12..=last >> 12);
         }
-        let found = frequency.result().remove(0);
+        let result = frequency.result().remove(0);
         let rates: BTreeMap<u64, [u64; 2]> =
-            found.slices.iter().map(|one| (one.slice, [one.reads, one.writes])).collect();
+            result.slices.iter().map(|slice| (slice.slice, [slice.reads, slice.writes])).collect();
         prop_assert_eq!(&rates, &slices);
         let unit = if is_clocked { SliceUnit::Clocks } else { SliceUnit::Accesses };
-        prop_assert_eq!((found.slice_unit, found.slice_length), (unit, if is_clocked { 80 } else { 37 }));
+        prop_assert_eq!((result.slice_unit, result.slice_length), (unit, if is_clocked { 80 } else { 37 }));
         let mut seen = BTreeSet::new();
-        let found = working.result().remove(0).slices;
-        prop_assert_eq!(found.len(), pages.len());
-        for (one, (slice, of_slice)) in found.iter().zip(&pages) {
+        let working_sets = working.result().remove(0).slices;
+        prop_assert_eq!(working_sets.len(), pages.len());
+        for (row, (slice, of_slice)) in working_sets.iter().zip(&pages) {
             let new = of_slice.difference(&seen).count() as u64;
             seen.extend(of_slice);
             let expected = (*slice, slices[slice].iter().sum(), of_slice.len() as u64, new);
-            prop_assert_eq!((one.slice, one.accesses, one.pages, one.new_pages), expected);
+            prop_assert_eq!((row.slice, row.accesses, row.pages, row.new_pages), expected);
         }
     }
 
     #[test]
-    fn joined_slices_of_clocks_are_those_of_the_whole(all in accesses(1500), cut in 0.0..1.0f64) {
-        let cut = (cut * all.len() as f64) as usize;
-        let of = |rows| {
+    fn joined_slices_of_clocks_are_those_of_the_whole(
+        accesses in accesses(1500),
+        cut in 0.0..1.0f64,
+    ) {
+        let cut = (cut * accesses.len() as f64) as usize;
+        let piece = |rows| {
             let mut frequency = Frequency::new(LENGTH);
             frequency.known(&CLOCKED);
-            frequency.add(&all.batch(rows));
+            frequency.add(&accesses.batch(rows));
             frequency
         };
-        let mut joined = of(0..cut);
-        joined.append(of(cut..all.len()));
-        prop_assert_eq!(joined.result(), of(0..all.len()).result());
+        let mut joined = piece(0..cut);
+        joined.append(piece(cut..accesses.len()));
+        prop_assert_eq!(joined.result(), piece(0..accesses.len()).result());
     }
 }
 
@@ -93,7 +96,7 @@ fn time_goes_on_after_a_restart() {
     frequency.add(&batch.with_clocks(&[10, 170]));
     frequency.restart();
     frequency.add(&batch.with_clocks(&[10, 170]));
-    let slices: Vec<u64> = frequency.result()[0].slices.iter().map(|one| one.slice).collect();
+    let slices: Vec<u64> = frequency.result()[0].slices.iter().map(|slice| slice.slice).collect();
     assert_eq!(slices, [0, 2, 3, 5]);
 }
 
@@ -105,10 +108,10 @@ fn slices_become_longer_before_they_are_too_many() {
     let mut frequency = Frequency::new(LENGTH);
     frequency.known(&CLOCKED);
     frequency.add(&Batch::new(&addresses, &writes).with_clocks(&clocks));
-    let found = frequency.result().remove(0);
-    assert_eq!(found.slice_length, 4 * 80);
-    assert_eq!(found.slices.len() as u64, count / 4);
-    assert!(found.slices.iter().all(|one| (one.reads, one.writes) == (0, 4)));
+    let result = frequency.result().remove(0);
+    assert_eq!(result.slice_length, 4 * 80);
+    assert_eq!(result.slices.len() as u64, count / 4);
+    assert!(result.slices.iter().all(|slice| (slice.reads, slice.writes) == (0, 4)));
 }
 
 #[test]
@@ -117,7 +120,7 @@ fn changes_of_rate_and_of_working_set_are_found_where_they_are() {
     phases.known(&CLOCKED);
     // 800 clocks are a slice. For 20 slices 100 accesses in each to 2 pages, then 20 with 300, then
     // 20 to 60 pages.
-    let mut all = super::Accesses::default();
+    let mut accesses = super::Accesses::default();
     for slice in 0..60u64 {
         let (count, pages) = match slice / 20 {
             0 => (100, 2),
@@ -125,19 +128,19 @@ fn changes_of_rate_and_of_working_set_are_found_where_they_are() {
             _ => (300, 60),
         };
         for at in 0..count {
-            all.addresses.push(at % pages << 12);
-            all.writes.push(false);
-            all.clocks.push(slice * 800 + at);
+            accesses.addresses.push(at % pages << 12);
+            accesses.writes.push(false);
+            accesses.clocks.push(slice * 800 + at);
         }
     }
-    phases.add(&all.plain());
-    let found = phases.result().remove(0).phases;
-    let found: Vec<_> = found
+    phases.add(&accesses.plain());
+    let result = phases.result().remove(0).phases;
+    let rows: Vec<_> = result
         .iter()
-        .map(|one| (one.first_slice, one.last_slice, one.slice_accesses, one.slice_pages))
+        .map(|phase| (phase.first_slice, phase.last_slice, phase.slice_accesses, phase.slice_pages))
         .collect();
     let expected = [(0, 19, 100.0, 2.0), (20, 39, 300.0, 2.0), (40, 59, 300.0, 60.0)];
-    assert_eq!(found, expected);
+    assert_eq!(rows, expected);
 }
 
 #[test]
@@ -145,8 +148,8 @@ fn even_accesses_are_one_phase() {
     let mut phases = Phases::new(SliceLength { ns: 1000, accesses: 100 });
     let addresses: Vec<u64> = (0..10_000).map(|at| at % 7 << 12).collect();
     phases.add(&Batch::new(&addresses, &vec![false; 10_000]));
-    let found = phases.result().remove(0).phases;
-    assert_eq!((found.len(), found[0].accesses, found[0].new_pages), (1, 10_000, 7));
+    let result = phases.result().remove(0).phases;
+    assert_eq!((result.len(), result[0].accesses, result[0].new_pages), (1, 10_000, 7));
 }
 
 #[test]
@@ -159,11 +162,11 @@ fn slices_of_a_sparse_trace_become_longer_as_often_as_needed() {
     let mut frequency = Frequency::new(LENGTH);
     frequency.known(&CLOCKED);
     frequency.add(&Batch::new(&addresses, &writes).with_clocks(&clocks));
-    let found = frequency.result().remove(0);
+    let result = frequency.result().remove(0);
     let mut expected: BTreeMap<u64, u64> = BTreeMap::new();
-    clocks.iter().for_each(|clock| *expected.entry(clock / found.slice_length).or_default() += 1);
+    clocks.iter().for_each(|clock| *expected.entry(clock / result.slice_length).or_default() += 1);
     let slices: BTreeMap<u64, u64> =
-        found.slices.iter().map(|one| (one.slice, one.writes)).collect();
+        result.slices.iter().map(|slice| (slice.slice, slice.writes)).collect();
     assert_eq!(slices, expected);
 }
 
@@ -189,8 +192,8 @@ fn pieces_that_follow_a_restart_are_in_its_slices() {
     batch(&mut first, &[50]);
     batch(&mut second, &[110]);
     first.append(second);
-    let slices = |of: &Frequency| -> Vec<u64> {
-        of.result().remove(0).slices.iter().map(|one| one.slice).collect()
+    let slices = |frequency: &Frequency| -> Vec<u64> {
+        frequency.result().remove(0).slices.iter().map(|slice| slice.slice).collect()
     };
     assert_eq!(slices(&whole), [0, 1, 2]);
     assert_eq!(slices(&first), slices(&whole));
@@ -198,28 +201,29 @@ fn pieces_that_follow_a_restart_are_in_its_slices() {
 
 #[test]
 fn pieces_with_slices_of_other_lengths_count_where_they_begin() {
-    let of = |ns, from: u64| {
+    let piece = |ns, from: u64| {
         let mut frequency = Frequency::new(SliceLength { ns, accesses: 1 });
         frequency.known(&CLOCKED);
         let clocks: Vec<u64> = (from..from + 1200).collect();
         frequency.add(&Batch::new(&vec![0; 1200], &vec![true; 1200]).with_clocks(&clocks));
         frequency
     };
-    let found = |one: Frequency| {
-        let found = one.result().remove(0);
-        let slices: Vec<_> = found.slices.iter().map(|one| (one.slice, one.writes)).collect();
-        (found.slice_length, slices)
+    let result_slices = |frequency: Frequency| {
+        let result = frequency.result().remove(0);
+        let slices: Vec<_> =
+            result.slices.iter().map(|slice| (slice.slice, slice.writes)).collect();
+        (result.slice_length, slices)
     };
     let nanoseconds = |clocks: u64| clocks * u64::from(CLOCKED.tck_ps.unwrap()) / 1000;
     // Slices of 400 and of 200 clocks: of the shorter ones two are one.
-    let mut joined = of(nanoseconds(400), 0);
-    joined.append(of(nanoseconds(200), 1200));
-    assert_eq!(found(joined), (400, (0..6).map(|slice| (slice, 400)).collect()));
+    let mut joined = piece(nanoseconds(400), 0);
+    joined.append(piece(nanoseconds(200), 1200));
+    assert_eq!(result_slices(joined), (400, (0..6).map(|slice| (slice, 400)).collect()));
     // Of 300 and of 400: these become 600, and each slice of the later piece is in the one in which
     // it begins.
-    let mut joined = of(nanoseconds(300), 0);
-    joined.append(of(nanoseconds(400), 1200));
-    assert_eq!(found(joined), (600, vec![(0, 600), (1, 600), (2, 800), (3, 400)]));
+    let mut joined = piece(nanoseconds(300), 0);
+    joined.append(piece(nanoseconds(400), 1200));
+    assert_eq!(result_slices(joined), (600, vec![(0, 600), (1, 600), (2, 800), (3, 400)]));
 }
 
 #[test]
@@ -229,14 +233,15 @@ fn the_working_set_is_exact_when_slices_become_longer_within_a_batch() {
     let count = MOST_SLICES + 3;
     let clocks: Vec<u64> = (0..count as u64).map(|at| at * 80).collect();
     let (addresses, writes) = (vec![0x1000; count], vec![false; count]);
-    let all = Batch::new(&addresses, &writes).with_clocks(&clocks);
+    let batch = Batch::new(&addresses, &writes).with_clocks(&clocks);
     let mut working = WorkingSet::new(LENGTH);
     working.known(&CLOCKED);
-    working.add(&all.rows(0..MOST_SLICES + 1));
-    working.add(&all.rows(MOST_SLICES + 1..count));
-    let found = working.result().remove(0);
-    assert_eq!(found.slice_length, 2 * 80);
-    let last = &found.slices[found.slices.len() - 2..];
-    let counts: Vec<_> = last.iter().map(|one| (one.accesses, one.pages, one.new_pages)).collect();
+    working.add(&batch.rows(0..MOST_SLICES + 1));
+    working.add(&batch.rows(MOST_SLICES + 1..count));
+    let result = working.result().remove(0);
+    assert_eq!(result.slice_length, 2 * 80);
+    let last = &result.slices[result.slices.len() - 2..];
+    let counts: Vec<_> =
+        last.iter().map(|slice| (slice.accesses, slice.pages, slice.new_pages)).collect();
     assert_eq!(counts, [(2, 1, 0), (1, 1, 0)]);
 }

@@ -21,26 +21,26 @@ fn clocked() -> Known {
 /// Accesses whose clocks and addresses are spread, so that slices and blocks become longer.
 fn spread() -> impl Strategy<Value = (Accesses, bool)> {
     (accesses(3000), 0u32..20, 0u32..30, any::<bool>()).prop_map(
-        |(mut all, time, space, clocked)| {
-            all.clocks.iter_mut().for_each(|clock| *clock <<= time);
-            for (address, row) in all.addresses.iter_mut().zip(0u64..) {
+        |(mut accesses, time, space, clocked)| {
+            accesses.clocks.iter_mut().for_each(|clock| *clock <<= time);
+            for (address, row) in accesses.addresses.iter_mut().zip(0u64..) {
                 *address += (row % 7) << space;
             }
-            (all, clocked)
+            (accesses, clocked)
         },
     )
 }
 
 /// The time of each access.
-fn times(all: &Accesses, is_clocked: bool) -> Vec<u64> {
-    if is_clocked { all.clocks.clone() } else { (0..all.len() as u64).collect() }
+fn times(accesses: &Accesses, is_clocked: bool) -> Vec<u64> {
+    if is_clocked { accesses.clocks.clone() } else { (0..accesses.len() as u64).collect() }
 }
 
-fn added<A: Analysis>(mut analysis: A, all: &Accesses, is_clocked: bool) -> A {
+fn added<A: Analysis>(mut analysis: A, accesses: &Accesses, is_clocked: bool) -> A {
     analysis.known(&Known { clocks: is_clocked, ..clocked() });
-    let middle = all.len() / 3;
-    analysis.add(&all.batch(0..middle));
-    analysis.add(&all.batch(middle..all.len()));
+    let middle = accesses.len() / 3;
+    analysis.add(&accesses.batch(0..middle));
+    analysis.add(&accesses.batch(middle..accesses.len()));
     analysis
 }
 
@@ -48,16 +48,16 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn slices_of_any_length_have_exact_counts_and_working_sets((all, is_clocked) in spread()) {
-        let found = added(Timeline::default(), &all, is_clocked).result().remove(0);
+    fn slices_of_any_length_have_exact_counts_and_working_sets((sample, is_clocked) in spread()) {
+        let result = added(Timeline::default(), &sample, is_clocked).result().remove(0);
         let mut slices: BTreeMap<u64, ([u64; 3], BTreeSet<u64>, u64)> = BTreeMap::new();
         let mut seen = BTreeSet::new();
-        for (row, at) in times(&all, is_clocked).into_iter().enumerate() {
-            let slice = slices.entry(at / found.slice_length).or_default();
-            slice.0[usize::from(all.writes[row])] += 1;
-            slice.0[2] += u64::from(all.sizes[row]);
-            let last = all.addresses[row] + u64::from(all.sizes[row]) - 1;
-            for page in all.addresses[row] >> 12..=last >> 12 {
+        for (row, at) in times(&sample, is_clocked).into_iter().enumerate() {
+            let slice = slices.entry(at / result.slice_length).or_default();
+            slice.0[usize::from(sample.writes[row])] += 1;
+            slice.0[2] += u64::from(sample.sizes[row]);
+            let last = sample.addresses[row] + u64::from(sample.sizes[row]) - 1;
+            for page in sample.addresses[row] >> 12..=last >> 12 {
                 slice.1.insert(page);
                 slice.2 += u64::from(seen.insert(page));
             }
@@ -66,53 +66,53 @@ proptest! {
             .into_iter()
             .map(|(slice, (counts, pages, new))| (slice, counts, pages.len() as u64, new))
             .collect();
-        let shown = found.slices.iter().map(|one| {
-            (one.slice, [one.reads, one.writes, one.access_bytes], one.pages, one.new_pages)
+        let shown = result.slices.iter().map(|row| {
+            (row.slice, [row.reads, row.writes, row.access_bytes], row.pages, row.new_pages)
         });
         prop_assert_eq!(shown.collect::<Vec<_>>(), expected);
-        prop_assert!(found.slices.len() as u64 <= MOST_COLUMNS);
-        prop_assert_eq!(found.slice_seconds.is_some(), is_clocked && all.len() > 0);
-        let accesses: u64 = phases(&found.working_sets()).phases.iter().map(|one| one.accesses).sum();
-        prop_assert_eq!(accesses, all.len() as u64);
+        prop_assert!(result.slices.len() as u64 <= MOST_COLUMNS);
+        prop_assert_eq!(result.slice_seconds.is_some(), is_clocked && sample.len() > 0);
+        let accesses: u64 = phases(&result.working_sets()).phases.iter().map(|phase| phase.accesses).sum();
+        prop_assert_eq!(accesses, sample.len() as u64);
     }
 
     #[test]
-    fn blocks_and_slices_of_any_size_have_exact_counts((all, is_clocked) in spread()) {
-        let found = added(HeatMap::default(), &all, is_clocked).result().remove(0);
+    fn blocks_and_slices_of_any_size_have_exact_counts((accesses, is_clocked) in spread()) {
+        let result = added(HeatMap::default(), &accesses, is_clocked).result().remove(0);
         let mut expected = BTreeMap::new();
-        for (address, at) in all.addresses.iter().zip(times(&all, is_clocked)) {
-            let place = (address / found.block_bytes, at / found.slice_length);
+        for (address, at) in accesses.addresses.iter().zip(times(&accesses, is_clocked)) {
+            let place = (address / result.block_bytes, at / result.slice_length);
             *expected.entry(place).or_insert(0u64) += 1;
         }
         let mut shown = BTreeMap::new();
-        for row in &found.blocks {
-            for (count, slice) in row.counts.iter().zip(found.first_slice..) {
+        for row in &result.blocks {
+            for (count, slice) in row.counts.iter().zip(result.first_slice..) {
                 if *count > 0 {
-                    shown.insert((row.address / found.block_bytes, slice), *count);
+                    shown.insert((row.address / result.block_bytes, slice), *count);
                 }
             }
         }
         prop_assert_eq!(shown, expected);
-        prop_assert!(found.blocks.len() <= MOST_ROWS);
-        prop_assert!(found.blocks.iter().all(|row| row.counts.len() as u64 <= MOST_COLUMNS));
+        prop_assert!(result.blocks.len() <= MOST_ROWS);
+        prop_assert!(result.blocks.iter().all(|row| row.counts.len() as u64 <= MOST_COLUMNS));
     }
 
     #[test]
-    fn joined_pieces_have_the_counts_of_the_whole((all, _) in spread(), cut in 0.0..1.0f64) {
-        let cut = (cut * all.len() as f64) as usize;
+    fn joined_pieces_have_the_counts_of_the_whole((accesses, _) in spread(), cut in 0.0..1.0f64) {
+        let cut = (cut * accesses.len() as f64) as usize;
         let piece = |rows| {
             let mut piece = (Timeline::default(), HeatMap::default());
             piece.known(&clocked());
-            piece.add(&all.batch(rows));
+            piece.add(&accesses.batch(rows));
             piece
         };
         let mut joined = piece(0..cut);
-        joined.append(piece(cut..all.len()));
-        let whole = added((Timeline::default(), HeatMap::default()), &all, true);
+        joined.append(piece(cut..accesses.len()));
+        let whole = added((Timeline::default(), HeatMap::default()), &accesses, true);
         let ((joined, heat), (whole, whole_heat)) = (joined.result(), whole.result());
-        let counts = |of: &Vec<crate::analysis::timeline::MemoryTime>| {
-            let slices = of[0].slices.iter();
-            slices.map(|one| (one.slice, one.reads, one.writes)).collect::<Vec<_>>()
+        let counts = |memories: &Vec<crate::analysis::timeline::MemoryTime>| {
+            let slices = memories[0].slices.iter();
+            slices.map(|slice| (slice.slice, slice.reads, slice.writes)).collect::<Vec<_>>()
         };
         prop_assert_eq!(joined[0].slice_length, whole[0].slice_length);
         prop_assert_eq!(counts(&joined), counts(&whole));
@@ -122,22 +122,22 @@ proptest! {
     }
 
     #[test]
-    fn the_distribution_is_that_of_sorted_counts(all in accesses(2000), steps in 1u64..50) {
+    fn the_distribution_is_that_of_sorted_counts(accesses in accesses(2000), steps in 1u64..50) {
         let mut pages = Pages::new(1);
-        pages.add(&all.batch(0..all.len()));
+        pages.add(&accesses.batch(0..accesses.len()));
         let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
-        all.units(6).into_iter().for_each(|line| *counts.entry(line >> 6).or_default() += 1);
+        accesses.units(6).into_iter().for_each(|line| *counts.entry(line >> 6).or_default() += 1);
         let mut sorted: Vec<u64> = counts.into_values().collect();
         sorted.sort_unstable();
         sorted.reverse();
-        let found = distribution(&pages, steps);
-        for one in &found {
-            prop_assert_eq!(one.touches, sorted[..one.pages as usize].iter().sum::<u64>());
+        let shares = distribution(&pages, steps);
+        for share in &shares {
+            prop_assert_eq!(share.touches, sorted[..share.pages as usize].iter().sum::<u64>());
         }
-        prop_assert!(found.windows(2).all(|pair| pair[0].pages < pair[1].pages));
-        let last = found.last().map_or(0, |last| last.pages);
+        prop_assert!(shares.windows(2).all(|pair| pair[0].pages < pair[1].pages));
+        let last = shares.last().map_or(0, |last| last.pages);
         prop_assert_eq!(last, sorted.len() as u64);
-        prop_assert!(found.last().is_none_or(|last| (last.touch_share - 1.0).abs() < 1e-9));
+        prop_assert!(shares.last().is_none_or(|last| (last.touch_share - 1.0).abs() < 1e-9));
     }
 }
 
@@ -150,11 +150,11 @@ fn gaps_are_placed_and_bounded() {
     for _ in 0..MOST_GAPS + 1 {
         timeline.gap(&gap);
     }
-    let found = timeline.result().remove(0);
-    let lossy = found.slices.iter().find(|one| one.gap_count > 0).unwrap();
+    let result = timeline.result().remove(0);
+    let lossy = result.slices.iter().find(|slice| slice.gap_count > 0).unwrap();
     assert_eq!((lossy.slice, lossy.gap_count, lossy.lost_accesses), (200, 101, 303));
-    assert_eq!((found.gaps.len(), found.gaps[0]), (MOST_GAPS, gap));
-    assert_eq!(found.working_sets().slices.len(), 2);
+    assert_eq!((result.gaps.len(), result.gaps[0]), (MOST_GAPS, gap));
+    assert_eq!(result.working_sets().slices.len(), 2);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn time_goes_on_after_a_restart() {
         both.restart();
     }
     let (time, heat) = both.result();
-    let slices: Vec<u64> = time[0].slices.iter().map(|one| one.slice).collect();
+    let slices: Vec<u64> = time[0].slices.iter().map(|slice| slice.slice).collect();
     assert_eq!(slices, [0, 9, 10, 19]);
     assert_eq!(heat[0].blocks[0].counts.iter().sum::<u64>(), 2);
 }
@@ -180,6 +180,6 @@ fn a_gap_before_the_first_access_has_its_time() {
         Gap { lost_accesses: Some(5), after_clock: Some(begin), before_clock: Some(begin + 500) };
     timeline.gap(&gap);
     timeline.add(&Batch::new(&[0], &[false]).with_clocks(&[begin + 600]));
-    let found = timeline.result().remove(0);
-    assert!(found.slice_length <= 1024, "{}", found.slice_length);
+    let result = timeline.result().remove(0);
+    assert!(result.slice_length <= 1024, "{}", result.slice_length);
 }

@@ -4,14 +4,14 @@ use super::*;
 use crate::decode::rules::tests::check;
 
 fn all() -> Vec<Evidence> {
-    let mut all = Vec::new();
+    let mut cases = Vec::new();
     for counter in Counter::ALL {
         for kind in Kind::ALL {
             for before in Before::ALL {
                 for after in After::ALL {
                     for clock in Clock::ALL {
                         for next in Next::ALL {
-                            all.extend(Likeness::ALL.iter().map(|likeness| Evidence {
+                            cases.extend(Likeness::ALL.iter().map(|likeness| Evidence {
                                 counter: *counter,
                                 kind: *kind,
                                 before: *before,
@@ -26,16 +26,16 @@ fn all() -> Vec<Evidence> {
             }
         }
     }
-    all
+    cases
 }
 
 #[test]
 fn each_rule_decides_about_some_evidence_and_is_needed() {
-    let all = all();
-    assert_eq!(all.len(), 8 * 5 * 6 * 4 * 2 * 5 * 3);
-    check(&FIT, &all);
-    check(&REACH, &all);
-    check(&DAMAGE, &all);
+    let cases = all();
+    assert_eq!(cases.len(), 8 * 5 * 6 * 4 * 2 * 5 * 3);
+    check(&FIT, &cases);
+    check(&REACH, &cases);
+    check(&DAMAGE, &cases);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn contradicting_counts_never_continue_a_trace() {
 
 #[test]
 fn a_frame_follows_exactly_only_by_its_counts_or_those_of_the_frame_after() {
-    for evidence in all().iter().filter(|one| FIT.decide(*one) == Continuation::Next) {
+    for evidence in all().iter().filter(|evidence| FIT.decide(*evidence) == Continuation::Next) {
         let is_exact = evidence.before == Before::Exact || evidence.after == After::Exact;
         assert!(is_exact || evidence.kind == Kind::FirstReport, "{evidence:?}");
         assert_ne!(evidence.kind, Kind::Unreadable);
@@ -81,7 +81,8 @@ fn a_frame_follows_exactly_only_by_its_counts_or_those_of_the_frame_after() {
 /// Frames made up at random state such counts and clocks.
 #[test]
 fn counts_and_clocks_as_made_up_at_random_continue_no_trace() {
-    let random = |one: &&Evidence| one.has_counts() && one.likeness == Likeness::Random;
+    let random =
+        |evidence: &&Evidence| evidence.has_counts() && evidence.likeness == Likeness::Random;
     for evidence in all().iter().filter(random) {
         let is_exact = evidence.before == Before::Exact || evidence.after == After::Exact;
         let decided = FIT.decide(evidence);
@@ -113,7 +114,7 @@ fn evidence_that_does_not_belong_to_a_decision_does_not_change_it() {
 /// frame is not damaged.
 #[test]
 fn a_trace_can_reach_what_continues_it() {
-    for evidence in all().iter().filter(|one| one.counter == Counter::Free) {
+    for evidence in all().iter().filter(|evidence| evidence.counter == Counter::Free) {
         let continues = FIT.decide(evidence) != Continuation::No;
         let by_counts = !matches!(evidence.kind, Kind::FirstReport);
         if continues && by_counts && evidence.before != Before::PossibleEarlier {

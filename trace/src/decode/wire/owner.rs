@@ -225,7 +225,7 @@ impl Wire {
         let card = best(compared.iter().map(|card| card.fit), |fit| *fit);
         let run = best(self.pending.iter().map(|run| run.fit(arrival)), |run| run.fit);
         let run = run.map(|best| self.latest_near(best, arrival));
-        let parked = best(self.parked.iter().map(|one| one.trace.fit(arrival)), |fit| *fit);
+        let parked = best(self.parked.iter().map(|run| run.trace.fit(arrival)), |fit| *fit);
         let claims = Claims {
             card: Claim::new(card.map(|(fit, _)| fit)),
             run: Claim::new(run.map(|(run, _)| run.fit)),

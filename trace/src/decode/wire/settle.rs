@@ -11,14 +11,14 @@ impl Wire {
     /// Settles all pending runs that can be decided.
     pub(super) fn settle_ready(&mut self, sink: &mut impl Sink) {
         loop {
-            let found = self.pending.iter().enumerate();
-            let found =
-                found.filter_map(|(at, run)| Some((at, run.matching_card(&self.cards)?))).next();
+            let matching = self.pending.iter().enumerate();
+            let first_match =
+                matching.filter_map(|(at, run)| Some((at, run.matching_card(&self.cards)?))).next();
             let stray = self.pending.iter().enumerate();
             let stray =
                 stray.filter_map(|(at, run)| Some((at, run.damaged_frame_of(false)?))).next();
             let ready = |run: &PendingRun| run.is_other_card() || run.is_full();
-            if let Some((at, card)) = found {
+            if let Some((at, card)) = first_match {
                 let run = self.pending.remove(at);
                 self.give(card, run, sink);
             } else if let Some((at, card)) = stray {

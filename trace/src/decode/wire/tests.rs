@@ -90,10 +90,10 @@ fn damage(random: &mut Random, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
 /// forged frames in between.
 fn wire(seed: u64) -> Vec<Vec<u8>> {
     let mut random = Random::new(seed);
-    let one = session(&mut random, 100);
-    let mut cards = vec![damage(&mut random, &one)];
+    let first = session(&mut random, 100);
+    let mut cards = vec![damage(&mut random, &first)];
     for _ in 0..random.below(3) {
-        let other = if random.one_in(3) { one.clone() } else { session(&mut random, 100) };
+        let other = if random.one_in(3) { first.clone() } else { session(&mut random, 100) };
         cards.push(damage(&mut random, &other));
     }
     let turn = [1, 5, 30, 1000][random.below(4) as usize];

@@ -55,7 +55,7 @@ impl Drmemtrace {
     pub fn line(&mut self, line: &str, add: &mut VecDeque<ImportedAccess>) -> Parsed {
         self.is_over |= line.starts_with(RESULTS);
         let is_heading =
-            ["Output format:", "<--record#", "---"].iter().any(|it| line.starts_with(it));
+            ["Output format:", "<--record#", "---"].iter().any(|begin| line.starts_with(begin));
         if self.is_over || is_heading {
             return Ok(LineKind::Other);
         }
@@ -85,7 +85,7 @@ impl Drmemtrace {
     pub fn notes(&self) -> Vec<String> {
         let others =
             format!("{} records are no reads or writes (prefetches and others)", self.others);
-        let all = [(self.has_threads, ORDER.to_owned()), (self.others > 0, others)];
-        all.into_iter().filter_map(|(is_so, note)| is_so.then_some(note)).collect()
+        let notes = [(self.has_threads, ORDER.to_owned()), (self.others > 0, others)];
+        notes.into_iter().filter_map(|(is_so, note)| is_so.then_some(note)).collect()
     }
 }

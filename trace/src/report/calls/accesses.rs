@@ -122,12 +122,12 @@ impl Calls {
     pub fn add_trace(
         &mut self,
         ledger: &Ledger,
-        found: TraceContents,
+        contents: TraceContents,
         other_tags: u64,
         sync: Option<Sync>,
     ) {
         let split = |owner| {
-            let amount = |share| Amount::new(share, found.tck_ps, sync.is_some());
+            let amount = |share| Amount::new(share, contents.tck_ps, sync.is_some());
             let shares = ledger.share_of(owner);
             shares.map_or_else(Split::none, |[own, inclusive]| Split {
                 inclusive: amount(inclusive),
@@ -145,8 +145,8 @@ impl Calls {
         for block in &mut self.blocks {
             block.accesses = Some(split(Owner::Block(block.number)));
         }
-        for one in &mut self.loops {
-            one.accesses = Some(split(Owner::Loop(one.number)));
+        for tagged_loop in &mut self.loops {
+            tagged_loop.accesses = Some(split(Owner::Loop(tagged_loop.number)));
         }
         let (outside, several_threads) = (split(Owner::Outside), split(Owner::SeveralThreads));
         let accesses = ledger.total.accesses();
@@ -156,7 +156,7 @@ impl Calls {
             accesses,
             outside,
             several_threads,
-            found,
+            found: contents,
             other_tags,
             without_pages,
             sync,
@@ -185,9 +185,13 @@ impl Calls {
         if trace.several_threads.own.accesses != 0 {
             rows.push(("(several threads)", trace.several_threads));
         }
-        let of =
+        let split =
             |function: &'_ super::Function| function.accesses.filter(|s| s.inclusive.accesses != 0);
-        rows.extend(self.functions.iter().filter_map(|one| Some((one.name.as_str(), of(one)?))));
+        rows.extend(
+            self.functions
+                .iter()
+                .filter_map(|function| Some((function.name.as_str(), split(function)?))),
+        );
         let has_error = trace.sync.is_some();
         write_rows("function", rows, has_error, output)?;
         if self.blocks.is_empty() {
@@ -203,10 +207,10 @@ impl Calls {
     }
 
     fn rows_of_loops(&self) -> Vec<(String, Split)> {
-        let row = |one: &super::Loop| {
-            let split = one.accesses.filter(|split| split.inclusive.accesses != 0)?;
-            let note = if one.tagged_exits == Exits::All { "" } else { NOT_ENDED };
-            Some((format!("{} at {}{note}", one.function, one.code_address), split))
+        let row = |tagged_loop: &super::Loop| {
+            let split = tagged_loop.accesses.filter(|split| split.inclusive.accesses != 0)?;
+            let note = if tagged_loop.tagged_exits == Exits::All { "" } else { NOT_ENDED };
+            Some((format!("{} at {}{note}", tagged_loop.function, tagged_loop.code_address), split))
         };
         self.loops.iter().filter_map(row).collect()
     }
@@ -269,16 +273,19 @@ fn rate(amount: &Amount) -> String {
 impl Trace {
     /// Reports losses and unexpected contents of the trace, one line each.
     pub(super) fn warn(&self, warn: &mut impl FnMut(&str, u64)) {
-        let found = &self.found;
+        let contents = &self.found;
         let tags =
             if self.sync.is_none() { " and tags, all calls are taken to end there" } else { "" };
         let gaps =
             format!("gaps of the trace, so that accesses of functions are lower bounds{tags}");
-        warn(&gaps, found.gaps);
-        warn("accesses lost there, as far as that is known", found.lost_accesses);
-        warn("restarts of the card, where all calls are taken to end", found.restarts);
-        warn("accesses that the card only counted, attributed to no function", found.counted_only);
-        warn("reads of the card's window, which are no tags", found.window_reads);
+        warn(&gaps, contents.gaps);
+        warn("accesses lost there, as far as that is known", contents.lost_accesses);
+        warn("restarts of the card, where all calls are taken to end", contents.restarts);
+        warn(
+            "accesses that the card only counted, attributed to no function",
+            contents.counted_only,
+        );
+        warn("reads of the card's window, which are no tags", contents.window_reads);
         warn("writes to the card's window that are no tags of this map", self.other_tags);
         warn(
             "functions, blocks and loops whose inclusive pages are not known: too many were open at a time",

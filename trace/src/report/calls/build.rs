@@ -129,7 +129,7 @@ fn functions<L: Listener>(
             in_threads.entry(*number).or_default().push(in_thread);
         }
     }
-    let all = counts.functions();
+    let function_counts = counts.functions();
     let function = |(number, totals): (&FunctionId, &Totals)| {
         let mapped = names.function(*number);
         Function {
@@ -143,7 +143,7 @@ fn functions<L: Listener>(
             threads: in_threads.remove(number).unwrap_or_default(),
         }
     };
-    let mut functions: Vec<Function> = all.iter().map(function).collect();
+    let mut functions: Vec<Function> = function_counts.iter().map(function).collect();
     functions.sort_by_cached_key(|function| (rank(&function.sum), function.name.clone()));
     functions
 }
@@ -188,20 +188,24 @@ fn blocks<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Block> {
 fn loops<L: Listener>(threads: &Threads<L>, names: &Names) -> Vec<Loop> {
     let head = |block: &TaggedBlock| ((block.function_number, block.code_address), block.number);
     let heads: BTreeMap<(FunctionId, u64), FunctionId> = names.blocks.values().map(head).collect();
-    let one = |one: &TaggedLoop| {
-        let head = heads.get(&(one.function_number, one.code_address));
+    let loop_row = |tagged_loop: &TaggedLoop| {
+        let head = heads.get(&(tagged_loop.function_number, tagged_loop.code_address));
         let head = head.and_then(|head| threads.blocks.get(head));
         Loop {
-            number: one.number,
-            function: names.get(one.function_number).into_owned(),
-            code_address: format!("{:#x}", one.code_address),
-            object: object(names, one.function_number),
-            file_address: file_address(names, one.function_number, one.code_address),
-            outer_number: one.outer_number,
-            tagged_exits: one.tagged_exits,
+            number: tagged_loop.number,
+            function: names.get(tagged_loop.function_number).into_owned(),
+            code_address: format!("{:#x}", tagged_loop.code_address),
+            object: object(names, tagged_loop.function_number),
+            file_address: file_address(
+                names,
+                tagged_loop.function_number,
+                tagged_loop.code_address,
+            ),
+            outer_number: tagged_loop.outer_number,
+            tagged_exits: tagged_loop.tagged_exits,
             entries: head.map_or(0, |head| head.entries),
             accesses: None,
         }
     };
-    names.loops.values().map(one).filter(|one| one.entries != 0).collect()
+    names.loops.values().map(loop_row).filter(|row| row.entries != 0).collect()
 }

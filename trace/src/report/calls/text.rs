@@ -24,8 +24,8 @@ impl Calls {
     /// The errors of writing to `output`.
     pub fn write(&self, tables: Tables, output: &mut dyn Write) -> io::Result<()> {
         self.write_head(output)?;
-        let all = self.functions.iter().map(|function| (&function.sum, function.name.as_str()));
-        write_table(&all.collect::<Vec<_>>(), output)?;
+        let rows = self.functions.iter().map(|function| (&function.sum, function.name.as_str()));
+        write_table(&rows.collect::<Vec<_>>(), output)?;
         self.write_accesses(output)?;
         if !self.blocks.is_empty() {
             writeln!(output, "\n{:>14}  block", "entries")?;

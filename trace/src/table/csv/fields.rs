@@ -76,8 +76,8 @@ impl Heading {
     pub fn fields<'a>(&self, record: &'a Record) -> Result<Fields<'a>, String> {
         let fields = record.fields()?;
         if fields.len() != self.columns {
-            let (found, expected) = (fields.len(), self.columns);
-            return Err(format!("{found} fields, the heading has {expected}"));
+            let (count, expected) = (fields.len(), self.columns);
+            return Err(format!("{count} fields, the heading has {expected}"));
         }
         Ok(Fields { fields, places: self.places })
     }

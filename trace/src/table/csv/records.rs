@@ -181,11 +181,11 @@ mod tests {
 
     fn all(text: &[u8]) -> Result<Vec<(u64, Vec<String>)>, TableError> {
         let mut records = Records::new(text);
-        let mut all = Vec::new();
+        let mut lines = Vec::new();
         loop {
-            let Some(record) = records.advance()? else { return Ok(all) };
+            let Some(record) = records.advance()? else { return Ok(lines) };
             let fields = record.fields().unwrap().into_iter().map(str::to_owned).collect();
-            all.push((records.line, fields));
+            lines.push((records.line, fields));
         }
     }
 
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn plain_fields_are_the_text_between_commas() {
-        let found = all(b"a,,b\"c,\r\n\r\n \nd").unwrap();
+        let records = all(b"a,,b\"c,\r\n\r\n \nd").unwrap();
         let fields = |fields: &[&str]| fields.iter().map(|field| (*field).to_owned()).collect();
-        assert_eq!(found, [(1, fields(&["a", "", "b\"c", "\r"])), (4, fields(&["d"]))]);
+        assert_eq!(records, [(1, fields(&["a", "", "b\"c", "\r"])), (4, fields(&["d"]))]);
     }
 
     #[test]

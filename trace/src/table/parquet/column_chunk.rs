@@ -33,8 +33,8 @@ impl<V: PartialEq + Clone> ConstantChunk<V> {
         (value, rows): (V, usize),
         write: impl FnOnce(&mut ColumnWriter<'_>) -> Result<()>,
     ) -> Result<()> {
-        if let Some((made, count, bytes, result)) = &self.made
-            && (made, *count) == (&value, rows)
+        if let Some((last_value, count, bytes, result)) = &self.made
+            && (last_value, *count) == (&value, rows)
         {
             return group.append_column(bytes, result.clone());
         }

@@ -63,7 +63,7 @@ pub(super) fn differences(values: &[i64], page: &mut Vec<u8>) {
         zigzag(least, page);
         let (parts, _) = packed.as_chunks::<PART>();
         let width = |part: &[u64; PART]| {
-            u64::BITS - part.iter().fold(0, |all, number| all | number).leading_zeros()
+            u64::BITS - part.iter().fold(0, |bits, number| bits | number).leading_zeros()
         };
         page.extend(parts.iter().map(|part| width(part) as u8));
         parts.iter().for_each(|part| numbers(part, width(part), page));

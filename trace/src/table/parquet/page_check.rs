@@ -59,9 +59,9 @@ impl CheckedFile {
         let mut compact = Compact::new(&first[..length]);
         let mut end = compact.skip_struct(PAGE_HEADER).map(|()| length - compact.remaining());
         if end == Err(Flaw::Ended) && length == HEADER_BYTES {
-            let mut all = vec![0; MAX_HEADER_BYTES];
-            let length = read(&mut all)?;
-            let mut compact = Compact::new(&all[..length]);
+            let mut header = vec![0; MAX_HEADER_BYTES];
+            let length = read(&mut header)?;
+            let mut compact = Compact::new(&header[..length]);
             end = compact.skip_struct(PAGE_HEADER).map(|()| length - compact.remaining());
         }
         let header_bytes = end.map_err(|flaw| format!("has a header that {flaw}"))?;

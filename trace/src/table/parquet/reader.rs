@@ -49,7 +49,9 @@ impl ParquetReader {
         };
         // Files from other programs state no version.
         let version = stated(KEY_VERSION);
-        if let Some(version) = version.filter(|one| ![TABLE_VERSION, OLD_VERSION].contains(one)) {
+        if let Some(version) =
+            version.filter(|version| ![TABLE_VERSION, OLD_VERSION].contains(version))
+        {
             let version = escape::name(version);
             return Err(TableError::Schema(format!(
                 "a table of version {version}; the newest that can be read is {TABLE_VERSION}"
@@ -211,11 +213,11 @@ fn values<T: DataType>(
 ) -> Result<Values<T>, TableError> {
     let (name, physical, ..) = COLUMNS[column as usize];
     let names = [Some(name), column.old_name()];
-    let found = names
+    let values = names
         .into_iter()
         .flatten()
         .find_map(|name| Values::find(group, name, physical).transpose());
-    match found {
+    match values {
         Some(values) => values,
         // Files from other programs need not have the columns that only the rarer kinds use.
         None if matches!(column, Column::Clock | Column::Address | Column::IsWrite) => {

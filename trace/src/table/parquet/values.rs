@@ -61,13 +61,13 @@ impl<T: DataType> Values<T> {
         physical: Physical,
     ) -> Result<Option<Self>, TableError> {
         let schema = group.metadata().schema_descr_ptr();
-        let place = schema.columns().iter().position(|found| found.path().string() == name);
+        let place = schema.columns().iter().position(|column| column.path().string() == name);
         let Some(place) = place else { return Ok(None) };
-        let found = schema.column(place);
-        check(&found, name, physical)?;
-        let is_optional = found.max_def_level() == 1;
+        let column = schema.column(place);
+        check(&column, name, physical)?;
+        let is_optional = column.max_def_level() == 1;
         let pages = catch_panic(|| group.get_column_page_reader(place))?;
-        let reader = T::get_column_reader(get_column_reader(found, pages));
+        let reader = T::get_column_reader(get_column_reader(column, pages));
         Ok(Some(Values::over(reader, is_optional)))
     }
 
@@ -139,9 +139,9 @@ fn check_places(group: &RowGroupMetaData, length: u64) -> Result<(), TableError>
 }
 
 /// Checks the type of a column, and that each row has at most one value in it.
-fn check(found: &ColumnDescPtr, name: &str, expected: Physical) -> Result<(), TableError> {
-    let (physical, nested) = (found.physical_type(), found.max_rep_level() != 0);
-    if physical != expected || nested || found.max_def_level() > 1 {
+fn check(column: &ColumnDescPtr, name: &str, expected: Physical) -> Result<(), TableError> {
+    let (physical, nested) = (column.physical_type(), column.max_rep_level() != 0);
+    if physical != expected || nested || column.max_def_level() > 1 {
         return Err(TableError::Schema(format!(
             "column {name} is {physical}, a table of a trace has one {expected} in each row"
         )));

@@ -273,12 +273,12 @@ impl Ledger {
         if self.shares.is_empty() {
             return;
         }
-        let all = self.totals(OUTSIDE, Kind::Own);
+        let full_totals = self.totals(OUTSIDE, Kind::Own);
         let of_functions = self.totals(SEVERAL + 1, Kind::Inclusive);
         for (place, (_, shares)) in self.shares.iter_mut().enumerate() {
             for (share, kind) in shares.iter_mut().zip([Kind::Own, Kind::Inclusive]) {
                 let is_of_function = kind == Kind::Inclusive && place > SEVERAL;
-                let totals = if is_of_function { of_functions } else { all };
+                let totals = if is_of_function { of_functions } else { full_totals };
                 share.stop(totals);
                 share.open_at = None;
                 share.close(totals);

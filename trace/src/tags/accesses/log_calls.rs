@@ -208,9 +208,9 @@ impl LogCalls {
     /// Processes events of a thread, as long as no other thread has an earlier event and no call
     /// was found.
     fn process_thread(&mut self, thread: usize) -> Result<(), TagLogError> {
-        let LogCalls { file, cursors, next, blocks, found, .. } = self;
+        let LogCalls { file, cursors, next, blocks, found: collector, .. } = self;
         let cursor = &mut cursors[thread];
-        found.thread = thread;
+        collector.thread = thread;
         if cursor.events.is_empty() {
             cursor.load(file)?;
         }
@@ -218,20 +218,20 @@ impl LogCalls {
         while let Some(event) = cursor.events.front().copied() {
             // In logs of earlier versions, times can decrease at events of signal handlers.
             let now = cursor.now.max(event.tsc);
-            if now > others || !found.waiting.is_empty() {
+            if now > others || !collector.waiting.is_empty() {
                 next.push(Reverse((now, thread)));
                 return Ok(());
             }
             cursor.events.pop_front();
             cursor.now = now;
             match blocks.get(&event.number) {
-                Some(function) => cursor.stacks.block(event, *function, found),
-                None => cursor.stacks.event(event, found),
+                Some(function) => cursor.stacks.block(event, *function, collector),
+                None => cursor.stacks.event(event, collector),
             }
         }
         match cursor.chunks.front() {
             Some(chunk) => next.push(Reverse((chunk.tsc.max(cursor.now), thread))),
-            None if cursor.has_ended => cursor.stacks.close_all(Exit::Ended, found),
+            None if cursor.has_ended => cursor.stacks.close_all(Exit::Ended, collector),
             None => {}
         }
         Ok(())
@@ -239,14 +239,14 @@ impl LogCalls {
 
     /// Ends the calls of all threads at the end of the log.
     fn end_all(&mut self) {
-        let LogCalls { cursors, found, last, .. } = self;
+        let LogCalls { cursors, found: collector, last, .. } = self;
         for (thread, cursor) in cursors.iter_mut().enumerate() {
-            found.thread = thread;
-            let from = found.waiting.len();
-            cursor.stacks.close_all(Exit::Open, found);
-            found.waiting.iter_mut().skip(from).for_each(|end| end.tsc = end.tsc.max(*last));
+            collector.thread = thread;
+            let from = collector.waiting.len();
+            cursor.stacks.close_all(Exit::Open, collector);
+            collector.waiting.iter_mut().skip(from).for_each(|end| end.tsc = end.tsc.max(*last));
         }
-        found.waiting.make_contiguous().sort_by_key(|end| end.tsc);
+        collector.waiting.make_contiguous().sort_by_key(|end| end.tsc);
     }
 }
 

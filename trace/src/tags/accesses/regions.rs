@@ -56,7 +56,7 @@ impl Regions {
         loops: impl IntoIterator<Item = &'a TaggedLoop>,
     ) -> Self {
         let mut regions = Regions::default();
-        loops.into_iter().for_each(|one| regions.add_loop(one));
+        loops.into_iter().for_each(|tagged_loop| regions.add_loop(tagged_loop));
         for block in blocks {
             let function = block.function_number;
             let innermost = regions.number_of(block.loop_number, function);
@@ -67,22 +67,22 @@ impl Regions {
     }
 
     /// Adds a loop. The loop around it, if it is valid, was added before.
-    fn add_loop(&mut self, one: &TaggedLoop) {
-        let function = one.function_number;
-        let outer = self.number_of(one.outer_number, function);
+    fn add_loop(&mut self, tagged_loop: &TaggedLoop) {
+        let function = tagged_loop.function_number;
+        let outer = self.number_of(tagged_loop.outer_number, function);
         let depth = self.depth(outer) + 1;
         let added = match outer.and_then(|outer| self.loops.get(&outer)) {
             Some(last) if depth > MAX_DEPTH => *last,
-            _ => Loop { function, number: one.number, outer, depth },
+            _ => Loop { function, number: tagged_loop.number, outer, depth },
         };
-        self.loops.insert(one.number, added);
+        self.loops.insert(tagged_loop.number, added);
     }
 
     /// The number of the loop that a map calls `named`. `None` if it is not known or belongs to
     /// another function.
     fn number_of(&self, named: Option<u32>, function: FunctionId) -> Option<u32> {
-        let found = self.loops.get(&named?)?;
-        (found.function == function).then_some(found.number)
+        let named_loop = self.loops.get(&named?)?;
+        (named_loop.function == function).then_some(named_loop.number)
     }
 
     /// Numbers of the blocks, each with the number of its function.
@@ -112,17 +112,18 @@ impl Regions {
 
     /// The innermost loop that contains both loops. A loop contains itself: for loop 1 and a loop
     /// in it, the result is loop 1. `None` if there is no such loop.
-    pub fn common(&self, mut one: Option<u32>, mut other: Option<u32>) -> Option<u32> {
-        while one != other {
-            let deeper = if self.depth(one) >= self.depth(other) { &mut one } else { &mut other };
+    pub fn common(&self, mut first: Option<u32>, mut second: Option<u32>) -> Option<u32> {
+        while first != second {
+            let deeper =
+                if self.depth(first) >= self.depth(second) { &mut first } else { &mut second };
             *deeper = deeper.and_then(|number| self.outer(number));
         }
-        one
+        first
     }
 
     /// Number of loops from the outermost to this one; 0 without a loop.
     fn depth(&self, number: Option<u32>) -> usize {
-        number.and_then(|number| self.loops.get(&number)).map_or(0, |one| one.depth)
+        number.and_then(|number| self.loops.get(&number)).map_or(0, |known| known.depth)
     }
 }
 
@@ -165,11 +166,11 @@ mod tests {
         let blocks = [block(10, Some(4)), block(11, Some(2)), block(12, Some(9))];
         let regions = Regions::of(&blocks, &loops);
         assert_eq!(
-            [0, 1, 2, 3, 4].map(|one| regions.outer(one)),
+            [0, 1, 2, 3, 4].map(|number| regions.outer(number)),
             [None, None, None, None, Some(1)]
         );
-        let found = [10, 11, 12].map(|block| regions.loop_of(FunctionId(block)));
-        assert_eq!(found, [Some(4), None, None]);
+        let loops = [10, 11, 12].map(|block| regions.loop_of(FunctionId(block)));
+        assert_eq!(loops, [Some(4), None, None]);
         assert_eq!(regions.common(Some(4), Some(1)), Some(1));
         assert_eq!(regions.common(Some(4), Some(3)), None);
     }
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn blocks_of_loops_that_are_too_deep_belong_to_outer_ones() {
         let most = MAX_DEPTH as u32;
-        let loops = (0..2 * most).map(|one| loop_of(one, 1, one.checked_sub(1)));
+        let loops = (0..2 * most).map(|number| loop_of(number, 1, number.checked_sub(1)));
         let regions = Regions::of(&[block(1, Some(2 * most - 1))], &loops.collect::<Vec<_>>());
         assert_eq!(regions.loop_of(FunctionId(1)), Some(most - 1));
         assert_eq!(regions.common(Some(most - 1), Some(5)), Some(5));

@@ -81,11 +81,11 @@ pub struct Steps {
 
 impl Default for Steps {
     fn default() -> Self {
-        let (found, window, window_bytes) = Default::default();
+        let (contents, window, window_bytes) = Default::default();
         let (unit_bytes, burst_bytes) = (64, 64);
         let registers = 8 << REGISTERS_LOG2;
         Steps {
-            found,
+            found: contents,
             window,
             window_bytes,
             reports: 0,

@@ -100,7 +100,7 @@ impl LogMarks {
         };
         let mut timed: Vec<(u32, f64)> =
             clear.iter().map(|mark| (mark.register, ticks(mark) * tick)).collect();
-        timed.sort_by(|one, other| one.1.total_cmp(&other.1));
+        timed.sort_by(|first, second| first.1.total_cmp(&second.1));
         let widest = clear.iter().map(|mark| width(mark)).max().unwrap_or_default();
         let range = (span.0.saturating_sub(origin), span.1.saturating_sub(origin));
         Some(LogMarks { timed, all: marks.len(), origin, widest, tick, range })
@@ -109,7 +109,7 @@ impl LogMarks {
     /// Relates the log to a session. `offset`: the distance between the two clocks that the first
     /// marks show. `None` if no mark of the log agrees with a mark of the session.
     fn relate(&self, session: &CardSession, offset: Offset) -> Option<LogSync> {
-        let LogMarks { timed, all, origin, widest, tick, range } = self;
+        let LogMarks { timed, all: count, origin, widest, tick, range } = self;
         let period = session.period();
         let pairs = follow_marks(&MarkIndex::new(session.timed_marks()), timed, offset);
         let knots: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (b / tick, a / period)).collect();
@@ -124,7 +124,7 @@ impl LogMarks {
             base,
             origin: *origin,
             shared: pairs.len(),
-            only_log: (all - pairs.len()) as u64,
+            only_log: (count - pairs.len()) as u64,
             only_trace: (session.marks() - pairs.len()) as u64,
             marks,
             card: session.card,

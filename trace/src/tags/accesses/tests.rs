@@ -79,7 +79,7 @@ fn blocks() -> impl Iterator<Item = (FunctionId, FunctionId)> {
 /// Loops that contain a block, from the inside outwards.
 fn loops_of(block: FunctionId) -> Vec<u32> {
     let (function, number) = ((block.0 - 100) / BLOCKS, (block.0 - 100) % BLOCKS);
-    let loops = (0..number.min(2)).map(|one| 2 * function + one);
+    let loops = (0..number.min(2)).map(|index| 2 * function + index);
     loops.rev().collect()
 }
 
@@ -91,14 +91,14 @@ fn regions() -> Regions {
         size_bytes: 1,
         loop_number: loops_of(number).first().copied(),
     };
-    let one = |number: u32| TaggedLoop {
+    let tagged_loop = |number: u32| TaggedLoop {
         number,
         function_number: FunctionId(number / 2),
         code_address: 0,
         outer_number: (!number.is_multiple_of(2)).then(|| number - 1),
         tagged_exits: Exits::All,
     };
-    let loops: Vec<TaggedLoop> = (0..2 * WITH_BLOCKS).map(one).collect();
+    let loops: Vec<TaggedLoop> = (0..2 * WITH_BLOCKS).map(tagged_loop).collect();
     Regions::of(&blocks().map(block).collect::<Vec<_>>(), &loops)
 }
 
@@ -229,7 +229,7 @@ proptest! {
     fn accesses_are_counted_for_the_functions_that_are_open(actions in (1usize..4).prop_flat_map(actions)) {
         let (mut split, mut ledger) = (Owners::new(regions()), Ledger::default());
         split.begin(&mut |change| ledger.change(change));
-        let (mut stacks, mut plain, mut all) = (vec![Vec::new(); 4], Plain::default(), 0);
+        let (mut stacks, mut plain, mut access_count) = (vec![Vec::new(); 4], Plain::default(), 0);
         let mut clock = 1000;
         ledger.advance(clock);
         for action in actions {
@@ -240,32 +240,34 @@ proptest! {
                 apply(&mut split, action.thread, event, &mut |change| ledger.change(change));
             });
             for _ in 0..action.accesses {
-                all += 1;
-                clock += all % 3;
-                plain.wait(&stacks, all % 3);
+                access_count += 1;
+                clock += access_count % 3;
+                plain.wait(&stacks, access_count % 3);
                 ledger.advance(clock);
-                let address = all * 0x5_1234 % (1 << 24);
+                let address = access_count * 0x5_1234 % (1 << 24);
                 plain.access(&stacks, address);
-                ledger.access(address, Traffic { reads: all % 2, writes: 1 - all % 2, bytes: 64, clocks: 0 });
+                let reads = access_count % 2;
+                ledger.access(address, Traffic { reads, writes: 1 - reads, bytes: 64, clocks: 0 });
             }
         }
         ledger.finish();
         for key in keys() {
             let count = plain.counts.get(&key).copied().unwrap_or_default();
             let pages = plain.pages.get(&key).map_or(0, BTreeSet::len) as u64;
-            let found = share(&ledger, key.0, key.1);
-            let found = found.map(|s| (s.traffic.accesses(), s.pages.len(), s.least, s.most, s.traffic.bytes));
-            prop_assert_eq!(found.unwrap_or_default(), (count, pages, count, count, 64 * count), "{:?}", key);
+            let totals = share(&ledger, key.0, key.1);
+            let totals = totals.map(|s| (s.traffic.accesses(), s.pages.len(), s.least, s.most, s.traffic.bytes));
+            prop_assert_eq!(totals.unwrap_or_default(), (count, pages, count, count, 64 * count), "{:?}", key);
             let clocks = share(&ledger, key.0, key.1).map_or(0, |share| share.traffic.clocks);
             prop_assert_eq!(clocks, plain.clocks.get(&key).copied().unwrap_or_default(), "{:?}", key);
         }
-        prop_assert_eq!(ledger.total.accesses(), all);
+        prop_assert_eq!(ledger.total.accesses(), access_count);
         for function in (0..WITH_BLOCKS).map(FunctionId) {
             let own = |owner| share(&ledger, Kind::Own, owner).map_or(0, |share| share.traffic.accesses());
             let blocks = (0..BLOCKS).map(|number| own(Owner::Block(block(function, number))));
             let sum = blocks.sum::<u64>() + own(Owner::OutsideBlocks(function));
             prop_assert_eq!(sum, own(Owner::Function(function)));
-            let loops: u64 = [0, 1].map(|one| own(Owner::Loop(2 * function.0 + one))).iter().sum();
+            let loops: u64 =
+                [0, 1].map(|index| own(Owner::Loop(2 * function.0 + index))).iter().sum();
             let outside = own(Owner::Block(block(function, 0))) + own(Owner::OutsideBlocks(function));
             prop_assert_eq!(loops + outside, sum);
         }
@@ -309,9 +311,9 @@ proptest! {
             }
         }
         for key in keys() {
-            let found = share(&ledger, key.0, key.1).map(|share| (share.least, share.most));
+            let bounds = share(&ledger, key.0, key.1).map(|share| (share.least, share.most));
             let plain = [&least, &most].map(|counts| counts.get(&key).copied().unwrap_or_default());
-            prop_assert_eq!(found.unwrap_or_default(), plain.into(), "{:?}", key);
+            prop_assert_eq!(bounds.unwrap_or_default(), plain.into(), "{:?}", key);
         }
     }
 }
@@ -369,10 +371,10 @@ fn pages_are_unknown_if_too_many_functions_are_open() {
     owners.begin(&mut |change| ledger.change(change));
     (0..50_000)
         .for_each(|number| owners.call(0, FunctionId(number), true, &mut |c| ledger.change(c)));
-    let one = Traffic { reads: 1, ..Traffic::default() };
-    (0..1000).for_each(|page| ledger.access(page << 12, one));
+    let traffic = Traffic { reads: 1, ..Traffic::default() };
+    (0..1000).for_each(|page| ledger.access(page << 12, traffic));
     owners.call(0, FunctionId(60_000), true, &mut |change| ledger.change(change));
-    (0..10).for_each(|page| ledger.access(page << 12, one));
+    (0..10).for_each(|page| ledger.access(page << 12, traffic));
     ledger.finish();
     let [own, inclusive] = ledger.share_of(Owner::Function(FunctionId(49_999))).unwrap();
     assert_eq!((own.pages.len(), own.is_without_pages), (1000, false));

@@ -160,10 +160,10 @@ impl<N: Copy> SuspendedGroups<N> {
     pub fn take_within(&mut self, first: u32, bytes: u32) -> Option<Group<N>> {
         let behind = first.wrapping_add(bytes);
         let (low, high) = if behind < first { (first, u32::MAX) } else { (first, behind) };
-        let found = self.places.range(low..high).map(|(sp, id)| (*sp, *id));
+        let contexts = self.places.range(low..high).map(|(sp, id)| (*sp, *id));
         // Only the lowest group is checked. Otherwise each search would skip the same contexts
         // again.
-        let (sp, id) = { found }.next()?;
+        let (sp, id) = { contexts }.next()?;
         (sp == first || !self.is_context(id)).then(|| self.take(id))?
     }
 

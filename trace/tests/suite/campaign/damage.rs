@@ -113,9 +113,9 @@ proptest! {
         let damaged = damaged(&sent, &arrives, &damages);
         let frames: Vec<_> =
             arrived.iter().map(|at| damaged.get(at).unwrap_or(&sent.frames[*at])).collect();
-        let found = cards(&frames);
-        prop_assert_eq!(found.len(), 1);
-        let (items, counts) = &found[0];
+        let traces = cards(&frames);
+        prop_assert_eq!(traces.len(), 1);
+        let (items, counts) = &traces[0];
 
         let own: HashSet<_> = damaged.values().flat_map(|frame| places(frame)).collect();
         let is_other = |access: &Access| !own.contains(&place(access));
@@ -129,8 +129,8 @@ proptest! {
 
         let excess: u64 = items.iter().map(excess).sum();
         let Counts { accesses, lost_accesses, order, .. } = counts;
-        let all = sent.truth.iter().flatten().count() as u64 + sent.lost_on_card;
-        prop_assert_eq!(accesses + lost_accesses, all + excess);
+        let sent_accesses = sent.truth.iter().flatten().count() as u64 + sent.lost_on_card;
+        prop_assert_eq!(accesses + lost_accesses, sent_accesses + excess);
         prop_assert_eq!(order.restarts, sessions.len() as u64 - 1);
     }
 }

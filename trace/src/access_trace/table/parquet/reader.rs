@@ -171,7 +171,7 @@ impl Columns {
             value.map(|value| value.cast_unsigned()).ok_or_else(|| lacks(name))
         };
         let represents = number(self.represents.get(), "represents")?;
-        let made = Made {
+        let access = Made {
             pc: wide(self.pc.get(), "pc")?,
             direction: Direction::from_bit(flag(self.is_write.get(), "is_write")?),
             address: self.address.get().map(|address| address.cast_unsigned()),
@@ -182,6 +182,6 @@ impl Columns {
             conditional: flag(self.conditional.get(), "conditional")?,
         };
         let thread = number(self.thread.get(), "thread")?;
-        Ok(Row { thread, made, function: self.function.get()?, object: self.object.get()? })
+        Ok(Row { thread, made: access, function: self.function.get()?, object: self.object.get()? })
     }
 }

@@ -83,8 +83,8 @@ impl Tracks {
     fn join_smallest(&mut self, most: usize) {
         let sum = |columns: &Columns<Count>| columns.iter().map(|(_, count)| count.0).sum::<u64>();
         let own = self.tracks.iter().filter(|((.., group), _)| group.is_some());
-        let mut by_size: Vec<(u64, Key)> = own.map(|(key, of)| (sum(of), *key)).collect();
-        by_size.sort_unstable_by(|one, other| other.cmp(one));
+        let mut by_size: Vec<(u64, Key)> = own.map(|(key, slices)| (sum(slices), *key)).collect();
+        by_size.sort_unstable_by(|first, second| second.cmp(first));
         for (_, key) in by_size.into_iter().skip(most) {
             if let Some(columns) = self.tracks.remove(&key) {
                 self.tracks.entry((key.0, None, None)).or_default().append(columns, 0);
@@ -114,8 +114,8 @@ impl Tracks {
         let lengths = self.lengths();
         let mut written = Written::default();
         let known = |memory: usize| {
-            let of = self.memories.get(memory).and_then(Option::as_ref);
-            of.map_or_else(Known::default, |of| of.known)
+            let state = self.memories.get(memory).and_then(Option::as_ref);
+            state.map_or_else(Known::default, |state| state.known)
         };
         let slices = lengths.iter().map(|(at, log2)| (*at, Slices::new(*at, &known(*at), *log2)));
         let slices: BTreeMap<usize, Slices> = slices.collect();
@@ -135,7 +135,7 @@ impl Tracks {
             if processes.last() != Some(&(memory, thread)) {
                 processes.push((memory, thread));
             }
-            let unit_ps = slices.get(&memory).map_or(UNKNOWN_PS, |of| of.unit_ps);
+            let unit_ps = slices.get(&memory).map_or(UNKNOWN_PS, |slices| slices.unit_ps);
             tracks.push(Track {
                 process: processes.len() as u32,
                 name: self.name(group),

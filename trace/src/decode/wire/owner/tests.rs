@@ -18,12 +18,12 @@ fn each_claim(mut with: impl FnMut(Claim, Claim, Claim, Content)) {
 }
 
 fn all() -> Vec<Claims> {
-    let mut all = Vec::new();
+    let mut cases = Vec::new();
     each_claim(|card, run, parked, content| {
         for bits in 0..1 << 5 {
             let [is_card_first, is_silent, run_counts_exactly, fits_several, any_card] =
                 std::array::from_fn(|at| BOTH[bits >> at & 1]);
-            all.extend(Run::ALL.iter().map(|run_is| Claims {
+            cases.extend(Run::ALL.iter().map(|run_is| Claims {
                 card,
                 run,
                 parked,
@@ -37,14 +37,14 @@ fn all() -> Vec<Claims> {
             }));
         }
     });
-    all
+    cases
 }
 
 #[test]
 fn each_rule_decides_about_some_claims_and_is_needed() {
-    let all = all();
-    assert_eq!(all.len(), 7 * 7 * 7 * 4 * 32 * 3);
-    check(&OWNER, &all);
+    let cases = all();
+    assert_eq!(cases.len(), 7 * 7 * 7 * 4 * 32 * 3);
+    check(&OWNER, &cases);
 }
 
 #[test]
@@ -73,7 +73,8 @@ fn copies_and_late_frames_resume_no_parked_trace() {
 #[test]
 fn a_frame_that_fits_nothing_waits_or_is_a_stray() {
     for claims in all() {
-        let nothing = [claims.card, claims.run, claims.parked].iter().all(|it| *it == Claim::No);
+        let nothing =
+            [claims.card, claims.run, claims.parked].iter().all(|claim| *claim == Claim::No);
         let decided = OWNER.decide(&claims);
         if nothing {
             let unreadable = claims.content == Content::Unreadable && claims.any_card;

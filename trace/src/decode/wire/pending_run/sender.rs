@@ -15,11 +15,11 @@ use crate::decode::wire::card_activity::{CardActivity, LONG_USED};
 impl PendingRun {
     /// Compares the run again with a card that has been given another run, which this one may
     /// continue.
-    pub fn reconsider(&mut self, card: usize, trace: &CardTrace, taken: &PendingRun) {
+    pub fn reconsider(&mut self, card: usize, trace: &CardTrace, other_run: &PendingRun) {
         let Some(compared) = self.compare_first(trace) else { return };
         let since = |at: usize| {
             let serial = self.frames.get(at).map_or(u64::MAX, |frame| frame.serial);
-            taken.frames_ahead().filter(move |frame| frame.serial > serial)
+            other_run.frames_ahead().filter(move |frame| frame.serial > serial)
         };
         let beside = |frame: &&PendingFrame| self.is_sent_after(frame.stored.counter());
         let mut activity = CardActivity::new(&compared);
@@ -92,11 +92,11 @@ impl PendingRun {
     }
 
     /// The card that sent this single frame damaged: the card has since used the frame's counter
-    /// and counts. `all`: no more frames follow. In this case a report whose counter has one
+    /// and counts. `is_final`: no more frames follow. In this case a report whose counter has one
     /// flipped bit is a damaged frame, too: it holds no access, and as a card's next frame it would
     /// make many frames missing.
-    pub fn damaged_frame_of(&self, all: bool) -> Option<usize> {
-        if !all {
+    pub fn damaged_frame_of(&self, is_final: bool) -> Option<usize> {
+        if !is_final {
             return self.left_behind(LONG_USED);
         }
         self.left_behind(1).or_else(|| {

@@ -110,13 +110,13 @@ proptest! {
 
     #[test]
     fn frames_that_are_not_near_do_not_fit(
-        (one, other) in first().prop_flat_map(|one| {
-            let other = like(one.counter, one.sync);
-            (Just(one.clone()), prop_oneof![9 => other, 1 => Just(one)])
+        (content, other) in first().prop_flat_map(|content| {
+            let other = like(content.counter, content.sync);
+            (Just(content.clone()), prop_oneof![9 => other, 1 => Just(content)])
         })
     ) {
-        let (one, other) = (one.bytes(), other.bytes());
-        let (first, second) = (arrival(&one), arrival(&other));
+        let (bytes, other_bytes) = (content.bytes(), other.bytes());
+        let (first, second) = (arrival(&bytes), arrival(&other_bytes));
         if !PendingFrame::new(&first, 1).may_be_near(&second) {
             let mut trace = CardTrace::default();
             trace.count(&first);
@@ -143,7 +143,7 @@ fn following(before: &FrameContent) -> impl Strategy<Value = FrameContent> + use
 }
 
 fn runs() -> impl Strategy<Value = Vec<FrameContent>> {
-    let begin = first().prop_map(|made| vec![made]).boxed();
+    let begin = first().prop_map(|content| vec![content]).boxed();
     (0..6).fold(begin, |run, _| {
         let longer = run.prop_flat_map(|run| {
             let next = following(&run[run.len() - 1]);
@@ -179,9 +179,9 @@ proptest! {
         let begins = |from: &usize| arrival(&frames[*from]).frame.body.is_ok();
         for from in (0..frames.len() - 1).filter(begins) {
             let (run, trace) = pending_run(&frames[from..frames.len() - 1]);
-            let found = run.fit(&next);
+            let fit = run.fit(&next);
             if next.frame.body.is_err() && !run.is_confirmed() {
-                prop_assert!(found.is_none(), "an unreadable frame in a run that is not confirmed");
+                prop_assert!(fit.is_none(), "an unreadable frame in a run that is not confirmed");
                 continue;
             }
             let is_close = trace.sequencer.is_close(next.frame.counter);
@@ -190,24 +190,24 @@ proptest! {
             let in_run = if is_first { compared.fit_after_heartbeats() } else { compared.fit };
             let in_run = in_run.filter(|_| is_close);
             let expected = fit_unless_new(&trace, in_run);
-            prop_assert_eq!(fit_unless_new(&trace, found.map(|found| found.fit)), expected);
+            prop_assert_eq!(fit_unless_new(&trace, fit.map(|run_fit| run_fit.fit)), expected);
             prop_assert_eq!(trace.fit(&next), trace.compare(&next).fit);
-            if let Some(found) = found.filter(|found| !matches!(found.fit, Fit::Next(_))) {
-                prop_assert_eq!(found.counts_exactly, trace.compare(&next).counts_exactly());
+            if let Some(fit) = fit.filter(|run_fit| !matches!(run_fit.fit, Fit::Next(_))) {
+                prop_assert_eq!(fit.counts_exactly, trace.compare(&next).counts_exactly());
             }
         }
     }
 
     #[test]
     fn frames_that_could_follow_soon_are_those_that_a_trace_could_reach(
-        (one, other) in first().prop_flat_map(|one| {
-            let other = prop_oneof![like(one.counter, one.sync), following(&one)];
-            (Just(one), other)
+        (content, other) in first().prop_flat_map(|content| {
+            let other = prop_oneof![like(content.counter, content.sync), following(&content)];
+            (Just(content), other)
         })
     ) {
-        let (one, other) = (one.bytes(), other.bytes());
-        let ((first, trace), (second, _)) = (pending_run(&[one]), pending_run(std::slice::from_ref(&other)));
-        let other = arrival(&other);
+        let (bytes, other_bytes) = (content.bytes(), other.bytes());
+        let ((first, trace), (second, _)) = (pending_run(&[bytes]), pending_run(std::slice::from_ref(&other_bytes)));
+        let other = arrival(&other_bytes);
         let missing = other.frame.counter.wrapping_sub(first.counter()) & COUNTER_MASK;
         let reaches = trace.compare(&other).reach() != Reach::No;
         let close = trace.compare(&other).evidence.likeness == Likeness::Close;
@@ -219,7 +219,7 @@ proptest! {
 /// A frame is compared with the last frame of a run in order, without a trace of the run.
 #[test]
 fn a_run_in_order_makes_no_trace() {
-    let mut made = vec![FrameContent {
+    let mut contents = vec![FrameContent {
         counter: 7000,
         kind: FrameKind::Data,
         sync: Sync { clock: 900, unit_log2: 6, segment: 0, accesses: 12_345, lost: 0 },
@@ -227,13 +227,13 @@ fn a_run_in_order_makes_no_trace() {
         readable: true,
     }];
     for _ in 0..60 {
-        let FrameContent { counter, sync, accesses, .. } = made[made.len() - 1].clone();
-        let bytes = made[made.len() - 1].bytes();
+        let FrameContent { counter, sync, accesses, .. } = contents[contents.len() - 1].clone();
+        let bytes = contents[contents.len() - 1].bytes();
         let end = arrival(&bytes).summary().counts().unwrap().1;
         let sync = Sync { clock: end.clock, accesses: end.accesses, ..sync };
-        made.push(FrameContent { counter: counter + 1, sync, accesses, ..made[0].clone() });
+        contents.push(FrameContent { counter: counter + 1, sync, accesses, ..contents[0].clone() });
     }
-    let frames: Vec<_> = made.iter().map(FrameContent::bytes).collect();
+    let frames: Vec<_> = contents.iter().map(FrameContent::bytes).collect();
     let (run, _) = pending_run(&frames);
     assert_eq!(run.frames().len(), frames.len());
     assert!(run.trace.get().is_none());
@@ -243,18 +243,18 @@ fn a_run_in_order_makes_no_trace() {
 #[test]
 fn frames_of_other_lengths_are_no_copies() {
     let sync = Sync { clock: 900, unit_log2: 6, segment: 0, accesses: 12_345, lost: 0 };
-    let made = |accesses| FrameContent {
+    let content = |accesses| FrameContent {
         counter: 7,
         kind: FrameKind::Data,
         sync,
         accesses,
         readable: true,
     };
-    let all: Vec<_> = (8..40).map(|accesses| made(accesses).bytes()).collect();
-    for one in &all {
+    let frames: Vec<_> = (8..40).map(|accesses| content(accesses).bytes()).collect();
+    for frame in &frames {
         let mut trace = CardTrace::default();
-        trace.count(&arrival(one));
-        for other in all.iter().filter(|other| *other != one) {
+        trace.count(&arrival(frame));
+        for other in frames.iter().filter(|other| *other != frame) {
             assert_ne!(trace.fit(&arrival(other)), Some(Fit::Copy));
         }
     }

@@ -65,7 +65,7 @@ fn written(threads: &[Vec<TagEvent>], cuts: Vec<(usize, usize)>) -> (File, LogIn
     let (mut places, mut offset, mut order) = (vec![0; threads.len()], 0, Vec::new());
     let rest = (0..threads.len()).map(|thread| (thread, usize::MAX));
     for (thread, count) in cuts.into_iter().chain(rest) {
-        let left = threads.get(thread).map_or(&[][..], |all| &all[places[thread]..]);
+        let left = threads.get(thread).map_or(&[][..], |events| &events[places[thread]..]);
         let events = &left[..count.min(left.len())];
         if events.is_empty() {
             continue;
@@ -112,17 +112,17 @@ proptest! {
         let (accesses, unmatched) = plain(&actions);
         let ledger = &bus.threads.listener.1.ledger;
         for owner in (0..4).map(FunctionId).map(Owner::Function).chain([Owner::Outside]) {
-            let found = ledger.share_of(owner).map_or(0, |[own, _]| own.traffic.writes);
+            let writes = ledger.share_of(owner).map_or(0, |[own, _]| own.traffic.writes);
             // The first pages of memory hold the card's registers.
             let count = accesses.get(&owner).copied().unwrap_or_default();
             let registers = u64::from(matches!(actions.first(), Some(Action::Access)) && owner == Owner::Outside);
-            prop_assert_eq!(found, count - registers, "{:?}", owner);
+            prop_assert_eq!(writes, count - registers, "{:?}", owner);
         }
         let entries = actions.iter().filter(|action| matches!(action, Action::Tag { is_exit: false, .. }));
         let calls: u64 = bus.threads.listener.0.functions().values().map(|sum| sum.calls).sum();
         prop_assert_eq!(calls, entries.count() as u64);
-        let found: u64 = bus.threads.threads.iter().map(|thread| thread.unmatched).sum();
-        prop_assert_eq!(found, unmatched);
+        let total: u64 = bus.threads.threads.iter().map(|thread| thread.unmatched).sum();
+        prop_assert_eq!(total, unmatched);
         prop_assert_eq!(ledger.total.clocks, bus.steps.last);
     }
 
@@ -144,7 +144,7 @@ proptest! {
         }).collect();
         let (file, mut index, order) = written(&threads, cuts);
         let mut expected: Vec<CallEvent> = threads.iter().enumerate().flat_map(|(thread, events)| {
-            let place = order.iter().position(|one| *one == thread).unwrap_or_default();
+            let place = order.iter().position(|other| *other == thread).unwrap_or_default();
             events.iter().map(move |event| CallEvent {
                 tsc: event.tsc,
                 thread: place,
@@ -159,10 +159,10 @@ proptest! {
         let open = |events: &Vec<TagEvent>| events.last().is_some_and(|event| !event.is_exit);
         let still_open = threads.iter().filter(|events| open(events)).count();
         let mut calls = LogCalls::new(file, index, []);
-        let mut found = Vec::new();
-        while let Some(call) = calls.next_call().unwrap() { found.push(call) }
-        let ends = found.split_off(expected.len());
-        prop_assert_eq!(found, expected);
+        let mut events = Vec::new();
+        while let Some(call) = calls.next_call().unwrap() { events.push(call) }
+        let ends = events.split_off(expected.len());
+        prop_assert_eq!(events, expected);
         prop_assert_eq!(ends.len(), still_open);
         prop_assert!(ends.iter().all(|end| end.tsc == 1 << 20 && end.kind == CallEventKind::Exit));
     }
