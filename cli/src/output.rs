@@ -73,9 +73,10 @@ pub const MODE: u32 = 0o666;
 /// Creates a file; an existing file is an error unless `force`. Links of other users are not
 /// followed.
 pub fn create(path: &Path, force: bool) -> Result<File> {
-    let created = match force {
-        true => hmtt_paths::create_or_replace(path, MODE),
-        false => hmtt_paths::create(path, MODE),
+    let created = if force {
+        hmtt_paths::create_or_replace(path, MODE)
+    } else {
+        hmtt_paths::create(path, MODE)
     };
     explained(path, created)
 }

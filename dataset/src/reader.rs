@@ -175,12 +175,13 @@ impl GroupReader<'_> {
         while values.len() as i64 <= rows && column.advance().map_err(failed)? {
             values.push(column.get().map(&convert));
         }
-        match values.len() as i64 == rows {
-            true => Ok(values),
-            false => Err(failed(TableError::Schema(format!(
+        if values.len() as i64 == rows {
+            Ok(values)
+        } else {
+            Err(failed(TableError::Schema(format!(
                 "column {name} has {} values in {rows} rows",
                 values.len()
-            )))),
+            ))))
         }
     }
 

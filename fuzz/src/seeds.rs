@@ -163,10 +163,12 @@ fn shortened(lines: impl Iterator<Item = String>) -> String {
     let mut in_header = true;
     for line in lines {
         in_header &= line != "---";
-        match in_header {
-            true => header.push(line),
-            false if clocks.len() <= LINES => clocks.push(line),
-            false => break,
+        if in_header {
+            header.push(line)
+        } else if clocks.len() <= LINES {
+            clocks.push(line)
+        } else {
+            break;
         }
     }
     let last = clocks.last().and_then(|line| line.split(' ').next()).unwrap_or("0").to_owned();

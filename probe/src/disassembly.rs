@@ -152,9 +152,10 @@ impl<'a> Disassembly<'a> {
             let number = rewrites.len();
             rewrites.push(rewrite.map(|(rewrite, free)| {
                 let lacks_island = |region: &Region| region.entry && region.jump == Jump::Missing;
-                match rewrite.regions.iter().any(lacks_island) {
-                    true => uncertain.push((number, free)),
-                    false => allocator.free.extend(free),
+                if rewrite.regions.iter().any(lacks_island) {
+                    uncertain.push((number, free))
+                } else {
+                    allocator.free.extend(free)
                 }
                 let regions = rewrite.regions.iter();
                 allocator

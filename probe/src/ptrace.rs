@@ -151,9 +151,10 @@ pub enum PtraceError {
 
 /// Formats a number of bytes for messages.
 fn size(bytes: u64) -> String {
-    match bytes.is_multiple_of(1 << 30) {
-        true => format!("{} GiB", bytes >> 30),
-        false => format!("{} MiB", bytes >> 20),
+    if bytes.is_multiple_of(1 << 30) {
+        format!("{} GiB", bytes >> 30)
+    } else {
+        format!("{} MiB", bytes >> 20)
     }
 }
 

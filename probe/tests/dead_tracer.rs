@@ -51,10 +51,12 @@ fn traced(programs: &[Pid], tracer: impl FnOnce() -> bool) -> i32 {
             let seize = |pid: &Pid| ptrace::seize(*pid, ptrace::Options::empty());
             let is_traced = programs.iter().all(|pid| seize(pid).is_ok());
             let send = |pid: &Pid| kill(*pid, Signal::SIGUSR1).is_ok();
-            let status = match is_traced && programs.iter().all(send) {
-                false => FORBIDDEN,
-                true if tracer() => FOUND,
-                true => WRONG,
+            let status = if !(is_traced && programs.iter().all(send)) {
+                FORBIDDEN
+            } else if tracer() {
+                FOUND
+            } else {
+                WRONG
             };
             // SAFETY: exit handlers of the parent must not run in the child.
             unsafe { libc::_exit(status) }

@@ -73,12 +73,11 @@ fn last(due: &Due, capture: &Capture) -> Result<(), String> {
         capture::Element::Report(report, ..) => Some((report.unreported, report.burst_length)),
         _ => None,
     });
-    match last == Some(due.last) {
-        true => Ok(()),
-        false => {
-            let due = due.last;
-            Err(format!("unreported faults, burst length: {due:?}, reported: {last:?}"))
-        }
+    if last == Some(due.last) {
+        Ok(())
+    } else {
+        let due = due.last;
+        Err(format!("unreported faults, burst length: {due:?}, reported: {last:?}"))
     }
 }
 

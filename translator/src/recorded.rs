@@ -296,9 +296,10 @@ impl Recorded {
         let is_taken =
             |register: &usize| taken_registers.is_some_and(|taken| taken.contains(register));
         for register in &at_start {
-            match is_taken(register) {
-                true => places.take(*register),
-                false => places.store_at_start(*register),
+            if is_taken(register) {
+                places.take(*register)
+            } else {
+                places.store_at_start(*register)
             }
         }
         let mut locations = Vec::with_capacity(accesses.len());

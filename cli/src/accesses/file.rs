@@ -80,15 +80,17 @@ pub fn write(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
         return file.write_all(bytes).with_context(failed);
     }
     let (beside, mut file) = beside(path)?;
-    let written = file.write_all(bytes).and_then(|()| match force {
-        true => fs::rename(&beside, path),
+    let written = file.write_all(bytes).and_then(|()| {
+        if force {
+            return fs::rename(&beside, path);
+        }
         // Unlike a rename, a hard link never replaces an existing file.
-        false => fs::hard_link(&beside, path).or_else(|error| match error.kind() {
+        fs::hard_link(&beside, path).or_else(|error| match error.kind() {
             ErrorKind::AlreadyExists => Err(error),
             _ if path.symlink_metadata().is_ok() => Err(error),
             // This file system has no hard links.
             _ => fs::rename(&beside, path),
-        }),
+        })
     });
     // After a rename the hidden name does not exist any more.
     let _ = fs::remove_file(&beside);

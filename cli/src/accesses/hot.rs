@@ -170,9 +170,10 @@ fn write_text(
         writeln!(output, "\n{:>25}  {:>14}", "touches in a row of a page", "runs")?;
     }
     for bucket in &ranking.page_runs {
-        let range = match bucket.at_least == bucket.at_most {
-            true => bucket.at_least.to_string(),
-            false => format!("{} to {}", bucket.at_least, bucket.at_most),
+        let range = if bucket.at_least == bucket.at_most {
+            bucket.at_least.to_string()
+        } else {
+            format!("{} to {}", bucket.at_least, bucket.at_most)
         };
         writeln!(output, "{range:>26}  {:>14}", bucket.runs)?;
     }

@@ -69,9 +69,10 @@ fn verdict(files: &Files) -> String {
             more => format!("{more} memories"),
         }
     );
-    match is_any_incomplete(files) {
-        false => format!("complete: {counts}, nothing is missing"),
-        true => format!("INCOMPLETE: {counts}, and not all: see `missing`"),
+    if is_any_incomplete(files) {
+        format!("INCOMPLETE: {counts}, and not all: see `missing`")
+    } else {
+        format!("complete: {counts}, nothing is missing")
     }
 }
 

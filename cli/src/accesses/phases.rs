@@ -107,9 +107,8 @@ fn to_json(memories: &Found, with_sets: bool) -> Value {
 }
 
 fn write_rows(memories: &Found, with_sets: bool, output: &mut dyn Write) -> io::Result<()> {
-    memories.iter().try_for_each(|sets| match with_sets {
-        true => write_slices(sets, output),
-        false => write_phases(&phases(sets), output),
+    memories.iter().try_for_each(|sets| {
+        if with_sets { write_slices(sets, output) } else { write_phases(&phases(sets), output) }
     })
 }
 

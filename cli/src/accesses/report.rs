@@ -214,12 +214,13 @@ impl Arguments {
         let numbers = differences::differences(&sides);
         let parts = compare::parts(&sides, &numbers);
         self.write_files(page, &files, to_json(&files, "compare", Value::Null), &parts)?;
-        let json = match self.options.is_json() {
-            true => json!({
+        let json = if self.options.is_json() {
+            json!({
                 "reports": [sides[0].found.json(), sides[1].found.json()],
                 "differences": numbers,
-            }),
-            false => Value::Null,
+            })
+        } else {
+            Value::Null
         };
         let rows = |output: &mut dyn Write| differences::write_rows(&numbers, output);
         let text = |output: &mut dyn Write| {
@@ -240,9 +241,10 @@ impl Arguments {
 /// Runs the command. Returns whether a file or the map of pages is incomplete.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let page = arguments.page()?;
-    match arguments.compare {
-        true => arguments.compare(page.as_ref()),
-        false => arguments.report(page.as_ref()),
+    if arguments.compare {
+        arguments.compare(page.as_ref())
+    } else {
+        arguments.report(page.as_ref())
     }
 }
 

@@ -128,9 +128,10 @@ fn write_text(reuses: &Reuses, output: &mut dyn Write) -> io::Result<()> {
     let mut sum = 0.0;
     for Bucket { distance_at_least, distance_at_most, touches } in &reuses.distances {
         sum += touches;
-        let range = match distance_at_least == distance_at_most {
-            true => distance_at_least.to_string(),
-            false => format!("{distance_at_least} to {distance_at_most}"),
+        let range = if distance_at_least == distance_at_most {
+            distance_at_least.to_string()
+        } else {
+            format!("{distance_at_least} to {distance_at_most}")
         };
         let [part, up_to] = [*touches, sum].map(|count| share(count, reuses.touches));
         writeln!(output, "{range:>32}  {touches:>14.0}  {part:>9}  {up_to:>9}")?;

@@ -72,9 +72,10 @@ fn cells(streams: &Found) -> Vec<String> {
 fn write_text(streams: &Found, output: &mut dyn Write) -> io::Result<()> {
     let total = streams.accesses;
     let of_all = |part: u64| format!("{part} ({})", share(part as f64, total));
-    let method = match streams.by_instruction {
-        true => "streams of each instruction",
-        false => "streams of lines, 16 open ones",
+    let method = if streams.by_instruction {
+        "streams of each instruction"
+    } else {
+        "streams of lines, 16 open ones"
     };
     line(output, "method", method)?;
     line(output, "accesses", &total.to_string())?;
@@ -95,9 +96,10 @@ fn write_text(streams: &Found, output: &mut dyn Write) -> io::Result<()> {
         writeln!(output, "\n{:>20}  {:>14}", "accesses of a stream", "streams")?;
     }
     for bucket in &streams.stream_lengths {
-        let range = match bucket.at_least == bucket.at_most {
-            true => bucket.at_least.to_string(),
-            false => format!("{} to {}", bucket.at_least, bucket.at_most),
+        let range = if bucket.at_least == bucket.at_most {
+            bucket.at_least.to_string()
+        } else {
+            format!("{} to {}", bucket.at_least, bucket.at_most)
         };
         writeln!(output, "{range:>20}  {:>14}", bucket.streams)?;
     }

@@ -233,9 +233,10 @@ impl Observer for Outputs {
         };
         output.perf_map = perf_map;
         let (program, finished) = (program.to_owned(), self.finished.clone());
-        let (prefix, heading) = match self.is_tree {
-            true => (format!("process {pid}: "), format!("process {pid}, {}:\n", shown(&program))),
-            false => Default::default(),
+        let (prefix, heading) = if self.is_tree {
+            (format!("process {pid}: "), format!("process {pid}, {}:\n", shown(&program)))
+        } else {
+            Default::default()
         };
         Ok(Box::new(move |outcome| {
             let (has_failed, is_lost) = output.finish(outcome, &prefix, &heading);

@@ -52,9 +52,10 @@ impl ProcessOutput {
         let Some(file) = &mut self.map else { return Ok(()) };
         let mut map = tagged.map(file.id, file.sink, file.is_timed, file.window_base);
         map.tsc_hz = summary.map_or(map.tsc_hz, |summary| summary.tsc_hz);
-        match file.may_replace {
-            true => map.save(&file.path)?,
-            false => map.save_new(&file.path)?,
+        if file.may_replace {
+            map.save(&file.path)?
+        } else {
+            map.save_new(&file.path)?
         }
         file.may_replace = true;
         Ok(())

@@ -255,9 +255,10 @@ impl Regulator {
         self.add(window.on, idle + work);
         let pause = self.since.pause(self.budget.used());
         let has_changed = self.plan(&window, &costs);
-        let longest = match pause > 0.0 || has_changed {
-            true => LONGEST.min(self.started.elapsed() / SHARE_OF_TIME),
-            false => LONGEST_WITHOUT_PAUSE.min(2 * self.on),
+        let longest = if pause > 0.0 || has_changed {
+            LONGEST.min(self.started.elapsed() / SHARE_OF_TIME)
+        } else {
+            LONGEST_WITHOUT_PAUSE.min(2 * self.on)
         };
         self.on = longest.max(FIRST);
         if pause <= 0.0 {

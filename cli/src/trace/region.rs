@@ -92,9 +92,10 @@ impl Region {
 
     /// Sentences on what is missing of the region. Called when the program is no longer recorded.
     pub fn missing(&self, outcome: &Outcome) -> Vec<String> {
-        let mut missing = match self.is_over() {
-            true => self.unrecorded(outcome).missing(),
-            false => outcome.missing_accesses(),
+        let mut missing = if self.is_over() {
+            self.unrecorded(outcome).missing()
+        } else {
+            outcome.missing_accesses()
         };
         let (result, seen) = (self.result(), self.lock().cutter.seen());
         missing.extend(result.missing_text());

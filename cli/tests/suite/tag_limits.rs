@@ -51,9 +51,10 @@ fn a_started_program_inherits_the_same_with_and_without_hmtt() {
     let Some(program) = build("tag-inherits", &source, &[]) else { return };
     let env = |signals: &[&str], script: &str, tagged: bool| {
         let file = scratch("tag-inherits.txt");
-        let tag: &[&str] = match tagged {
-            true => &[env!("CARGO_BIN_EXE_hmtt"), "tag", "run", "--sink", "none", "--"],
-            false => &[],
+        let tag: &[&str] = if tagged {
+            &[env!("CARGO_BIN_EXE_hmtt"), "tag", "run", "--sink", "none", "--"]
+        } else {
+            &[]
         };
         let mut command = Command::new("env");
         command.args(signals).args(["sh", "-c", script, "sh"]);

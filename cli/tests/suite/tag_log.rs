@@ -102,10 +102,7 @@ fn every_exit_belongs_to_the_frame_entered_last() {
         let mut frames = Vec::new();
         for event in log.threads.values().next().unwrap() {
             let frame = (event.number, event.sp);
-            match event.is_exit {
-                false => frames.push(frame),
-                true => assert_eq!(frames.pop(), Some(frame)),
-            }
+            if event.is_exit { assert_eq!(frames.pop(), Some(frame)) } else { frames.push(frame) }
         }
         assert_eq!(frames, []);
     }

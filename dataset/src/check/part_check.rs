@@ -98,9 +98,10 @@ pub fn check(
                 session_sum.card_lost_records = session_sum
                     .card_lost_records
                     .saturating_add(if gap.is_at_start { 0 } else { gap.records });
-                let lost = match gap.is_at_start {
-                    true => &mut session_sum.accesses_before_start,
-                    false => &mut session_sum.lost_accesses,
+                let lost = if gap.is_at_start {
+                    &mut session_sum.accesses_before_start
+                } else {
+                    &mut session_sum.lost_accesses
                 };
                 *lost = lost.saturating_add(gap.accesses);
             }

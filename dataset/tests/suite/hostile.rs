@@ -152,9 +152,10 @@ fn nothing_but_a_file_is_opened_as_one() {
                 set.path(place)
             };
             std::fs::remove_file(&at).unwrap();
-            match is_fifo {
-                true => mkfifo(&at, Mode::S_IRWXU).unwrap(),
-                false => symlink(&target, &at).unwrap(),
+            if is_fifo {
+                mkfifo(&at, Mode::S_IRWXU).unwrap()
+            } else {
+                symlink(&target, &at).unwrap()
             }
             let (read, added, ..) = use_it(&set);
             assert!(added.is_err(), "{place}: {added:?}");

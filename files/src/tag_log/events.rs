@@ -71,14 +71,13 @@ impl<'a> EventEncoder<'a> {
         if self.buffer.len() - self.length < EVENT_BYTES_AT_MOST {
             return Err(Full);
         }
-        match event.is_exit {
-            true => self.exit(event),
-            false => {
-                let distance = self.distance(event.sp);
-                self.write(ENTRIES + u64::from(event.number.0));
-                self.write(distance);
-                self.frames.enter(Frame { number: event.number, sp: event.sp });
-            }
+        if event.is_exit {
+            self.exit(event)
+        } else {
+            let distance = self.distance(event.sp);
+            self.write(ENTRIES + u64::from(event.number.0));
+            self.write(distance);
+            self.frames.enter(Frame { number: event.number, sp: event.sp });
         }
         if self.is_timed {
             if self.count == 0 {

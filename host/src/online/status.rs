@@ -36,9 +36,10 @@ pub fn line(second: &Second, columns: usize, colour: bool) -> String {
         let between = if index == 0 { "" } else { BETWEEN };
         let text: String = between.chars().chain(part.text.chars()).take(left).collect();
         left -= text.chars().count();
-        match colour && part.alarming {
-            true => line.extend([RED, &text, PLAIN]),
-            false => line.push_str(&text),
+        if colour && part.alarming {
+            line.extend([RED, &text, PLAIN])
+        } else {
+            line.push_str(&text)
         }
     }
     line

@@ -59,9 +59,10 @@ pub(super) fn parts<'m>(
         let end = mapping.offset.saturating_add(mapping.end - mapping.start);
         let seen = seen.entry((file, &mapping.path)).or_default();
         for offsets in seen.add(mapping.offset..end) {
-            let data = match offsets.end - offsets.start > LARGE {
-                true => data(memory, mapping, mapped, &offsets, left),
-                false => Some(vec![offsets.clone()]),
+            let data = if offsets.end - offsets.start > LARGE {
+                data(memory, mapping, mapped, &offsets, left)
+            } else {
+                Some(vec![offsets.clone()])
             };
             let data = data.or_else(|| unopened.then(|| vec![offsets])).unwrap_or_default();
             for offsets in data {

@@ -155,9 +155,10 @@ impl Tagged {
 
     /// The reason why a child cannot be tagged after the tags of this process were removed.
     pub(super) fn untagged_because(&self, child: Pid) -> TagError {
-        match self.watch.is_taken {
-            true => TagError::GsInUse(child),
-            false => TagError::NoTime { pid: child, thread: child },
+        if self.watch.is_taken {
+            TagError::GsInUse(child)
+        } else {
+            TagError::NoTime { pid: child, thread: child }
         }
     }
 

@@ -208,10 +208,7 @@ impl<'k> ProcessTree<'k> {
     ) -> Result<(), TagError> {
         self.stop(pid, beside)?;
         let Some(Tracee::Tagged(tagged)) = self.tracees.get_mut(&pid) else { return Ok(()) };
-        let changed = match tagged.has_conflict() {
-            true => tagged.untag(),
-            false => change(tagged),
-        };
+        let changed = if tagged.has_conflict() { tagged.untag() } else { change(tagged) };
         if std::mem::take(&mut tagged.tags.is_changed) {
             self.observer.changed(tagged);
         }

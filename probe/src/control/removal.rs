@@ -120,10 +120,11 @@ impl Tagged {
         // The caller reports the first error; later errors follow from it.
         let is_stopped = self.process.stop_others().is_ok();
         let _ = self.finish(Ending::Detached);
-        match is_stopped {
-            true => drop(self.restore()),
+        if is_stopped {
+            drop(self.restore());
+        } else {
             // The tags stay, and run without a controller.
-            false => self.process.release(),
+            self.process.release();
         }
     }
 

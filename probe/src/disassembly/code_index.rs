@@ -349,9 +349,10 @@ impl CodeIndex {
         let Some(bytes) = data_at(image, address) else { return };
         let longest = ((end - address) / 4).min(TABLE) as usize;
         for entry in bytes.as_chunks().0.iter().take(longest) {
-            let target = match table.is_absolute {
-                true => u64::from(u32::from_le_bytes(*entry)),
-                false => address.wrapping_add_signed(i64::from(i32::from_le_bytes(*entry))),
+            let target = if table.is_absolute {
+                u64::from(u32::from_le_bytes(*entry))
+            } else {
+                address.wrapping_add_signed(i64::from(i32::from_le_bytes(*entry)))
             };
             // The entry of an impossible case may lead to the address behind the last instruction.
             if target == range.end {

@@ -180,10 +180,7 @@ impl Copies {
     }
 
     fn set_register(&mut self, register: Register, is_copy: bool) {
-        match is_copy {
-            true => self.registers |= bit(register),
-            false => self.registers &= !bit(register),
-        }
+        if is_copy { self.registers |= bit(register) } else { self.registers &= !bit(register) }
     }
 
     fn set_slot(&mut self, slot: Option<(Register, i64)>, is_copy: bool) {

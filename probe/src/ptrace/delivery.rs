@@ -176,10 +176,7 @@ impl Stopped<'_> {
                 Delivery::Ended => drop(self.process.threads.remove(&thread)),
             }
         }
-        match self.threads.is_empty() {
-            true => Err(PtraceError::Ended(self.pid)),
-            false => Ok(()),
-        }
+        if self.threads.is_empty() { Err(PtraceError::Ended(self.pid)) } else { Ok(()) }
     }
 }
 

@@ -195,9 +195,10 @@ impl Process {
     /// [`PtraceError::Ended`] if no thread is stopped: the process has ended, or its threads were
     /// resumed.
     pub fn stopped(&mut self) -> Result<Stopped<'_>, PtraceError> {
-        match self.threads.is_empty() {
-            true => Err(PtraceError::Ended(self.pid)),
-            false => Ok(Stopped { process: self }),
+        if self.threads.is_empty() {
+            Err(PtraceError::Ended(self.pid))
+        } else {
+            Ok(Stopped { process: self })
         }
     }
 

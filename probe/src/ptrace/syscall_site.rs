@@ -197,10 +197,7 @@ impl Stopped<'_> {
         mappings: &[Mapping],
     ) -> Option<SyscallSite> {
         let is_vdso = mapping.path.as_os_str() == "[vdso]";
-        let first = match is_vdso {
-            true => mapping,
-            false => first?,
-        };
+        let first = if is_vdso { mapping } else { first? };
         let mut headers = vec![0; HEADERS];
         self.read(first.start, &mut headers).ok()?;
         let inside = end(&headers, mapping)?;

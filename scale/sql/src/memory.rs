@@ -74,10 +74,12 @@ enum Kind {
 
 impl Kind {
     fn of(consumer: &MemoryConsumer) -> Self {
-        match consumer.can_spill() {
-            true => Kind::Spilling,
-            false if consumer.name().starts_with(MERGE_OF_A_SORT) => Kind::Merging,
-            false => Kind::Other,
+        if consumer.can_spill() {
+            Kind::Spilling
+        } else if consumer.name().starts_with(MERGE_OF_A_SORT) {
+            Kind::Merging
+        } else {
+            Kind::Other
         }
     }
 }

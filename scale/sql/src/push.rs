@@ -219,9 +219,10 @@ async fn hash_of(input: &mut tokio::fs::File) -> io::Result<blake3::Hash> {
 fn same_size(dataset: &Dataset, path: &Path, size: u64, to: &Location) -> Result<(), PushError> {
     let about = dataset.root().join(path).symlink_metadata();
     let about = about.map_err(|error| PushError::File(dataset.root().join(path), error))?;
-    match about.len() == size {
-        true => Ok(()),
-        false => Err(PushError::Differs { name: to.name(path), what: format!("{size} bytes") }),
+    if about.len() == size {
+        Ok(())
+    } else {
+        Err(PushError::Differs { name: to.name(path), what: format!("{size} bytes") })
     }
 }
 
@@ -265,8 +266,9 @@ async fn verify(
     while let Some(bytes) = bytes.next().await {
         hasher.update(&bytes.map_err(failed)?);
     }
-    match hasher.finalize() == expected {
-        true => Ok(()),
-        false => Err(PushError::Differs { name, what: "other bytes".into() }),
+    if hasher.finalize() == expected {
+        Ok(())
+    } else {
+        Err(PushError::Differs { name, what: "other bytes".into() })
     }
 }

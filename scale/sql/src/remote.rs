@@ -223,9 +223,10 @@ impl RemoteDataset {
     /// The data set has no parts, or the store does not list them.
     pub async fn open(location: Location) -> Result<Self, RemoteError> {
         let parts = location.list().await?;
-        match parts.is_empty() {
-            true => Err(RemoteError::NoDataset(location.url)),
-            false => Ok(RemoteDataset { location, parts }),
+        if parts.is_empty() {
+            Err(RemoteError::NoDataset(location.url))
+        } else {
+            Ok(RemoteDataset { location, parts })
         }
     }
 

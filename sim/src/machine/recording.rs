@@ -114,9 +114,10 @@ impl TextFile {
         encode_header(header, compressed)
             .and_then(|header| file.write_all(&header))
             .map_err(partial.failed("write"))?;
-        let writer = match compressed {
-            false => Encoder::Plain(file),
-            true => Encoder::Gzip(GzEncoder::new(file, Compression::fast())),
+        let writer = if compressed {
+            Encoder::Gzip(GzEncoder::new(file, Compression::fast()))
+        } else {
+            Encoder::Plain(file)
         };
         Ok(TextFile { partial, writer })
     }

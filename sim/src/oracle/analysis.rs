@@ -63,9 +63,10 @@ pub fn check(due: &Due, capture: &Capture) -> Result<usize, String> {
         // Accesses that the event queue lost were not analysed, and whole dumps may be lost. So the
         // sum may be smaller than the number of accesses.
         let counted = counted(&dumps);
-        return match counted <= used.len() as u64 {
-            true => Ok(dumps.len()),
-            false => Err(format!("{counted} accesses counted or skipped of {}", used.len())),
+        return if counted <= used.len() as u64 {
+            Ok(dumps.len())
+        } else {
+            Err(format!("{counted} accesses counted or skipped of {}", used.len()))
         };
     }
     let counted = counted(&dumps);

@@ -85,9 +85,10 @@ impl Case {
                 let clock = slot.reader.clocks();
                 if traffic.switches(clock, slot.switch) {
                     slot.switch = !slot.switch;
-                    match slot.switch {
-                        true => off.last_mut().into_iter().for_each(|range| range.end = clock),
-                        false => off.push(clock..u64::MAX),
+                    if slot.switch {
+                        off.last_mut().into_iter().for_each(|range| range.end = clock)
+                    } else {
+                        off.push(clock..u64::MAX)
                     }
                 }
                 if left == 0 {

@@ -77,9 +77,10 @@ impl Grid<'_> {
         // `old`: clocks at which the card may still use the old grid. From the clock `new` on it
         // uses the new one.
         let late = self.carried_out(command) - command;
-        let (old, new) = match length > late {
-            true => (command..=command + late, command + length),
-            false => (command..=command + length + late, command + length + late),
+        let (old, new) = if length > late {
+            (command..=command + late, command + length)
+        } else {
+            (command..=command + length + late, command + length + late)
         };
         let sent = self.sent_ends(epoch, next);
         let free: Vec<u64> = sent.iter().copied().filter(|end| old.contains(end)).collect();

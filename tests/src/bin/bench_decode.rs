@@ -86,9 +86,10 @@ fn to_parquet(name: &str, capture: &std::path::Path, table: &std::path::Path) ->
         let measurement = measure(decode.arg("-fo").arg(table))?;
         ensure!(measurement.code == Some(0), "hmtt decode: {measurement:?}");
         let bytes = table.metadata()?.len() as f64 / records;
-        let speed = match records >= MIN_TIMED_RECORDS {
-            true => format!("{:.0}", records / measurement.cpu / 1e6),
-            false => "too short to time".into(),
+        let speed = if records >= MIN_TIMED_RECORDS {
+            format!("{:.0}", records / measurement.cpu / 1e6)
+        } else {
+            "too short to time".into()
         };
         println!("| {name} -> Parquet, `{encoding}`, all threads | {speed} | {bytes:.2} |");
     }

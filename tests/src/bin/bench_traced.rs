@@ -81,9 +81,8 @@ fn main() -> Result<()> {
     let mut programs = programs::all(&bench.folder)?;
     // The rules of a program select functions for tags, so they are not used here.
     programs.iter_mut().for_each(|program| program.rules.clear());
-    let is_wanted = |name: &str| match only.is_empty() {
-        true => PROGRAMS.contains(&name),
-        false => only.iter().any(|one| one == name),
+    let is_wanted = |name: &str| {
+        if only.is_empty() { PROGRAMS.contains(&name) } else { only.iter().any(|one| one == name) }
     };
     programs.retain(|program| is_wanted(program.name));
     let file = bench.folder.join("traced.acc").display().to_string();

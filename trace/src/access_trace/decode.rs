@@ -326,17 +326,16 @@ fn decode<V: Visitor>(
                     _ => usize::from(numbered.instructions),
                 };
                 let needs_values = numbered.derived > 0 || numbered.block.repeated.taken > 0;
-                let values = match needs_values {
-                    false => values,
-                    true => {
-                        slots.clear();
-                        slots.extend(values);
-                        if !last.hand_over(&numbered, slots) {
-                            return false;
-                        }
-                        numbered.block.derive(slots, numbered.derived);
-                        &slots[..]
+                let values = if needs_values {
+                    slots.clear();
+                    slots.extend(values);
+                    if !last.hand_over(&numbered, slots) {
+                        return false;
                     }
+                    numbered.block.derive(slots, numbered.derived);
+                    &slots[..]
+                } else {
+                    values
                 };
                 last.keep(&numbered, executed, values);
                 counted.execute(number, &numbered, executed, numbers, (values, *fs));

@@ -146,10 +146,8 @@ pub fn lowest(access: &Made) -> Option<u64> {
         return None;
     }
     let distance = access.elements.checked_sub(1)?.checked_mul(size)?;
-    let lowest = match access.is_down {
-        false => access.address?,
-        true => access.address?.checked_sub(distance)?,
-    };
+    let lowest =
+        if access.is_down { access.address?.checked_sub(distance)? } else { access.address? };
     lowest.checked_add(distance)?.checked_add(size - 1)?;
     Some(lowest)
 }
@@ -163,10 +161,9 @@ impl Iterator for Elements<'_> {
                 self.next += 1;
                 if is_known(access) && self.element < access.elements {
                     let distance = self.element * u64::from(access.size);
-                    let address = access.address.map(|at| match access.is_down {
-                        false => at + distance,
-                        true => at - distance,
-                    });
+                    let address = access
+                        .address
+                        .map(|at| if access.is_down { at - distance } else { at + distance });
                     return Some(Made { address, elements: 1, ..*access });
                 }
                 if self.element == 0 {

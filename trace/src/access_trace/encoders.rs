@@ -175,13 +175,14 @@ impl Encoders {
             Source::Threads { pending, threads, .. } => {
                 let waits = waits || pending.len() > JOBS_PER_THREAD * threads.len();
                 let Some(first) = pending.front() else { return Ok(None) };
-                let received = match waits {
-                    true => first.recv().map_err(|_| ended())?,
-                    false => match first.try_recv() {
+                let received = if waits {
+                    first.recv().map_err(|_| ended())?
+                } else {
+                    match first.try_recv() {
                         Ok(received) => received,
                         Err(TryRecvError::Empty) => return Ok(None),
                         Err(TryRecvError::Disconnected) => return Err(ended()),
-                    },
+                    }
                 };
                 pending.pop_front();
                 received.map(Some)

@@ -104,9 +104,10 @@ impl Touched {
             self.is_limited = true;
             return;
         }
-        let parts = match is_full {
-            true => [Some((first, last)), None],
-            false => self.ranges.add_lines(first, last, PAGE_LOG2 - LINE_LOG2),
+        let parts = if is_full {
+            [Some((first, last)), None]
+        } else {
+            self.ranges.add_lines(first, last, PAGE_LOG2 - LINE_LOG2)
         };
         parts.into_iter().flatten().for_each(|(first, last)| self.add_pages(first, last));
     }

@@ -133,10 +133,8 @@ impl PageCounts {
                     *count = count.saturating_add(passed.saturating_mul(1 << u16::BITS));
                 }
             }
-            let run_accesses = match self.runs.is_empty() {
-                true => 0,
-                false => self.runs.get(*page).unwrap_or(0),
-            };
+            let run_accesses =
+                if self.runs.is_empty() { 0 } else { self.runs.get(*page).unwrap_or(0) };
             PageCount { page: *page, lines, run_accesses }
         })
     }

@@ -247,10 +247,8 @@ impl<S: Slice> Slices<S> {
         let is_counted = self.unit() == SliceUnit::Accesses || later.unit() == SliceUnit::Accesses;
         let (width, of_later) = (self.width(), later.width());
         // The later piece continues the last session.
-        let shift = match is_counted {
-            true => self.end().div_ceil(self.width()),
-            false => self.before / self.width(),
-        };
+        let shift =
+            if is_counted { self.end().div_ceil(self.width()) } else { self.before / self.width() };
         for (number, slice) in later.slices {
             let number = (number.saturating_mul(of_later) / width).saturating_add(shift);
             match self.slices.last_mut() {
@@ -258,9 +256,10 @@ impl<S: Slice> Slices<S> {
                 _ => self.slices.push((number, slice)),
             }
         }
-        self.before = match is_counted {
-            true => shift.saturating_mul(self.width()).saturating_add(later.before),
-            false => self.before.saturating_add(later.before),
+        self.before = if is_counted {
+            shift.saturating_mul(self.width()).saturating_add(later.before)
+        } else {
+            self.before.saturating_add(later.before)
         };
         let moved = shift.saturating_mul(self.width());
         if self.slices.len() > MOST_SLICES {

@@ -64,9 +64,10 @@ impl CardTrace {
 
     /// Takes the next captured frame.
     pub(super) fn frame(&mut self, arrival: &Arrival<'_>, sink: &mut CardSink<'_, impl Sink>) {
-        match self.is_certain(&arrival.frame) {
-            true => self.certain(arrival, sink),
-            false => self.frame_at(self.position(arrival), arrival, sink),
+        if self.is_certain(&arrival.frame) {
+            self.certain(arrival, sink)
+        } else {
+            self.frame_at(self.position(arrival), arrival, sink)
         }
     }
 
@@ -82,12 +83,11 @@ impl CardTrace {
             && counter == Counter::Contested
             && let Some(evicted) = self.sequencer.evict(at)
         {
-            match evicted.is_readable() {
-                true => {
-                    let error = Malformation::Contradiction;
-                    self.decoder.note_malformed(evicted.origin, error, sink);
-                }
-                false => self.decoder.counts.note_stray(evicted.bytes().len()),
+            if evicted.is_readable() {
+                let error = Malformation::Contradiction;
+                self.decoder.note_malformed(evicted.origin, error, sink);
+            } else {
+                self.decoder.counts.note_stray(evicted.bytes().len())
             }
             place = Place::Ahead(at);
         }
@@ -148,12 +148,11 @@ impl CardTrace {
         self.decoder.counts.frames += 1;
         self.decoder.counts.frame_bytes += arrival.bytes.len() as u64;
         let order = self.sequencer.order_mut();
-        match copy {
-            true => order.duplicate_frames += 1,
-            false => {
-                (order.reordered_frames, order.late_frames) =
-                    (order.reordered_frames + 1, order.late_frames + 1)
-            }
+        if copy {
+            order.duplicate_frames += 1
+        } else {
+            (order.reordered_frames, order.late_frames) =
+                (order.reordered_frames + 1, order.late_frames + 1)
         }
     }
 

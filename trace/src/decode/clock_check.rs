@@ -6,6 +6,8 @@
 //! other difference shows a damaged frame. Either the clock that the frame states is wrong, or
 //! altered records make the previous frame end at a wrong clock. The frame after both shows which.
 
+use std::cmp::Ordering;
+
 use hmtt_format::record::CLOCK_MASK;
 
 /// Shortest silence, in clocks, that the card skips without sending a frame.
@@ -26,9 +28,10 @@ pub(super) struct ClockBefore {
 impl ClockBefore {
     /// Whether the following data frame can state the clock `next`.
     fn leads_to(self, next: u64) -> bool {
-        match self.reported {
-            true => is_reached(self.clock, next),
-            false => succession(self.clock, next) != Succession::No,
+        if self.reported {
+            is_reached(self.clock, next)
+        } else {
+            succession(self.clock, next) != Succession::No
         }
     }
 }
@@ -109,13 +112,15 @@ impl FrameClocks {
             Some(NextClock::Bound(_)) | None => Succession::Possible,
         };
         let (own, other) = (leads_on(own_end), leads_on(other_end));
-        match before.leads_to(stated) {
-            true if own == Succession::No && other != Succession::No => WrongClock::Stated,
+        if before.leads_to(stated) {
+            let is_stated_wrong = own == Succession::No && other != Succession::No;
             // If neither end is possible, the next frame is compared with this one in turn.
-            true => WrongClock::Neither,
-            false if other > own => WrongClock::Stated,
-            false if own > other => WrongClock::Before,
-            false => WrongClock::Either,
+            return if is_stated_wrong { WrongClock::Stated } else { WrongClock::Neither };
+        }
+        match other.cmp(&own) {
+            Ordering::Greater => WrongClock::Stated,
+            Ordering::Less => WrongClock::Before,
+            Ordering::Equal => WrongClock::Either,
         }
     }
 }

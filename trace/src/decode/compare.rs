@@ -211,9 +211,10 @@ impl CardTrace {
             (FrameKind::Info, Some(sync)) => {
                 let reports_loss =
                     || self.quarantine.has_heartbeat() || self.holds_heartbeat(place);
-                match self.decoder.restarts_counts(body.kind, sync, reports_loss) {
-                    true => Kind::FirstReport,
-                    false => Kind::Report,
+                if self.decoder.restarts_counts(body.kind, sync, reports_loss) {
+                    Kind::FirstReport
+                } else {
+                    Kind::Report
                 }
             }
             (FrameKind::Info | FrameKind::End, _) => Kind::Report,
@@ -277,9 +278,10 @@ impl CardTrace {
             Some(0) => (Before::Exact, 0),
             Some(missing) => (Before::Possible, missing),
         };
-        match clocks > CLOCK_MASK / 2 {
-            true => (before, Clock::Behind, Distance { frames: WINDOW, clocks }),
-            false => (before, Clock::Possible, Distance { frames: missing, clocks }),
+        if clocks > CLOCK_MASK / 2 {
+            (before, Clock::Behind, Distance { frames: WINDOW, clocks })
+        } else {
+            (before, Clock::Possible, Distance { frames: missing, clocks })
         }
     }
 

@@ -241,9 +241,10 @@ impl Sequencer {
 
     fn take(&mut self, counter: u64, arrival: &Arrival<'_>, pass: &mut impl FnMut(Step<'_>)) {
         if arrival.frame.body.is_err() {
-            match (self.next..self.newest + WINDOW).contains(&counter) {
-                true => self.hold(counter, arrival),
-                false => pass(Step::Stray(arrival)),
+            if (self.next..self.newest + WINDOW).contains(&counter) {
+                self.hold(counter, arrival)
+            } else {
+                pass(Step::Stray(arrival))
             }
             return;
         }

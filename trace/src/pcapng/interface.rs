@@ -238,9 +238,10 @@ impl Interfaces {
         };
         named.described.1 += 1;
         self.section.push(index);
-        match self.kept_bytes <= MAX_KEPT_BYTES {
-            true => Ok(()),
-            false => Err("the names and comments of interfaces take more than 64 MiB"),
+        if self.kept_bytes <= MAX_KEPT_BYTES {
+            Ok(())
+        } else {
+            Err("the names and comments of interfaces take more than 64 MiB")
         }
     }
 

@@ -280,9 +280,10 @@ impl fmt::Display for Info {
             row(f, "dropped by the kernel", count(statistics.kernel_dropped_frames))?;
             row(f, "dropped by the interface", count(statistics.interface_dropped_frames))?;
             for comment in interface.comments.iter().chain(&interface.statistics_comment) {
-                match earlier_report::is_comment(comment) {
-                    true => row(f, "comment", "has the card's last report before this file")?,
-                    false => row(f, "comment", escape::name(comment))?,
+                if earlier_report::is_comment(comment) {
+                    row(f, "comment", "has the card's last report before this file")?
+                } else {
+                    row(f, "comment", escape::name(comment))?
                 }
             }
         }

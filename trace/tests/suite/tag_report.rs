@@ -82,10 +82,7 @@ proptest! {
             log.chunk(0, Content::End(ending));
         }
         let read = read(&log, is_timed, &[]);
-        let timeless = |totals: Totals| match is_timed {
-            true => totals,
-            false => Totals { inclusive: 0, own: 0, ..totals },
-        };
+        let timeless = |totals: Totals| if is_timed { totals } else { Totals { inclusive: 0, own: 0, ..totals } };
         let mut edges = BTreeMap::<_, Totals>::new();
         for (place, thread) in read.threads.iter().enumerate() {
             let model = &models[thread.number as usize];

@@ -116,9 +116,10 @@ impl<M: CacheMemory> Cache<M> {
             }
         };
         let (blocks, numbers) = self.decoded(whole).ok()?;
-        let recorded = match whole == number && self.block(number).is_some() {
-            true => Recorded::new(&blocks, &choice),
-            false => Recorded::of_path(&blocks, &numbers, &choice, self.turn(whole)),
+        let recorded = if whole == number && self.block(number).is_some() {
+            Recorded::new(&blocks, &choice)
+        } else {
+            Recorded::of_path(&blocks, &numbers, &choice, self.turn(whole))
         };
         Some((recorded, part))
     }

@@ -355,10 +355,9 @@ impl<'o> Processes<'o> {
             Tracee::Released(threads) => threads.contains(&thread),
         };
         let holder = self.tracees.iter().find(|(_, tracee)| has_thread(tracee));
-        let process = holder.map(|(pid, _)| *pid).or_else(|| match self.options.follow {
-            true => thread_group(thread),
-            false => Some(self.first),
-        });
+        let process = holder
+            .map(|(pid, _)| *pid)
+            .or_else(|| if self.options.follow { thread_group(thread) } else { Some(self.first) });
         process.filter(|pid| self.tracees.contains_key(pid))
     }
 

@@ -128,9 +128,10 @@ pub(super) fn for_each(
         add(at(offset, size, direction, by(first_bit, bits, Order::Apart)));
     }
     for StateComponent { number, size, offset, .. } in state_components().iter().copied() {
-        let access = match is_compacted {
-            true => at(0, size, direction, by(number, 1, Order::Compacted { component: number })),
-            false => at(offset, size, direction, by(number, 1, Order::Apart)),
+        let access = if is_compacted {
+            at(0, size, direction, by(number, 1, Order::Compacted { component: number }))
+        } else {
+            at(offset, size, direction, by(number, 1, Order::Apart))
         };
         let is_elsewhere = is_load || is_compacted && preceding(number).is_none();
         add(MemoryAccess { is_elsewhere, ..access });

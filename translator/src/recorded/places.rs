@@ -52,9 +52,10 @@ impl Addressed {
     /// Evaluates an operand with the values of registers before its instruction. A vector index is
     /// left out. `None`: a register of the operand is no general register.
     pub fn new(operation: usize, operand: Operand, state: &mut State) -> Option<Self> {
-        let operand = match operand.index.is_vector_register() {
-            true => Operand { index: Register::None, scale: 1, ..operand },
-            false => operand,
+        let operand = if operand.index.is_vector_register() {
+            Operand { index: Register::None, scale: 1, ..operand }
+        } else {
+            operand
         };
         let Operand { base, index, scale, displacement, is_narrow, alignment, .. } = operand;
         let value = state.address([base, index], scale.into(), displacement)?;

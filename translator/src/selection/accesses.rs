@@ -88,10 +88,8 @@ fn access(operation: usize, memory_access: &MemoryAccess, state: &State) -> Acce
     let is_elsewhere = memory_access.is_elsewhere || condition == Condition::Repeated;
     let is_located = !is_elsewhere && (!operand.is_fs || state.fs().version == 0);
     let is_set = is_elsewhere || lanes.is_some() || operand.alignment > 0;
-    let address = match is_set {
-        true => Address::Set,
-        false => Address::Expression(expression(&operand, state)),
-    };
+    let address =
+        if is_set { Address::Set } else { Address::Expression(expression(&operand, state)) };
     Access { operation, address, operand, is_located, size, lanes, direction, conditional }
 }
 

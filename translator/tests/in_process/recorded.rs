@@ -99,9 +99,10 @@ struct Found {
 
 /// The addresses of the instructions of a block, or of a path.
 fn instructions_of(cache: &Cache<Direct>, number: u32, recorded: &BlockAccesses) -> Vec<u64> {
-    let numbers: Vec<u32> = match recorded.parts.is_empty() {
-        true => vec![number],
-        false => recorded.parts.iter().map(|part| part.block).collect(),
+    let numbers: Vec<u32> = if recorded.parts.is_empty() {
+        vec![number]
+    } else {
+        recorded.parts.iter().map(|part| part.block).collect()
     };
     let mut addresses = Vec::new();
     for info in numbers.into_iter().map(|number| cache.block(number).unwrap()) {
@@ -150,9 +151,10 @@ fn recorded(cache: &Cache<Direct>, shared: &Shared) -> Found {
         }
         recorded.accesses.derive(&mut values, recorded.accesses.derived.len() as u16);
         let kept = &recorded.accesses.kept;
-        last = match number == whole && !kept.is_empty() {
-            true => (number, kept.iter().map(|kept| kept.of(&values)).collect()),
-            false => (0, Vec::new()),
+        last = if number == whole && !kept.is_empty() {
+            (number, kept.iter().map(|kept| kept.of(&values)).collect())
+        } else {
+            (0, Vec::new())
         };
         let executed = usize::from(instructions);
         let accesses = 0..recorded.accesses.accesses.len();

@@ -96,10 +96,8 @@ fn run_slowed(
     let ends = AtomicBool::new(false);
     shared.area.long(area::SINCE).store(clock::tsc(), Ordering::Relaxed);
     let (run, read) = std::thread::scope(|scope| {
-        let monitor = scope.spawn(|| match has_monitor {
-            true => monitor(&shared, &ends, pause),
-            false => (0, 0, 0),
-        });
+        let monitor =
+            scope.spawn(|| if has_monitor { monitor(&shared, &ends, pause) } else { (0, 0, 0) });
         let registers = start(&machine);
         let run = machine.run_cached(&mut cache, &shared, controller, at, &registers, &data);
         ends.store(true, Ordering::Release);

@@ -240,12 +240,11 @@ fn check(process: &Process, form: &Form, random: &mut Random) -> Findings {
             };
             let ending = process.run(start, form.bytes.len(), &registers);
             let some = touched(&registers);
-            let whole = match is_checked_as_whole {
-                true => {
-                    (registers.masks, registers.vectors) = ([u64::MAX; 8], [[0xff; 64]; 32]);
-                    touched(&registers)
-                }
-                false => some.clone(),
+            let whole = if is_checked_as_whole {
+                (registers.masks, registers.vectors) = ([u64::MAX; 8], [[0xff; 64]; 32]);
+                touched(&registers)
+            } else {
+                some.clone()
             };
             let is_possible = |touch: &Touched| is_checked_as_whole || !touch.is_uncertain;
             let certain: Vec<Touched> = whole.iter().copied().filter(is_possible).collect();

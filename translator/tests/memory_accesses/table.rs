@@ -35,9 +35,10 @@ fn description(accesses: &[MemoryAccess]) -> String {
                     Order::Indexed { bytes: 4 } => " at indexes of 4",
                     Order::Indexed { .. } => " at indexes of 8",
                 };
-                let lane_count = match lanes.lanes == lanes.elements {
-                    true => String::new(),
-                    false => format!(" of {} lanes", lanes.lanes),
+                let lane_count = if lanes.lanes == lanes.elements {
+                    String::new()
+                } else {
+                    format!(" of {} lanes", lanes.lanes)
                 };
                 let masked = if lanes.mask.is_some() { " by mask" } else { "" };
                 match lanes.mask {

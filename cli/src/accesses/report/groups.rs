@@ -28,10 +28,7 @@ fn all_accesses(split: &OwnGroups) -> f64 {
 /// A bar's accesses, reads and writes in words.
 fn words(group: &str, [reads, writes]: [u64; 2], total: f64) -> String {
     let accesses = reads as f64 + writes as f64;
-    let part = match total > 0.0 {
-        true => format!(" ({})", share(accesses, total)),
-        false => String::new(),
-    };
+    let part = if total > 0.0 { format!(" ({})", share(accesses, total)) } else { String::new() };
     let [reads, writes] =
         [(reads, "read"), (writes, "write")].map(|(n, noun)| counted(n as f64, noun));
     format!("{group}: {}{part}, {reads}, {writes}", counted(accesses, "access"))
@@ -102,9 +99,10 @@ fn table(split: &OwnGroups) -> Part {
 
 /// The chart and the table of the groups.
 pub fn parts(split: &OwnGroups) -> Vec<Part> {
-    match split.groups.is_empty() {
-        true => vec![Part::absent(&title(split), "There are no accesses.", false)],
-        false => vec![chart(split), table(split)],
+    if split.groups.is_empty() {
+        vec![Part::absent(&title(split), "There are no accesses.", false)]
+    } else {
+        vec![chart(split), table(split)]
     }
 }
 

@@ -32,9 +32,8 @@ pub struct Image {
 /// The name of a chart's file: the words of its title with hyphens. Example:
 /// `source-2-reuse-distances.svg`.
 fn file_name(memory: Option<usize>, title: &str, extension: &str) -> String {
-    let letters = title.chars().map(|letter| match letter.is_ascii_alphanumeric() {
-        true => letter.to_ascii_lowercase(),
-        false => '-',
+    let letters = title.chars().map(|letter| {
+        if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' }
     });
     let name: String = letters.collect();
     let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();

@@ -79,10 +79,12 @@ pub fn share(part: f64, whole: f64) -> String {
 
 /// A count with its noun, in the plural unless the count is 1. Example: `2 touches`.
 pub fn counted(value: f64, noun: &str) -> String {
-    let ending = match value == 1.0 {
-        true => "",
-        false if noun.ends_with('s') || noun.ends_with("ch") => "es",
-        false => "s",
+    let ending = if value == 1.0 {
+        ""
+    } else if noun.ends_with('s') || noun.ends_with("ch") {
+        "es"
+    } else {
+        "s"
     };
     format!("{} {noun}{ending}", exact(value))
 }

@@ -85,9 +85,10 @@ impl Memory<'_> {
         if self.time.slices.is_empty() {
             return Vec::new();
         }
-        let gaps = match self.time.gaps.is_empty() {
-            true => Part::absent("Gaps", "None is known.", false),
-            false => Part::Table(self.gap_table()),
+        let gaps = if self.time.gaps.is_empty() {
+            Part::absent("Gaps", "None is known.", false)
+        } else {
+            Part::Table(self.gap_table())
         };
         let mut parts = vec![gaps, Part::Chart(self.frequency()), self.bandwidth()];
         parts.push(match self.modes().absent(Detail::Page) {

@@ -53,9 +53,10 @@ fn texts<'a>(data: &'a Value, name: &str) -> impl Iterator<Item = &'a str> {
 
 fn verdict(data: &Value) -> String {
     let is_complete = data["complete"] == true;
-    let (class, words) = match is_complete {
-        true => ("verdict", "Complete: nothing is missing."),
-        false => ("verdict incomplete", "INCOMPLETE: accesses are missing."),
+    let (class, words) = if is_complete {
+        ("verdict", "Complete: nothing is missing.")
+    } else {
+        ("verdict incomplete", "INCOMPLETE: accesses are missing.")
     };
     let mut items: Vec<String> =
         texts(data, "missing").map(|what| format!("missing: {what}")).collect();
@@ -63,9 +64,10 @@ fn verdict(data: &Value) -> String {
     for source in data["sources"].as_array().into_iter().flatten() {
         let field = |name: &str| source[name].as_str().unwrap_or_default();
         let absent: Vec<&str> = texts(source, "absent").collect();
-        let absent = match absent.is_empty() {
-            true => String::new(),
-            false => format!("; not known: {}", absent.join(", ")),
+        let absent = if absent.is_empty() {
+            String::new()
+        } else {
+            format!("; not known: {}", absent.join(", "))
         };
         let number = &source["source"];
         items.push(format!("source {number}: {} ({}){absent}", field("file"), field("kind")));

@@ -104,8 +104,5 @@ fn shortened(text: &str, most: usize) -> String {
 /// A CSV field: escaped, and in quotation marks if it contains a comma or a quotation mark.
 pub fn quoted(text: &str) -> String {
     let text = escape::name(text).to_string();
-    match text.contains(['"', ',']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
-    }
+    if text.contains(['"', ',']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }

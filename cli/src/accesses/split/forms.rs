@@ -59,9 +59,10 @@ impl Write for Prefixed<'_> {
 /// A text as a CSV field, in quotation marks if it needs them.
 fn field(text: &str) -> String {
     let text = escape::message(text).to_string();
-    match text.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text,
+    if text.contains([',', '"', '\n']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
     }
 }
 
@@ -115,11 +116,9 @@ impl<R> Printed for Forms<'_, R> {
         write!(output, "  {:>9}  {:>9}", "pages", "lines")?;
         self.view.columns.iter().try_for_each(|column| write!(output, "  {column:>14}"))?;
         writeln!(output, "  group")?;
-        let total = match inclusive {
-            // Some accesses are in several groups, so that there is no sum to compare with.
-            true => 0,
-            false => groups.iter().map(|group| group.sums.accesses).sum(),
-        };
+        // If some accesses are in several groups, there is no sum to compare with.
+        let total =
+            if *inclusive { 0 } else { groups.iter().map(|group| group.sums.accesses).sum() };
         for group in groups {
             let sums = &group.sums;
             let part = share(sums.accesses as f64, total);

@@ -142,9 +142,10 @@ impl CountingSink {
     fn add_block(&mut self, block: &BlockAccesses) {
         let number = self.numbers.len() as u32;
         let from = self.parts.len();
-        match block.parts.is_empty() {
-            true => self.parts.push(number),
-            false => self.parts.extend(block.parts.iter().map(|part| part.block)),
+        if block.parts.is_empty() {
+            self.parts.push(number)
+        } else {
+            self.parts.extend(block.parts.iter().map(|part| part.block))
         }
         for part in 0..block.numbers() {
             let slots = block.up_to(part).1;

@@ -123,10 +123,10 @@ impl Model {
         }
         if event.run_change {
             self.switched_on = event.run;
-            match event.run {
-                true if !self.stopped => self.start(),
-                false if self.runs => self.stop(),
-                _ => {}
+            if event.run && !self.stopped {
+                self.start();
+            } else if !event.run && self.runs {
+                self.stop();
             }
         }
         if !event.access && !event.fault {

@@ -189,9 +189,10 @@ impl Display {
             if is_covered || before == now {
                 continue;
             }
-            let what = match now.is_down() {
-                true => "is down; the capture continues when it is up again",
-                false => "was down, and is up again",
+            let what = if now.is_down() {
+                "is down; the capture continues when it is up again"
+            } else {
+                "was down, and is up again"
             };
             let mut errors = io::stderr().lock();
             let cleared = if self.status { status::clear(&mut errors) } else { Ok(()) };

@@ -143,12 +143,11 @@ mod tests {
         let end = whole.len() - 8;
         for first in 0..whole.len() {
             let status = progress(&whole[..first], first);
-            match first >= end + 4 {
-                true => assert_eq!(status, Progress::Whole(end)),
-                false => {
-                    assert_eq!(status, Progress::Partial);
-                    assert_eq!(progress(whole, whole.len() - first), Progress::Whole(end));
-                }
+            if first >= end + 4 {
+                assert_eq!(status, Progress::Whole(end))
+            } else {
+                assert_eq!(status, Progress::Partial);
+                assert_eq!(progress(whole, whole.len() - first), Progress::Whole(end));
             }
         }
         assert_eq!(progress(&[b'a'; MAX_REQUEST_BYTES], 1), Progress::TooLong);

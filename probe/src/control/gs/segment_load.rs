@@ -86,10 +86,8 @@ fn is_in_code(code: &[u8], at: usize) -> bool {
     };
     // Near the beginning of the code, too few bytes precede the place. Then decoding must reach it
     // from the beginning of the code.
-    let (starts, most_misses) = match at < BEFORE {
-        true => (0..=0, 0),
-        false => (first..=first + STARTS, STARTS / 4),
-    };
+    let (starts, most_misses) =
+        if at < BEFORE { (0..=0, 0) } else { (first..=first + STARTS, STARTS / 4) };
     let from = *starts.end();
     // Most places are within instructions. They are given up after a few starts that do not reach
     // them.

@@ -37,14 +37,12 @@ impl ProcessTree<'_> {
                 let waits = |tagged: &mut Tagged| {
                     tagged.memory_sharers.values().any(|sharer| *sharer == Some(thread))
                 };
-                match self.tagged(pid).is_some_and(waits) {
-                    true => Ok(()),
-                    false
-                        if self.tagged(pid).is_some_and(|tagged| tagged.is_gs_taken_by(thread)) =>
-                    {
-                        self.while_stopped(pid, Some(thread), |_| Ok(()))
-                    }
-                    false => Ok(resume(thread, None)?),
+                if self.tagged(pid).is_some_and(waits) {
+                    Ok(())
+                } else if self.tagged(pid).is_some_and(|tagged| tagged.is_gs_taken_by(thread)) {
+                    self.while_stopped(pid, Some(thread), |_| Ok(()))
+                } else {
+                    Ok(resume(thread, None)?)
                 }
             }
             Status::Continued | Status::StillAlive => Ok(()),
@@ -62,9 +60,10 @@ impl ProcessTree<'_> {
         let registers = at_event.registers()?;
         tagged.process.avoid_restart_syscall(thread, signal, &registers)?;
         if tagged.handle_own_signal(thread, signal, registers)? {
-            return match tagged.has_conflict() {
-                true => self.while_stopped(pid, Some(thread), |_| Ok(())),
-                false => Ok(resume(thread, None)?),
+            return if tagged.has_conflict() {
+                self.while_stopped(pid, Some(thread), |_| Ok(()))
+            } else {
+                Ok(resume(thread, None)?)
             };
         }
         if tagged.is_gs_taken(thread, &registers) {

@@ -174,9 +174,10 @@ fn open_in(
     let opened = copy_descriptor(pid, descriptor)
         .and_then(|opened| Ok((opened.metadata()?, file.metadata()?)));
     let (opened, wanted) = opened.map_err(|source| TagError::Shared { pid, operation, source })?;
-    let is_same = match wanted.file_type().is_char_device() {
-        true => opened.file_type().is_char_device() && opened.rdev() == wanted.rdev(),
-        false => (opened.dev(), opened.ino()) == (wanted.dev(), wanted.ino()),
+    let is_same = if wanted.file_type().is_char_device() {
+        opened.file_type().is_char_device() && opened.rdev() == wanted.rdev()
+    } else {
+        (opened.dev(), opened.ino()) == (wanted.dev(), wanted.ino())
     };
     if !is_same {
         let _ = process.call((libc::SYS_close, operation), [descriptor, 0, 0, 0, 0, 0]);

@@ -122,9 +122,10 @@ async fn finish(access: &SchedulerAccess, request: &Request) -> Result<(Job, Vec
         times += 1;
         if times > MOST_RESUBMISSIONS {
             let address = address.clone();
-            return Err(execution(&match is_executor {
-                true => ClusterError::ExecutorsLost { address, times, reason },
-                false => ClusterError::Lost { address, times, reason },
+            return Err(execution(&if is_executor {
+                ClusterError::ExecutorsLost { address, times, reason }
+            } else {
+                ClusterError::Lost { address, times, reason }
             }));
         }
         if is_executor {

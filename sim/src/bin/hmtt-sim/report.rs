@@ -53,14 +53,15 @@ impl Progress {
 /// Returns the function that is called before a card is compiled. It announces the compilation on
 /// standard error unless `quiet`, because a compilation takes up to a minute without output.
 pub fn compiling(quiet: bool) -> fn(&Path) {
-    match quiet {
-        true => |_| {},
-        false => |model| {
+    if quiet {
+        |_| {}
+    } else {
+        |model| {
             report!(
                 "compiling the card with verilator, once: this can take a minute; kept as {}",
                 model.display()
             );
-        },
+        }
     }
 }
 

@@ -116,9 +116,10 @@ impl Tokens {
     /// Reads a token that must follow. `command`: the command that it belongs to, for the message.
     pub fn operand(&mut self, command: &str) -> Result<&[u8], InputError> {
         let line = self.line;
-        match self.advance()? {
-            true => Ok(&self.token),
-            false => Err(self.fail_at(line, format!("the file ends within {command}"))),
+        if self.advance()? {
+            Ok(&self.token)
+        } else {
+            Err(self.fail_at(line, format!("the file ends within {command}")))
         }
     }
 

@@ -90,9 +90,12 @@ impl Calls {
         }
         for function in &self.functions {
             writeln!(output)?;
-            let mut row = |sum: &Sum, what: fmt::Arguments<'_>| match is_timed {
-                true => writeln!(output, "{:>14} {:>13}  {what}", sum.calls, inclusive(&sum.times)),
-                false => writeln!(output, "{:>14}  {what}", sum.calls),
+            let mut row = |sum: &Sum, what: fmt::Arguments<'_>| {
+                if is_timed {
+                    writeln!(output, "{:>14} {:>13}  {what}", sum.calls, inclusive(&sum.times))
+                } else {
+                    writeln!(output, "{:>14}  {what}", sum.calls)
+                }
             };
             for edge in callers.get(&function.number).into_iter().flatten() {
                 let caller = escape::name(edge.caller.as_deref().unwrap_or("what is not tagged"));

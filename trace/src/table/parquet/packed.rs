@@ -140,9 +140,10 @@ impl PackedChunks {
     ) -> Result<()> {
         let physical = column.descriptor.physical_type();
         let mut bounds = ColumnIndexBuilder::new(physical);
-        bounds.set_boundary_order(match column.is_ascending {
-            true => BoundaryOrder::ASCENDING,
-            false => BoundaryOrder::UNORDERED,
+        bounds.set_boundary_order(if column.is_ascending {
+            BoundaryOrder::ASCENDING
+        } else {
+            BoundaryOrder::UNORDERED
         });
         let mut places = OffsetIndexBuilder::new();
         let mut bytes = TrackedWrite::new(std::mem::take(&mut self.chunk));

@@ -62,14 +62,14 @@ impl LineRequests {
     ) -> impl Iterator<Item = Request> + use<> {
         let is_known = bytes <= MOST_BYTES && bytes.is_power_of_two();
         let is_burst = is_known && u64::from(bytes) < LINE_BYTES;
-        let (address, count) = match is_known {
-            true if is_burst => {
-                let is_merged = self.is_merged(&access, bytes);
-                self.merged_bursts += u64::from(is_merged);
-                (access.address & !(LINE_BYTES - 1), u64::from(!is_merged))
-            }
-            true => (access.address, u64::from(bytes) / LINE_BYTES),
-            false => (access.address, 1),
+        let (address, count) = if !is_known {
+            (access.address, 1)
+        } else if is_burst {
+            let is_merged = self.is_merged(&access, bytes);
+            self.merged_bursts += u64::from(is_merged);
+            (access.address & !(LINE_BYTES - 1), u64::from(!is_merged))
+        } else {
+            (access.address, u64::from(bytes) / LINE_BYTES)
         };
         if !is_burst {
             self.open = None;

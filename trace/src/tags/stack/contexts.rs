@@ -81,10 +81,7 @@ impl<N: Copy> Stacks<N> {
     pub fn event(&mut self, event: TagEvent, listener: &mut impl Listener<Note = N>) {
         // The time stamp counters of processors may differ, but times must not decrease.
         self.now = self.now.max(event.tsc);
-        match event.is_exit {
-            true => self.exit(event, listener),
-            false => self.enter(event, listener),
-        }
+        if event.is_exit { self.exit(event, listener) } else { self.enter(event, listener) }
     }
 
     /// Processes an event of a block of `function`, which shows that all calls made by the function
@@ -202,9 +199,10 @@ impl<N: Copy> Stacks<N> {
         let nearest = running.map_or(u32::MAX, |(distance, _)| distance);
         match (running, other.filter(|(_, _, distance, _)| *distance < nearest)) {
             (Some((distance, _)), Some((id, place, other, _))) if near(distance) => {
-                match near(other) && self.suspended.is_context(id) {
-                    true => Caller::Suspended(id, place),
-                    false => Caller::Running(frames, true),
+                if near(other) && self.suspended.is_context(id) {
+                    Caller::Suspended(id, place)
+                } else {
+                    Caller::Running(frames, true)
                 }
             }
             (Some((distance, _)), None) if near(distance) => Caller::Running(frames, true),

@@ -58,9 +58,10 @@ impl Processes<'_> {
     pub fn release_held(&mut self) {
         let held = std::mem::take(&mut self.held);
         for (pid, status) in held.into_iter().rev() {
-            match self.has_starter(pid) {
-                true => self.held.insert(0, (pid, status)),
-                false => self.pending.push_front(status),
+            if self.has_starter(pid) {
+                self.held.insert(0, (pid, status))
+            } else {
+                self.pending.push_front(status)
             }
         }
     }

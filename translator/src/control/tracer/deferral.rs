@@ -313,9 +313,10 @@ impl Tracer {
         for (thread, deferral) in deferrals {
             // If the thread has ended, its number may belong to a thread that has executed another
             // program. So the mask is set only for threads that are stopped here.
-            match self.process.threads.contains_key(&thread) {
-                true => super::unless_ended(self.end_deferral(thread))?,
-                false => self.forget_deferral(thread),
+            if self.process.threads.contains_key(&thread) {
+                super::unless_ended(self.end_deferral(thread))?
+            } else {
+                self.forget_deferral(thread)
             }
             if !deferral.is_starting {
                 continue;

@@ -221,9 +221,10 @@ impl Tracer {
         if state.is_some_and(|one| one.request.is_some() || one.has_left_group_stop) {
             interrupt(thread)?;
         }
-        match is_native {
-            true => resume_to_call(thread, signal)?,
-            false => resume(thread, signal)?,
+        if is_native {
+            resume_to_call(thread, signal)?
+        } else {
+            resume(thread, signal)?
         }
         Ok(())
     }

@@ -60,9 +60,12 @@ fn base64(bytes: &[u8]) -> String {
     let letters = bytes.chunks(3).flat_map(|three| {
         let number = three.iter().fold(0u32, |sum, byte| sum << 8 | u32::from(*byte))
             << (8 * (3 - three.len()));
-        (0..4).map(move |at| match at <= three.len() {
-            true => LETTERS[(number >> (18 - 6 * at)) as usize % 64] as char,
-            false => '=',
+        (0..4).map(move |at| {
+            if at <= three.len() {
+                LETTERS[(number >> (18 - 6 * at)) as usize % 64] as char
+            } else {
+                '='
+            }
         })
     });
     letters.collect()

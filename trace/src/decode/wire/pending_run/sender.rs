@@ -156,9 +156,10 @@ impl PendingRun {
 
     /// Whether a card still sends beside the run, so that the run is not the card's.
     fn is_beside(&self, activity: &CardActivity) -> bool {
-        match self.begins_again(activity) {
-            true => activity.power_on.continues(),
-            false => activity.is_active(),
+        if self.begins_again(activity) {
+            activity.power_on.continues()
+        } else {
+            activity.is_active()
         }
     }
 
@@ -166,9 +167,10 @@ impl PendingRun {
     /// on the wire are a card's.
     fn seems_beside(&self, activity: &CardActivity, is_clean: bool) -> bool {
         let run = self.frames.len();
-        match self.begins_again(activity) {
-            true => activity.power_on.seems_to_continue(run, activity.frames, is_clean),
-            false => activity.is_active(),
+        if self.begins_again(activity) {
+            activity.power_on.seems_to_continue(run, activity.frames, is_clean)
+        } else {
+            activity.is_active()
         }
     }
 
