@@ -50,7 +50,8 @@ impl Omega {
 pub enum Selector {
     /// Every access is traced.
     Every,
-    /// Some representatives are traced, and every access whose address is a set.
+    /// Some representatives are traced, and every access whose address no expression describes
+    /// ([`Address::Set`](crate::selection::Address::Set)).
     Representatives {
         /// How many of a block's representatives are traced.
         omega: Omega,
@@ -59,7 +60,7 @@ pub enum Selector {
     },
 }
 
-/// How much of the accesses of a block is recorded. The function that contains it decides.
+/// How much of the accesses of a block is recorded. All blocks of a function have the same extent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
     /// Nothing.

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! **Lookup table.** The low 16 bits of an original address are the number of its entry. The entry
-//! has the address in the cache at which a thread continues whose target is the original address:
-//! the prefix of a block, which compares the whole address, or the stub for indirect misses. After
-//! the entries there is a byte for each value of the low 8 bits of a system call's number:
-//! [`ASKED`](lookup::ASKED) or [`AT_ONCE`](lookup::AT_ONCE).
+//! has an address in the cache: the prefix of a block, or the stub for indirect misses. A thread
+//! whose target is the original address continues there. The prefix compares the whole original
+//! address. After the entries there is a byte for each value of the low 8 bits of a system call's
+//! number: [`ASKED`](lookup::ASKED) or [`AT_ONCE`](lookup::AT_ONCE).
 //!
 //! **Thread area.** `gs` of a thread is its address, a multiple of
 //! [`CHUNK_STRIDE`](ring::CHUNK_STRIDE). The controller sets all fields before the thread enters
@@ -28,7 +28,7 @@
 //!
 //! | kind | payload | written | meaning |
 //! |---|---|---|---|
-//! | [`START`](ring::START) | 0 | by the controller, while the thread is stopped, before it enters the cache | the block before the note does not lead to the block after it, whether native code, a signal or nothing was between them |
+//! | [`START`](ring::START) | 0 | by the controller, while the thread is stopped, before it enters the cache | the block before the note does not lead to the block after the note; between them there may have been native code, a signal or nothing |
 //! | [`NATIVE`](ring::NATIVE) | 0 | by the controller, behind a start, if accesses are recorded | the thread has executed code that is not translated |
 //! | [`CALL`](ring::CALL) | number of a system call | after a block that ends with a system call | the call is made |
 //! | [`TIME`](ring::TIME) | duration in units of 64 ticks of the time stamp counter, at most all ones | after that call | the call has returned |
@@ -71,7 +71,7 @@
 //! | 256 | 64 | both | [`CHUNK_STATE`](area::CHUNK_STATE): 4 bytes a chunk, [`FREE`](ring::FREE) or [`FULL`](ring::FULL); futex of the thread |
 //! | 320 | 128 | thread | [`CHUNK_END`](area::CHUNK_END): 8 bytes a chunk: address after the last number of a full chunk |
 //! | 448 | 128 | thread | [`CHUNK_TICKS`](area::CHUNK_TICKS): 8 bytes a chunk: ticks of the time stamp counter in which a full chunk was filled, without pauses |
-//! | 576 | 128 | thread | [`CHUNK_DROPPED`](area::CHUNK_DROPPED): 8 bytes a chunk: words that the thread had dropped before a full chunk, the last ones directly before it |
+//! | 576 | 128 | thread | [`CHUNK_DROPPED`](area::CHUNK_DROPPED): 8 bytes a chunk: number of words that the thread had dropped in all when the chunk became full; the words that it has dropped since the previous full chunk were directly before this chunk |
 //! | 704 | 8 | controller | [`BASE`](area::BASE): the base of the segment `fs` that was noted last in the ring, with records of accesses |
 //! | 712 | 8 | thread | [`DROPPED_BASE`](area::DROPPED_BASE): [`BASE`](area::BASE) when words were dropped last |
 //! | 720 | 128 | thread | [`CHUNK_BASE`](area::CHUNK_BASE): 8 bytes a chunk: [`DROPPED_BASE`](area::DROPPED_BASE) when it was full |

@@ -40,8 +40,8 @@ use tally::{Recording, Stream, Tally};
 /// How often rings are checked before the monitor sleeps, and how long it sleeps at most.
 const SPINS: u32 = 200;
 const SLEEP: Duration = Duration::from_millis(5);
-/// Count of numbers after which it is first decided which superblocks are built, and most numbers
-/// between two decisions.
+/// Count of numbers before the first decision which superblocks are built, and maximum count of
+/// numbers between two decisions.
 const FIRST_DECISION: u64 = 1 << 18;
 const NEXT_DECISION: u64 = 1 << 23;
 

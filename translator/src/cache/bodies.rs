@@ -31,9 +31,9 @@ impl<M: CacheMemory> Cache<M> {
         Ok(())
     }
 
-    /// Returns the code for direct transfers to a block, which is the superblock's if one is
-    /// entered instead. It is generated if there is none yet. A superblock that cannot be generated
-    /// is undone.
+    /// Returns the code for direct transfers to a block. If a superblock is entered instead of the
+    /// block, returns the code of the superblock. Code that does not exist yet is generated. A
+    /// superblock that cannot be generated is undone.
     pub(super) fn main_of(&mut self, block: u32) -> Result<Body, CacheError> {
         self.main_form(block).or_else(|error| {
             let number = self.record_mut(block).superblock.ok_or(error)?;
@@ -85,8 +85,8 @@ impl<M: CacheMemory> Cache<M> {
         Ok(body)
     }
 
-    /// Decodes the blocks that a number stands for, again from their original bytes. Also returns
-    /// the numbers of the blocks.
+    /// Decodes the blocks that a number stands for from the stored original bytes. Also returns the
+    /// numbers of the blocks.
     pub(super) fn decoded(&self, number: u32) -> Result<(Vec<Block>, Vec<u32>), Untranslatable> {
         let record = |number: &u32| &self.blocks[*number as usize - 1];
         let numbers = match &record(&number).path {
@@ -101,9 +101,9 @@ impl<M: CacheMemory> Cache<M> {
         Ok((blocks.collect::<Result<_, _>>()?, numbers))
     }
 
-    /// Returns what a number records of its accesses. For a path, this is the description of the
-    /// whole path, and the index of the last part that the number covers. `None` if accesses are
-    /// not recorded. The number is not trusted.
+    /// Returns the description of the accesses that the code of a number records. For a path, the
+    /// result is the description of the whole path, and the index of the last part that the number
+    /// covers. `None` if accesses are not recorded. The number is not trusted.
     ///
     /// A path of three blocks may have the numbers 7, 8 and 9: for 8 the result is the description
     /// of 9, and part 1.
@@ -124,14 +124,14 @@ impl<M: CacheMemory> Cache<M> {
         Some((recorded, part))
     }
 
-    /// Which execution of its path a number stands for; any for a block.
+    /// Returns the execution of a path that a number stands for; [`Turn::Any`] for a block.
     pub(super) fn turn(&self, number: u32) -> Turn {
         let record = self.blocks.get((number as usize).wrapping_sub(1));
         record.and_then(|record| record.path.as_ref()).map_or(Turn::Any, |path| path.turn)
     }
 
-    /// Adds code that was written to an arena to the tables. Its exits, and those that waited for
-    /// it, are to be linked.
+    /// Enters code that was written to an arena in the tables. The exits of the code, and the exits
+    /// that waited for the code, are added to the exits that must be linked.
     fn add_body(&mut self, number: u32, body: Body, emitted: &Emitted) {
         let (form, space) = (body.place.form, body.space);
         self.spaces[space].note_sections(number, form, emitted);

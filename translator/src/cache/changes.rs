@@ -15,8 +15,8 @@ use crate::code::CodeBytes;
 const MAX_CHANGES: u32 = 1_000;
 
 impl<M: CacheMemory> Cache<M> {
-    /// Decodes the block at an address. The error says why there is none: besides the reasons of
-    /// [`Block::decode`], its bytes may change too often.
+    /// Decodes the block at an address. Fails for the reasons of [`Block::decode`], or because the
+    /// bytes of the block change too often.
     pub(super) fn decode(
         &self,
         code: &dyn CodeBytes,

@@ -11,22 +11,23 @@ use crate::recorded::Turn;
 /// A block or path of the cache, by its number. A block has code of at least one form.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// What others may know of the block. For a path: the start of its first block, and no bytes.
+    /// Description of the block for code outside of the cache. For a path: the start of its first
+    /// block, and no bytes.
     pub info: BlockInfo,
     /// The path; `None` for a block.
     pub path: Option<PathRecord>,
     /// Number of the superblock that is entered instead of this block.
     pub superblock: Option<u32>,
-    /// Numbers of the superblocks that contain the block and have code, in which threads may be.
+    /// Numbers of the superblocks with code that contain the block. Threads may be in that code.
     pub members_of: Vec<u32>,
     /// Its code for direct transfers.
     pub main: Option<Body>,
     /// Its code for indirect transfers.
     pub landing: Option<Body>,
-    /// Number of the block with the next landing in the chain of its entry of the lookup table, or
-    /// 0.
+    /// Number of the next block in the chain of blocks with the same entry of the lookup table; 0
+    /// at the end of the chain.
     pub next_block: u32,
-    /// Whether the lookup table leads to its landing.
+    /// Whether the lookup table leads to the landing of the block.
     pub is_published: bool,
     /// Numbers of the exits that lead to the block or to its superblock.
     pub incoming: Vec<u32>,
@@ -48,9 +49,9 @@ pub struct Body {
 pub struct PathRecord {
     /// Numbers of all blocks of the whole path.
     pub blocks: Arc<[u32]>,
-    /// How many of these blocks the number of this record stands for.
+    /// Number of these blocks, from the first one on, for which the record's own number stands.
     pub length: usize,
-    /// Which execution of the path it is.
+    /// The execution of the path for which the code is generated.
     pub turn: Turn,
     /// For a first path as a whole: number of its repeated path, which has code.
     pub repeated: Option<u32>,

@@ -93,8 +93,7 @@ impl<M: CacheMemory> Cache<M> {
                 if blocks.len() >= self.settings.batch {
                     continue;
                 }
-                // That a block cannot be translated is found out again for the thread that gets
-                // there.
+                // An error is ignored here. A thread that gets to the block finds it again.
                 let block = self.decode(code, to).ok();
                 seen.insert(to, block.as_ref().map(|_| blocks.len()));
                 blocks.extend(block.map(|block| Decoded { block, has_main: !is_return }));

@@ -52,7 +52,8 @@ const MLOCKALL_FLAGS: u64 = 7;
 /// `RSEQ_FLAG_UNREGISTER` (Linux, `include/uapi/linux/rseq.h`).
 const RSEQ_UNREGISTER: u64 = 1;
 
-/// Why a process is left that forbids reading the time stamp counter. Generated code reads it.
+/// Reason why a process is left if it forbids itself to read the time stamp counter. Generated code
+/// reads the counter.
 pub const CLOCK_FORBIDDEN: &str = "it forbids itself to read the time stamp counter (PR_SET_TSC)";
 
 /// Decides what must be done for a system call with these arguments.
@@ -109,7 +110,8 @@ pub fn need(number: u64, arguments: [u64; 6]) -> Need {
     }
 }
 
-/// Whether [`need`] returns anything but nothing for some arguments of a system call.
+/// Whether [`need`] returns another value than [`Need::Nothing`] for some arguments of a system
+/// call.
 fn may_need(number: u64) -> bool {
     let arguments = [
         [0; 6],

@@ -57,7 +57,7 @@ struct Page {
 struct Maps {
     /// The current executable mappings; `None` if they must be read again.
     current: Option<Files>,
-    /// All different states in which blocks were translated, in order.
+    /// All different states of the executable mappings in which blocks were translated, in order.
     states: Vec<Files>,
 }
 

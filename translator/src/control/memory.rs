@@ -79,7 +79,7 @@ pub struct CodeMemory {
 
 impl CodeMemory {
     /// Memory without arenas. `next_page`: address at which the process has mapped the first page
-    /// for them.
+    /// of the first arena.
     pub fn new(memory: Memory, next_page: RunAddr, has_perf_map: bool) -> Self {
         CodeMemory { memory, arenas: Vec::new(), used: 0, next_page, has_perf_map, wanted: None }
     }

@@ -15,7 +15,8 @@ enum Copied {
 }
 
 impl Blocks for Shared {
-    /// The lock on the translation ensures that all blocks that other blocks lead to are known.
+    /// The numbers are read while the translation is locked. So if a block of the result leads to
+    /// another translated block, that block is known too.
     fn after(&self, known: u32) -> Vec<Numbered> {
         let translation = self.translation();
         let numbers = known + 1..=translation.last_number();

@@ -6,8 +6,6 @@
 //!
 //! | process | what happens with its events |
 //! |---|---|
-//! | process | handling of its events |
-//! |---|---|
 //! | followed | its [`Tracer`] handles them |
 //! | executes a program | the process is followed as soon as it is stopped before the program's first instruction |
 //! | shares the memory of another process (`vfork`, `posix_spawn`) | the process continues natively, until it executes a program |
@@ -18,8 +16,8 @@
 //! the same way, but its tracer detaches from children.
 //!
 //! Invariant: while a process that shares the memory of another process waits to be resumed, no
-//! thread of the other process is waited for. Such a thread may be blocked until the first process
-//! executes a program or ends.
+//! thread of the other process is waited for. Such a thread may be blocked until the process that
+//! shares the memory executes a program or ends.
 
 mod images;
 mod leaving;

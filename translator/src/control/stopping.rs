@@ -1,11 +1,12 @@
 //! Finds the original registers of threads that are stopped in the cache.
 //!
 //! Most instructions of the cache have a known original state. If a thread is stopped at an
-//! instruction without one, the following instructions are executed in place of the thread, up to
-//! the next known state ([`emulation`](crate::emulation)). If that fails, the thread is stepped
-//! there. A signal that is pending is delivered after the steps. All signals are blocked meanwhile,
-//! except SIGSTOP. SIGSTOP stops the process, but only the stepped thread continues, and that
-//! thread stops when it is resumed after the steps.
+//! instruction without a known state, the controller executes the following instructions in place
+//! of the thread, up to the next known state ([`emulation`](crate::emulation)). If the emulation
+//! fails, the controller steps the thread to that state. A signal that is pending is delivered
+//! after the steps. All signals are blocked meanwhile, except SIGSTOP. A SIGSTOP stops all threads
+//! of the process. Only the stepped thread continues, until its steps are done. It stops again when
+//! it is resumed.
 
 use std::sync::atomic::Ordering;
 
@@ -105,10 +106,10 @@ impl Tracer {
         Ok(Some((now, original(&point, &now, self.shared.rings.areas.area(area)))))
     }
 
-    /// Records that a thread with these registers leaves the cache before the end of its block, or
-    /// has not noted its last system call. In a superblock, it writes the number of the blocks that
-    /// the thread has executed. It advances the ring's pointer in the registers past what it
-    /// writes.
+    /// Records that a thread leaves the cache before the end of its block, or before it has noted
+    /// its last system call. `now`: registers of the thread. If the thread has not written the
+    /// number of its block or path yet, this function writes the number, and advances the ring's
+    /// pointer in `now` past the written bytes.
     pub(super) fn record_interruption(&mut self, thread: Pid, now: &mut user_regs_struct) {
         let (point, unwritten) = {
             let (translation, at) = (self.shared.translation(), RunAddr(now.rip));
@@ -153,8 +154,8 @@ impl Tracer {
         let mut registers = original(point, now, area);
         let stored = usize::from(point.stored).min(slots.len());
         for (at, slot) in slots.iter().enumerate().skip(stored).filter(|(_, slot)| slot.is_after) {
-            // The instruction may not have begun, may have been executed in part, or completely.
-            // Not all of its registers from before it may be stored yet.
+            // The instruction may not have begun, may have been executed in part, or completely. It
+            // has not begun if a slot with a value from before it is not stored yet.
             let is_after = |one: &Slot| one.is_after && one.operation == slot.operation;
             let has_begun = slots.iter().position(is_after).is_some_and(|first| stored >= first);
             let value = match slot.content {
@@ -206,8 +207,9 @@ impl Tracer {
         Ok(is_known)
     }
 
-    /// Steps a thread until its original state is known. Returns whether it is known; otherwise the
-    /// thread has ended.
+    /// Steps a thread until its original state is known. Returns whether it is known. It is not
+    /// known if the thread has ended, another event was received, or [`STEPS`] steps were not
+    /// enough.
     fn step_to_state(&mut self, thread: Pid) -> Result<bool, ControlError> {
         let information = ptrace::getsiginfo(thread).ok();
         let mask = self.process.thread_at_event(thread).signal_mask()?;

@@ -1,8 +1,9 @@
-//! Stores the slots of a block behind its number in the ring: the values from which the addresses
-//! of its accesses follow.
+//! Generates code that stores the slots of a block in the ring, after the number of the block.
+//! Slots are the values from which the addresses of the block's accesses follow.
 //!
 //! A general register is stored as it is. Sums of registers, values of `r15` and the signs of
-//! vectors are first computed in another register, which is saved before and restored after that.
+//! vectors are first computed in another register. That register is saved before, and restored
+//! afterwards.
 //!
 //! Storing a mask or vector needs no feature of the processor that the recorded instruction does
 //! not need.
@@ -40,8 +41,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether the code of a superblock is generated, which may have one block. The code of a block
-    /// by itself has the number of the block.
+    /// Whether the code of a superblock is generated, and not the code of a block by itself. A
+    /// superblock with one block has a number of its own, which differs from the number of the
+    /// block.
     fn is_path(&self) -> bool {
         self.path.blocks.len() > 1 || self.path.numbers.first() != Some(&self.place.number)
     }
@@ -53,20 +55,23 @@ impl Emitter<'_> {
         may_be && self.recorded.accesses.accesses.is_empty()
     }
 
-    /// Whether the block has so many slots that what follows it is entered where the ring is
-    /// checked.
+    /// Whether the block has so many slots that the block after it must be entered at its check of
+    /// the ring ([`Recorded::is_dense`]).
     pub(super) fn is_dense(&self) -> bool {
         self.recorded.is_dense(self.block)
     }
 
-    /// Stores the slots of an operation: those before it, or those after it if `is_after`.
+    /// Stores the slots of an operation. `is_after`: whether the slots with values after the
+    /// operation are stored, or the slots with values before it.
     pub(super) fn record(&mut self, index: usize, is_after: bool) -> Result<(), Untranslatable> {
         while let Some(slot) = self.recorded.slots.get(usize::from(self.stored)).copied() {
             if (slot.operation, slot.is_after) != (self.before + index, is_after) {
                 break;
             }
-            // After the instruction, the original instruction pointer is at the next one. A
-            // repeated instruction that is interrupted is still at its own address.
+            // Slots with values after an instruction are stored when the instruction is complete,
+            // so the original instruction pointer is at the next instruction. A repeated
+            // instruction that is interrupted is not complete: the instruction pointer is still at
+            // it.
             self.store_slot(index + usize::from(is_after), slot)?;
             self.stored += 1;
         }
@@ -168,7 +173,8 @@ impl Emitter<'_> {
         let borrowed = before.borrowed.with(Registers::one(register));
         let point = Point { borrowed, ..before };
         self.hot.save(register);
-        // The register and the thread area both have its value until the register is changed.
+        // Until the register is changed, the program's value is in the register and in the thread
+        // area.
         self.hot.point(before);
         Ok(Borrowed { register, point })
     }
@@ -195,7 +201,7 @@ impl Emitter<'_> {
     }
 }
 
-/// A register that is used for another value, and the original state as long as it is.
+/// A register that is used for another value, and the original state during this use.
 struct Borrowed {
     register: u8,
     point: Point,
@@ -235,8 +241,8 @@ fn signs_to(free: u8, register: Register, bytes: u8) -> Result<Instruction, Iced
     Instruction::with2(code, Register::EAX + u32::from(free), register)
 }
 
-/// The instruction `lea register, [sum]`. `replaces_r15`: the register has the program's value of
-/// `r15`, which it replaces in the sum.
+/// The instruction `lea register, [sum]`. `replaces_r15`: whether `register` contains the program's
+/// value of `r15`, and takes the place of `r15` in the sum.
 ///
 /// # Errors
 /// The instruction cannot be made.

@@ -197,7 +197,7 @@ impl Section {
         self.bytes[at..at + 4].copy_from_slice(&(displacement as i32).to_le_bytes());
     }
 
-    /// This section with another one appended, whose address is directly after it.
+    /// Appends a section whose address is directly after this section.
     #[must_use]
     pub fn followed_by(mut self, other: Section) -> Section {
         debug_assert_eq!(self.here(), other.base);

@@ -45,11 +45,12 @@ pub enum Mask {
 /// Where the accessed elements are in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// Each is in its own place, one element after the other.
+    /// Each element has its own place, whether the other elements are accessed or not.
     Apart,
     /// The accessed elements are one after the other, without gaps for the others: `vpcompressd`.
     Packed,
-    /// Each is at an index in its lane of a vector, which is the index of the operand.
+    /// Each element is at an index. The index of the operand is a vector, and each lane of the
+    /// vector contains the index of one element.
     Indexed {
         /// Bytes of an index: 4, which is extended by its sign, or 8.
         bytes: u8,
@@ -131,8 +132,8 @@ fn masked(instruction: &Instruction, used: &UsedMemory) -> Option<(Lanes, u32)> 
     Some((lanes, bytes as u32))
 }
 
-/// Bytes of an element, and of all elements, of an operand that may be one element for all lanes.
-/// `None` for other operands.
+/// Bytes of an element, and bytes of all elements. The operand has a type in which one element may
+/// be used for all lanes. `None` for other operands.
 fn broadcast(kind: TupleType) -> Option<(usize, usize)> {
     Some(match kind {
         TupleType::N8b4 => (4, 8),

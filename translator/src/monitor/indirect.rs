@@ -87,8 +87,8 @@ impl Edges {
         true
     }
 
-    /// Stores an edge that the table does not contain in a free slot. At least half of the slots
-    /// must be free.
+    /// Stores an edge in a free slot. The table must not contain the edge yet. At least half of the
+    /// slots must be free.
     fn put(&mut self, slot: Slot) {
         let mask = self.slots.len() - 1;
         let mut at = place(slot.key, self.multiplier, mask);

@@ -26,7 +26,7 @@ use super::code::{BlockCode, End, Numbered};
 pub const BATCH: usize = 1 << 12;
 /// Number of copies of each counter in a slot.
 const LANES: usize = 4;
-/// Expected successor of blocks without one; larger than all numbers of blocks.
+/// Value of the expected successor if a block has none; larger than all numbers of blocks.
 const NONE: u32 = u32::MAX >> 1;
 /// Bit beside the expected successor: transfers to other successors are put aside.
 const SPECIAL: u32 = !NONE;
@@ -167,7 +167,8 @@ impl Table {
             Numbered::Path { blocks, length } => {
                 let end =
                     length.checked_sub(1).and_then(|at| self.block(blocks[at])).map(|one| one.end);
-                // A part of a path after a conditional block states where the path was left.
+                // If the last executed block is conditional, the number already states that the
+                // path was left there.
                 let is_known = *length < blocks.len() && !end.is_some_and(End::is_indirect);
                 (blocks[0], end.filter(|_| !is_known))
             }
@@ -345,7 +346,7 @@ mod tests {
         let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
         assert_eq!(table.count(&bytes, 0, &mut aside), 2);
         assert_eq!(aside.places(), [0, 6, 7]);
-        // A second block at the address: what leads there is decided elsewhere.
+        // A second block at the same address: all transfers to this address are put aside.
         table.add(block(10, End::Return), true);
         assert_eq!(table.expected(1), None);
         let total = |executions, expected| Total { executions, expected };

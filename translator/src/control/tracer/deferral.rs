@@ -54,7 +54,8 @@ const SYSCALL: [u8; 2] = [0x0f, 0x05];
 const PREFIXES: [u8; 10] = [0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf2, 0xf3];
 const REX: std::ops::RangeInclusive<u8> = 0x40..=0x4f;
 
-/// Values that change whenever a thread executes a block: `rip`, and `r15` as the ring's pointer.
+/// Values that show that a thread has executed code if they differ: `rip`, and `r15` as the ring's
+/// pointer.
 type Place = (u64, u64);
 
 /// A deferral of signals to one thread.

@@ -26,8 +26,9 @@ impl Tracer {
     /// Children that were started meanwhile are in [`Process::forked`], at their first stop.
     ///
     /// A thread that executes original code and is blocked in a system call need not stop. An
-    /// example is vfork(2), which waits for a child that shares the memory. If signals end the wait
-    /// for other threads, these are left as if the controller had been killed.
+    /// example is vfork(2), which waits for a child that shares the memory. If signals to the
+    /// controller end its wait for other threads, these threads are left in the state in which a
+    /// killed controller leaves them.
     ///
     /// # Errors
     /// [`ControlError`] if threads cannot be stopped. Threads in the cache stay there.
@@ -101,7 +102,7 @@ impl Tracer {
 
     /// Moves a stopped thread out of the cache.
     fn leave_thread(&mut self, thread: Pid, state: StopState) -> Result<(), ControlError> {
-        // In this state the number of a signal means a stop at a system call.
+        // [`SignalNumber::SYSTEM_CALL`] is no signal: the thread is stopped at a system call.
         if state.signal() == Some(SignalNumber::SYSTEM_CALL) {
             self.process.threads.insert(thread, StopState::InSyscall);
         }

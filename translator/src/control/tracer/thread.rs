@@ -44,8 +44,8 @@ pub struct Thread {
     pub request: Option<bool>,
     /// Processor time of the thread when it was added, in nanoseconds.
     pub processor_ns: u64,
-    /// Address of code that is not translated at which the thread became native, and the thread's
-    /// processor time then.
+    /// Address at which the thread became native, because the code there is not translated, and the
+    /// thread's processor time at that moment.
     pub native_since: Option<(RunAddr, u64)>,
     /// The value of `has_run_natively` before the thread became native at that address.
     pub had_run_natively: bool,
@@ -147,7 +147,8 @@ impl Tracer {
             .only_call
             .take()
             .is_some_and(|call| (1..=MAX_CALL_BYTES).contains(&registers.rip.wrapping_sub(call)));
-        // Otherwise the thread could come to the sequence through the cache again and again.
+        // A thread that was moved to an abort handler stays native. In the cache, it could come to
+        // the restartable sequence and be moved to the abort handler again and again.
         if std::mem::take(&mut state.has_aborted) {
             state.has_run_natively = true;
             return Ok(());

@@ -45,7 +45,7 @@ impl Geometry {
     }
 }
 
-/// Marks a place of a set without a line. No block has this line.
+/// Value of an unused place in a set. No block has a line with this number.
 const NONE: u64 = u64::MAX;
 
 /// An instruction cache.
