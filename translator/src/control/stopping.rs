@@ -108,8 +108,9 @@ impl Tracer {
 
     /// Records that a thread leaves the cache before the end of its block, or before it has noted
     /// its last system call. `now`: registers of the thread. If the thread has not written the
-    /// number of its block or path yet, this function writes the number, and advances the ring's
-    /// pointer in `now` past the written bytes.
+    /// number of its block yet, this function writes it. In a superblock, this is the number of the
+    /// blocks that the thread has executed. Advances the ring's pointer in `now` past the written
+    /// bytes.
     pub(super) fn record_interruption(&mut self, thread: Pid, now: &mut user_regs_struct) {
         let (point, unwritten) = {
             let (translation, at) = (self.shared.translation(), RunAddr(now.rip));
