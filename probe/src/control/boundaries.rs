@@ -1,8 +1,8 @@
 //! Computes the state of a thread in a stub at the next [`boundary`], or at the last one before its
 //! position.
 //!
-//! The thread's stack is read once, and the code from the start of a tag to the thread's position.
-//! A thread that is in code shared by tags, and has all signals blocked, has no boundary.
+//! The thread's stack is read once. The code of a tag is read from its start to the thread's
+//! position. A thread that is in code shared by tags, and has all signals blocked, has no boundary.
 //!
 //! [`boundary`]: crate::stubs::boundary
 
@@ -29,8 +29,8 @@ const ADDRESS_BYTES: u64 = 8;
 const LONGEST: usize = 15;
 /// `orig_rax` of a thread that is in no system call.
 pub(super) const NO_CALL: u64 = u64::MAX;
-/// Bytes below the stack pointer, and bytes in all, that are read at once. Tags save registers
-/// there.
+/// Number of bytes below the stack pointer, and number of all bytes around it, that are read at
+/// once. Tags save registers in these bytes.
 const BELOW: u64 = 128;
 const AROUND: usize = 512;
 

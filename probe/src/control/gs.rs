@@ -22,9 +22,10 @@ use crate::elf::data_ranges;
 use crate::ptrace::{FileId, Mapping, Stopped, mappings, open_mapped};
 use crate::stubs::Sink;
 
-/// Bytes of code that are read at once, and the largest distance between the two loads, in bytes.
-/// Each block also has the last bytes of the block before it, because instructions at its beginning
-/// are judged by the bytes before them.
+/// Bytes of code that are read at once, and the largest distance between the load of the call's
+/// number and the load of the operation's number, in bytes. Each block also has the last
+/// [`CONTEXT`] bytes of the block before it and the first bytes of the block after it, because an
+/// instruction is judged by the bytes around it.
 const BLOCK_BYTES: u64 = 1 << 20;
 const NEAR: usize = 64;
 const CONTEXT: u64 = 2 * NEAR as u64;
@@ -38,8 +39,8 @@ const ARCH_PRCTL: [u8; 4] = (libc::SYS_arch_prctl as u32).to_le_bytes();
 /// has not accepted this with `--force`.
 ///
 /// # Errors
-/// [`TagError::SetsGs`] for the first such instruction, [`TagError::TooMuchCode`] if not all code
-/// could be searched.
+/// [`TagError::SetsGs`] for one such instruction, [`TagError::TooMuchCode`] if not all code could
+/// be searched.
 pub(super) fn check(process: &Stopped<'_>, sink: Sink) -> Result<(), TagError> {
     if sink == Sink::None || process.risk_policy.force {
         return Ok(());
@@ -93,7 +94,8 @@ fn code_of(part: &Part<'_>, data: &[Range<u64>]) -> Vec<Range<RunAddr>> {
     ranges
 }
 
-/// Address of the first instruction in a range that sets `gs`.
+/// Address of an instruction in a range that sets `gs`, in the first block with such an
+/// instruction.
 fn search(process: &Stopped<'_>, range: &Range<RunAddr>) -> Option<RunAddr> {
     let mut bytes = Vec::new();
     for start in (range.start.0..range.end.0).step_by(BLOCK_BYTES as usize) {
@@ -153,7 +155,7 @@ mod tests {
 
     #[test]
     fn wrgsbase_of_any_register_is_found() {
-        // wrgsbase rdi; of r9; of ecx.
+        // wrgsbase rdi; wrgsbase r9; wrgsbase ecx.
         for code in [
             &[0xf3, 0x48, 0x0f, 0xae, 0xdf][..],
             &[0xf3, 0x49, 0x0f, 0xae, 0xd9],

@@ -38,8 +38,9 @@ pub trait TraceObserver {
     fn changed(&mut self, tagged: &Tagged);
 
     /// Is called when a process has ended, has executed another program, or is to continue without
-    /// tags. In the last case its threads are stopped, and the observer restores it. A process that
-    /// executes another program and is followed alone is stopped too: the observer releases it.
+    /// tags. In the last case the threads of the process are stopped, and the observer restores the
+    /// process ([`Tagged::restore`]). A process that executes another program and is followed alone
+    /// is stopped too: the observer releases the process.
     fn ended(&mut self, tagged: Tagged, ending: Ending);
 
     /// Returns where the output of one more process is written.

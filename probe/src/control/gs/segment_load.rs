@@ -15,8 +15,8 @@
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
 use memchr::memmem;
 
-/// Bytes before a place from which decoding starts, and bytes behind it up to which instructions
-/// are checked.
+/// Number of bytes before a place at which decoding starts, and number of bytes after the place in
+/// which instructions are checked.
 const BEFORE: usize = 64;
 const AFTER: usize = 64;
 /// Number of addresses before a place from which decoding is tried.

@@ -41,8 +41,8 @@ impl Slots {
         Arc::clone(&self.free)
     }
 
-    /// Returns a slot that no thread has; `None` if all are in use. The slot is zero, except for
-    /// values that slots keep.
+    /// Returns a slot that no thread has; `None` if all are in use. The bytes of the slot are 0,
+    /// except for values that slots keep.
     fn unused(&mut self) -> Option<u64> {
         let freed = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let slot = freed.unwrap_or(self.next);

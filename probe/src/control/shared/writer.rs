@@ -51,7 +51,8 @@ pub struct Writer {
     clocks: Instant,
     /// Number of entries of each function and block, by its number.
     pub calls: Vec<u64>,
-    /// Number of functions and blocks. Their own numbers are less than this.
+    /// Count of functions and blocks. They are numbered from 0 on, so each of their numbers is less
+    /// than this count.
     pub numbers: Arc<AtomicU64>,
     summary: LogSummary,
 }
