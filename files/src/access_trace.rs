@@ -19,7 +19,7 @@
 //! blocks after the second one, it writes the number of the first two blocks. A path that is
 //! executed again and again may have a second description. That one is for executions directly
 //! after another execution of the path; values that are [`Kept`] from the previous execution have
-//! no slots in it. Such executions follow in the same chunk.
+//! no slots in it. Such an execution is in the same chunk as the execution before it.
 //!
 //! # The file
 //!

@@ -115,8 +115,8 @@ pub struct Profile {
     pub invalid_numbers: u64,
     /// Number of threads whose last block numbers are not known.
     pub cut_threads: u64,
-    /// Number of addresses at which the executions of blocks differ from the edges into them plus
-    /// their starts; only if edges were recorded.
+    /// Number of addresses at which the count of executions differs from the count of edges to the
+    /// address plus the count of starts there; only if edges were recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unbalanced_blocks: Option<u64>,
     /// Executed blocks, in the order of their numbers.

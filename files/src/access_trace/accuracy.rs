@@ -28,7 +28,7 @@ pub struct Accuracy {
 }
 
 impl Accuracy {
-    /// Numbers for `executions` executions of the block whose numbers these are.
+    /// Multiplies the numbers of one execution by `executions`.
     #[must_use]
     pub fn times(self, executions: u64) -> Self {
         let executions = u128::from(executions);

@@ -23,11 +23,11 @@ pub const MOST_PARTS: usize = 64;
 pub const MOST_SLOTS: usize = 1 << 10;
 /// Most derived values of a block or path.
 pub const MOST_DERIVED: usize = 1 << 13;
-/// Most accesses with lanes for each slot of the block. Readers compute up to 64 accesses for each
-/// access with lanes.
+/// Maximum number of accesses with lanes, for each slot of the block. Readers compute up to 64
+/// accesses for each access with lanes.
 const MOST_LANES: usize = 16;
-/// Most slots and derived values for each access and each kept value. Masks and indexes of accesses
-/// are not counted.
+/// Maximum number of slots and derived values, for each access and each kept value. Masks and
+/// indexes of accesses are not counted.
 pub const MOST_VALUES: usize = 8;
 
 /// How the address of an access is computed.
@@ -74,7 +74,7 @@ pub struct Access {
     pub represents: u16,
     /// Number of bytes, of one element if there are several; 0 if it is not known.
     pub size: u32,
-    /// Whether it depends on values that are not recorded if memory is accessed at all.
+    /// Whether memory may not be accessed at all. This depends on values that are not recorded.
     pub conditional: bool,
     /// Whether the base of `fs` is added to the address.
     pub adds_fs: bool,

@@ -4,8 +4,8 @@
 //! Example: slot 0 contains `rax`, slot 1 contains `rcx`, and the block executes `movsxd rcx, ecx`,
 //! `lea rbx, [rax + rcx*4]`, `mov edx, [rbx + 8]`. Value 2 is value 1
 //! [sign-extended](Operation::SignExtended) from 32 bits, value 3 is the
-//! [product](Operation::Product) of value 2 and 4, and value 4 is the [sum](Operation::Sum) of the
-//! values 3 and 0. The address of the load is value 4 plus 8.
+//! [product](Operation::Product) of value 2 and the factor 4, and value 4 is the
+//! [sum](Operation::Sum) of value 3 and value 0. The address of the load is value 4 plus 8.
 //!
 //! | bytes of a derived value | |
 //! |---|---|

@@ -10,7 +10,8 @@ use std::vec::Vec;
 
 use super::take;
 
-/// Most recorded accesses of a block or path, and most accesses that are not recorded.
+/// Maximum number of recorded accesses of a block or path. Also the maximum number of its accesses
+/// that are not recorded.
 pub const MOST_ACCESSES: usize = 1 << INDEX_BITS;
 /// Number of bits of an access's index.
 const INDEX_BITS: u32 = 13;

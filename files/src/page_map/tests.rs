@@ -1,4 +1,5 @@
-//! Tests that maps are read as they were written, and that nothing else is.
+//! Tests that maps are read as they were written, and that changed bytes and other files are
+//! refused.
 
 use std::collections::BTreeMap;
 
@@ -122,7 +123,7 @@ proptest! {
         let mut bytes = chunk.encode();
         let at = place.index(bytes.len());
         bytes[at] ^= 1 << bit;
-        // A longer chunk may also be cut.
+        // If the bit makes the stated length larger, the chunk may also seem truncated.
         let read = Chunk::decode(&bytes);
         prop_assert!(matches!(read, Err(MapError::Checksum | MapError::Length(_)) | Ok(None)), "{:?}", read);
     }
@@ -225,7 +226,7 @@ proptest! {
         let expected: Vec<_> =
             marks.iter().map(|(number, is_end, _)| SnapshotMark { number: *number, is_end: *is_end }).collect();
         prop_assert_eq!(snapshots, expected.clone());
-        // Without one of its marks, none or one with other digits is found, and never one too many.
+        // If one of its marks is missing, no snapshot mark is found.
         if let Some(first) = expected.first() {
             let mut sequence: Vec<u8> = first.marks().collect();
             sequence.remove(lost.index(sequence.len()));

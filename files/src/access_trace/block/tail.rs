@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! block  slots a, b     derived c = a + 8   mov [a] | mov [c] | mov [b + 4]
-//! tail   slots c, b                                   mov [c] | mov [b + 4]
+//! tail   slots b, c                                   mov [c] | mov [b + 4]
 //! ```
 //!
 //! Each value that an access of the tail needs becomes a slot of the tail, even if it was derived
 //! from slots before the tail. So the tail needs no values of the instructions that are left out.
-//! It is valid for this one execution only.
+//! The tail is valid for this one execution only.
 
 use std::vec::Vec;
 

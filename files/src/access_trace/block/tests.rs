@@ -1,4 +1,4 @@
-//! Tests of descriptions of blocks, and of the accesses that follow from slots.
+//! Tests descriptions of blocks, and the accesses that follow from slots.
 
 use proptest::prelude::*;
 
@@ -65,7 +65,7 @@ fn derived() -> impl Strategy<Value = Derived> {
     })
 }
 
-/// Parts up to the last one.
+/// Generates parts of a path, in ascending order. The last part ends at instruction 64 and slot 8.
 fn parts() -> impl Strategy<Value = Vec<Part>> {
     prop::collection::vec((any::<u32>(), 0..64u16, 0..8u16), 0..4).prop_map(|tuples| {
         let (mut instructions, mut slots): (Vec<u16>, Vec<u16>) =
@@ -85,8 +85,8 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
     })
 }
 
-/// Others of a block with so many instructions, of which at least two accesses are recorded, the
-/// first one at its start.
+/// Generates other accesses of a block of 64 instructions. The block has at least two recorded
+/// accesses, the first one in its first instruction.
 fn others() -> impl Strategy<Value = Vec<Other>> {
     let known = prop_oneof![
         Just(Known::Address(0)),
@@ -213,7 +213,7 @@ fn others_account_where_they_are_known() {
     assert_eq!(block.accesses.iter().map(|access| access.represents).collect::<Vec<_>>(), [3, 1]);
     let accuracy = |accesses, traced, equal, near| Accuracy { accesses, traced, equal, near };
     assert_eq!(block.accuracy(0..6), accuracy(7, 2, 4, 2));
-    // What is near the second recorded access is not known before that.
+    // Before the second recorded access, no access counts as near to it.
     assert_eq!(block.accuracy(0..3), accuracy(3, 1, 2, 0));
     assert_eq!(block.accuracy(3..5), accuracy(2, 1, 1, 1));
     assert_eq!(block.accuracy(5..6), accuracy(2, 0, 1, 1));
