@@ -188,7 +188,7 @@ mod tests {
     fn slices_and_tags_are_all_bursts() {
         let holds = |mode, counted| balance(mode, true, &[slice(counted), tag()], 4).holds();
         assert_eq!([2, 3, 4].map(|counted| holds(Mode::Frequency, counted)), [false, true, false]);
-        // Beside lines, a tag counted by its slice, too, shows as well.
+        // With records of lines, the counts also differ if the slice counts the tag too.
         let lines = |counted| {
             balance(Mode::Line, true, &[access(), access(), slice(counted), tag()], 4).holds()
         };
@@ -211,7 +211,8 @@ mod tests {
     #[test]
     fn a_capture_counts_from_its_start() {
         let mut account = Account::default();
-        // What was pending at a report in the middle is unknown.
+        // The first report is not at the start of a capture. Bursts may be counted in it whose
+        // records follow later, so there is nothing to compare.
         account.report(&report(Mode::Line, false, 70), false);
         account.data(&tally(6, &[access()]));
         assert_eq!(account.report(&report(Mode::Line, false, 75), true), None);

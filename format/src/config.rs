@@ -36,7 +36,7 @@ pub const MODE_FREQUENCY: u16 = 0x1a;
 pub const MODE_ANALYSIS: u16 = 0x1b;
 /// Turns on frequency slices in addition to line or page records.
 pub const FREQUENCY_ON: u16 = 0x1c;
-/// Turns off frequency slices in addition to line or page records.
+/// Turns off the frequency slices that are recorded in addition to lines or pages.
 pub const FREQUENCY_OFF: u16 = 0x1d;
 /// Selects cache lines as the units of line records.
 pub const GRANULARITY_LINE: u16 = 0x1e;
@@ -55,7 +55,7 @@ pub const TAG_ON: u16 = 0x50;
 pub const TAG_OFF: u16 = 0x51;
 /// Turns on hot pages, reuse distances and bank use in addition to any mode.
 pub const ANALYSIS_ON: u16 = 0x52;
-/// Turns off hot pages, reuse distances and bank use in addition to any mode.
+/// Turns off the hot pages, reuse distances and bank use that are recorded in addition to any mode.
 pub const ANALYSIS_OFF: u16 = 0x53;
 /// The mark that the kernel was entered.
 pub const MARK_KERNEL_ENTER: u16 = 0x60;

@@ -11,7 +11,8 @@ use crate::record::{NUMBER_BITS, SEGMENT_BITS};
 pub const PAGE_LOG2: u8 = 12;
 /// Clocks from one tick to the next. Ticks limit the time that a record waits in the card.
 pub const DEFAULT_TICK_CLOCKS: u32 = 1 << 15;
-/// Clocks after a line's first burst in which further bursts of the line belong to the same access.
+/// Number of clocks after a line's first burst. Further bursts of the line within this time belong
+/// to the same access.
 pub const DEFAULT_MERGE_WINDOW: u16 = 64;
 /// log2 of the size in bytes of the tag window of a card that is built from a description in TOML,
 /// unless the description states another size: 2 MiB, for the tags of 16,384 functions.
@@ -272,8 +273,8 @@ impl MemoryDescription {
     }
 
     /// The slot's pin levels for a command to some ranks (one bit for each rank). Pins are swapped
-    /// only if all of `ranks` are mirrored; a command to other ranks as well must not depend on
-    /// these pins.
+    /// only if all of `ranks` are mirrored. A command to mirrored and to other ranks must not
+    /// depend on the pins that are swapped.
     pub fn pins(&self, command: Command, ranks: u8) -> Pins {
         let mut pins = encode_to(self.generation, command, ranks);
         if self.mirror_odd_ranks && ranks & EVEN_RANKS == 0 {
@@ -360,8 +361,8 @@ pub const fn default_txs(generation: Generation, tck_ps: u32) -> u16 {
 }
 
 /// Longest legal time between two REFRESH commands of a rank, in clocks: nine average intervals,
-/// since eight commands may be postponed. tREFI is 7.8 us, but for DDR1 15.6 us, as smaller devices
-/// have it. `tck_ps`: clock period in picoseconds.
+/// since eight commands may be postponed. tREFI is 7.8 us. For DDR1 it is 15.6 us here, the value
+/// of small devices. `tck_ps`: clock period in picoseconds.
 pub const fn default_refresh_limit(generation: Generation, tck_ps: u32) -> u32 {
     let picos: u64 = match generation {
         Generation::Ddr1 => 9 * 15_600_000,

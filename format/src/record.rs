@@ -1,6 +1,7 @@
 //! Decodes the words of a frame into records, and encodes records.
 //!
-//! A 64-bit word is either two 32-bit halves, high half first, or one record of its own:
+//! A 64-bit word is either two 32-bit halves, high half first, or the first word of a record of
+//! whole words:
 //!
 //! ```text
 //! half    31 W | 30..26 delta | 25..0 number          an access: delta 0-30 clocks after the last record

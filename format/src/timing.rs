@@ -20,7 +20,7 @@ const TREFI_PS: u64 = 7_800_000;
 /// preambles need this time.
 pub const RANK_GAP: u64 = 2;
 
-/// Distances in clocks, with the names of JEDEC in their documentation.
+/// Distances in clocks. The documentation of a field states JEDEC's name, if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// CAS latency of reads, CL, rounded up. (DDR1 also has 2.5.)
@@ -42,7 +42,7 @@ pub struct Timing {
     pub trpa: u64,
     /// tRAS, ACTIVATE to PRECHARGE.
     pub tras: u64,
-    /// tRC, ACTIVATE to ACTIVATE of one bank or REFRESH.
+    /// tRC, ACTIVATE to the next ACTIVATE of the same bank, or to REFRESH.
     pub trc: u64,
     /// tRRD, ACTIVATE to ACTIVATE of another bank; for DDR4 tRRD_S.
     pub trrd: u64,

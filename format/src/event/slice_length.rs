@@ -34,8 +34,8 @@ impl SliceLength {
         }
     }
 
-    /// Creates a length from a record: `partial` clocks, or the length of the slice's code, which
-    /// is not known yet.
+    /// Creates a length from a record. `partial`: clocks that the record states; `None` for a whole
+    /// slice, whose length is not known yet.
     pub const fn of_record(partial: Option<Cycles>) -> Self {
         SliceLength::new(partial, partial.is_some())
     }

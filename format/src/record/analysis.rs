@@ -13,8 +13,8 @@ pub const KIND_HOT_PAGE: u32 = 8;
 
 /// Place of the part in the high half of an Interval.
 pub const INTERVAL_PART_AT: u32 = 16;
-/// The part in the Interval of a dump of all parts, at the end of a capture or when the analysis is
-/// turned off.
+/// Value of the part in an Interval that begins a dump of all parts. All parts are dumped at the
+/// end of a capture and when the analysis is turned off.
 pub const ALL_PARTS: u8 = 63;
 /// log2 of the number of parts of the table of hot pages. The parts are dumped in turn.
 pub const HOT_PARTS_LOG2: u32 = 4;
@@ -42,8 +42,9 @@ pub enum CountGroup {
     RowHits = 0,
     /// First accesses after an ACTIVATE, except [`CountGroup::RowConflicts`].
     RowMisses = 1,
-    /// First accesses after an ACTIVATE of a bank that was closed by a PRECHARGE of this bank only,
-    /// whichever row was open, without a PRECHARGE ALL, REFRESH or self-refresh entry since then.
+    /// First accesses after an ACTIVATE, if a PRECHARGE of this bank only had closed the bank,
+    /// whichever row was open. Between this PRECHARGE and the ACTIVATE there was no PRECHARGE ALL,
+    /// REFRESH or self-refresh entry.
     RowConflicts = 2,
     /// Runs of a sampled page. The index states how many other sampled pages were used since the
     /// page's previous run: 0 means none, k means 2^(k-1) to 2^k - 1. [`REUSE_COLD`] means more
