@@ -2,8 +2,8 @@
 //!
 //! A user may name a path with links, such as `/data -> /mnt/disk`. The owner of a link decides
 //! where it leads. So links of root and of the effective user are followed, and links of other
-//! users are refused. Without links, a path only leads through folders to files that were created
-//! there.
+//! users are refused. A path without links leads only to files that were created in the folders of
+//! the path.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -32,7 +32,7 @@ pub(crate) struct Last {
     pub is_open_file: bool,
 }
 
-/// Resolves a path up to its last name, which may not exist. If the last name is a link, the link
+/// Resolves a path up to its last name, which need not exist. If the last name is a link, the link
 /// is followed too.
 ///
 /// # Errors

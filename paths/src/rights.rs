@@ -111,10 +111,10 @@ mod tests {
         create().unwrap();
         let status = file.metadata().unwrap();
         assert_eq!((status.uid(), status.gid()), (65534, 65534));
-        // This thread has its rights.
+        // The calling thread still has its own rights.
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         std::fs::remove_file(&file).unwrap();
-        // Those of root without capabilities are not enough for a folder of somebody else.
+        // The rights of root without capabilities are not enough for a folder of another user.
         let root = FileRights { user: Uid::ROOT, group: Gid::ROOT, groups: Vec::new() };
         std::os::unix::fs::chown(folder.path(), Some(65534), None).unwrap();
         assert!(root.act(|| std::fs::File::create_new(&file)).is_err());

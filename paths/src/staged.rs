@@ -1,9 +1,9 @@
 //! Creates outputs that get their names only when they are complete.
 //!
-//! The file is written under a hidden name in the folder of its final name, so that one step
-//! renames it. Some outputs are written in place: outputs that are not regular files (a pipe, a
-//! device, an open file below `/proc`), files of other users, and files in a folder that refuses
-//! new files.
+//! The file is written under a hidden name in the folder of its final name. So one call of
+//! rename(2) gives it the final name. Some outputs are written in place: outputs that are not
+//! regular files (a pipe, a device, an open file below `/proc`), files of other users, and files in
+//! a folder that refuses new files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
