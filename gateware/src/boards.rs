@@ -26,7 +26,7 @@ pub struct Board {
     pub fifo_kb: &'static [usize],
     /// Pins and clocks: name and text of the constraints file.
     pub constraints: (&'static str, &'static str),
-    /// The clock domains, each with the line of the constraints file that names its net.
+    /// The clock domains, each with its net in the constraints file and its required frequency.
     pub clocks: &'static [BoardClock],
     /// Highest frequency in MHz of the DDR clock that a build has reached (`docs/hardware.md`).
     pub fastest_ddr_mhz: f64,

@@ -1,5 +1,5 @@
-//! Inserts the required frequencies of a build into a constraints file for nextpnr. It reads PCF
-//! (`set_frequency NET MHZ`) and LPF (`FREQUENCY NET "NET" MHZ MHZ;`).
+//! Inserts the required frequencies of a build into a constraints file for nextpnr. The file is a
+//! PCF (`set_frequency NET MHZ`) or an LPF (`FREQUENCY NET "NET" MHZ MHZ;`).
 
 use super::{BitstreamError, Requirement};
 

@@ -11,12 +11,14 @@ fn cells(code: String) -> Verilog {
     Verilog::Wrapper(Wrapper { code, cores: String::new() })
 }
 
-/// PLL from 100 MHz to 125 MHz and to 125 MHz a quarter of a period, 2 ns, later.
+/// PLL that makes two clocks of 125 MHz from 100 MHz. The second clock is a quarter of a period, 2
+/// ns, later than the first one.
 ///
 /// 100 / 4 = 25 MHz at the phase detector (at least 10), times 5 for the output, times 5 for the
-/// oscillator: 625 MHz (400 to 800). One of the oscillator's periods is 8 phase steps, so an output
-/// period is 40 and a quarter 10: one period and two steps. `ecppll -i 100 -o 125 --clkout1 125
-/// --phase1 90` gives the same. The kept wires are the nets the constraints name.
+/// oscillator: 625 MHz (400 to 800). A period of the oscillator is 8 phase steps. So an output
+/// period is 40 steps, and a quarter of it is 10 steps: one period of the oscillator and two steps.
+/// `ecppll -i 100 -o 125 --clkout1 125 --phase1 90` gives the same. The kept wires are the nets
+/// that the constraints name.
 #[derive(LogicBlock, Default)]
 pub struct Pll100To125 {
     /// 100 MHz.

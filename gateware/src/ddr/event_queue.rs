@@ -20,9 +20,9 @@
 //!   for a start are counted after it. A stop and the start after it that both found no space are
 //!   left out: one capture continues, and the overrun counts one more missed fault, so that the
 //!   receiver sees a loss. A start and the stop after it are stored late, with such a loss.
-//! - A command may be stored without the access that completes it. No overrun counts that access.
-//!   It belongs between the control event of its clock and its command, so the configuration unit
-//!   counts it.
+//! - A command may be stored without the access that completes it. The configuration unit counts
+//!   this access as missed, and no overrun counts it. The place of the access is after the control
+//!   event of its clock and before its command.
 //!
 //! Without ticks, more clocks can pass than a gap holds. The queue counts each [`LAP_CLOCKS`]
 //! clocks without an event as a lap. Once it has space, it stores a tick with that gap for each
@@ -265,7 +265,8 @@ impl Logic for EventQueue {
         self.change_passes.next =
             self.change_waits.q.val() & self.write.clocked.val() & !self.changes.val();
 
-        // These terms are short, because late ones among them select what is stored and counted.
+        // These terms are short. They select what is stored and counted, and some of them depend on
+        // inputs that arrive late.
         self.behind.next = self.has_laps.q.val() | self.lap_ended.q.val();
         self.pending.next = self.has_missed.q.val() | self.missed_command.q.val();
         self.counts_missed.next = self.overflows.q.val() | self.pending.val() | self.behind.val();

@@ -1,5 +1,6 @@
 //! DDR state machine unit (DSMU): judges each command by the subset of JEDEC's rules that a snooper
 //! needs.
+//!
 //! Commands come from the DCBU, verdicts go to the event source. The bank table states what each
 //! command finds, and this unit judges it. A READ or WRITE is an access only if its bank is open,
 //! so no address is ever computed from an unknown row. A command that JEDEC forbids gets a fault
@@ -8,9 +9,9 @@
 //! ```text
 //! clock     _/0\_/1\_/2\_/3\_/4\_/5\_
 //! command       <A ><B >
-//! found                 .   <A ><B >
-//! judged                        <A ><B >
-//! verdict, row                      .   <A ><B >
+//! found             .   <A ><B >
+//! judged                    <A ><B >
+//! verdict, row                  .   <A ><B >
 //! ```
 //!
 //! A clock has one verdict, an access or a fault. Two kinds of faults wait for the next clock that

@@ -16,9 +16,10 @@
 //! ```
 //!
 //! `next` takes a group on the clock after `shift` took the one before. The address changes with
-//! the last but one group of a word, so the memory may take up to [`MAX_READ_CLOCKS`]: one clock,
-//! or two if it has output registers, as large memories need. Comparisons and carries are computed
-//! a clock ahead, so no path is longer than the selection of `next`.
+//! the last but one group of a word, so the memory may take up to [`MAX_READ_CLOCKS`]. A memory
+//! takes one clock, or two clocks if it has output registers, which large memories need.
+//! Comparisons and carries are computed a clock ahead, so no path is longer than the selection of
+//! `next`.
 
 use hmtt_format::frame::{DESTINATION, ETHER_TYPE, HEADER_WORDS_AT, SOURCE_PREFIX};
 use rust_hdl::prelude::*;

@@ -61,7 +61,8 @@ pub struct Found {
     pub any_open: Bit,
     /// A bank of the addressed ranks is within tRP.
     pub any_in_rp: Bit,
-    /// The distance that has not passed, of the lowest addressed rank that has one.
+    /// A distance (tRFC, tXS or tMRD) that has not passed. If several addressed ranks have one, the
+    /// distance of the lowest rank.
     pub window: Window,
     /// Ranks whose REFRESH becomes overdue in this clock, with or without a command.
     pub overdue: Bits<4>,
