@@ -106,7 +106,7 @@ pub enum ExitKind {
         checked: bool,
     },
     /// A direct transfer from the end of a path to its start, which is entered where the ring is
-    /// checked. It leads to the repeated path for this first path, if that is in use.
+    /// checked. It leads to the repeated path for this first path, if the repeated path is in use.
     Again {
         /// Number of the first path as a whole.
         first: u32,
@@ -189,9 +189,9 @@ pub struct Path<'a> {
     pub numbers: &'a [u32],
 }
 
-/// Generates the code of a path. The path has a number for each of its blocks, up to which it may
-/// be executed. The last one is `place.number`, and the others precede it: for three blocks and
-/// number 9, the first two blocks have number 8.
+/// Generates the code of a path. Each block of the path has a number, which stands for an execution
+/// of the path up to this block. The number of the last block is `place.number`, and the other
+/// numbers precede it: for three blocks and number 9, number 8 stands for the first two blocks.
 ///
 /// # Errors
 /// An instruction that cannot be moved to the place.
@@ -279,8 +279,8 @@ struct Emitter<'a> {
     stored: u16,
     /// Number of instructions of the path before the block.
     before: usize,
-    /// Whether a check of the ring may have overwritten the flags, which the program does not need
-    /// then.
+    /// Whether a check of the ring may have overwritten the flags. A check does so only where the
+    /// program does not need the flags.
     dirty_flags: bool,
     /// Offset of the check in the entry section, if there is a ring.
     checked: u32,

@@ -368,9 +368,9 @@ impl Recorded {
 
     /// Whether a block records so much that it [is dense](Self::is_dense).
     pub fn makes_dense(block: &Block, choice: &Choice) -> bool {
-        // Any other instruction has at most one slot on average. Where an address without an index
-        // is the sum of two stored registers, an earlier instruction has computed that sum, and it
-        // has no slot.
+        // Any other instruction has at most one slot on average. An address without an index may be
+        // the sum of two stored registers. Then an earlier instruction has computed the sum, and
+        // that instruction has no slot.
         let has_two = |instruction: &Instruction| {
             let is_push =
                 instruction.is_stack_instruction() && instruction.op0_kind() == OpKind::Memory;
@@ -383,13 +383,13 @@ impl Recorded {
     }
 
     /// Whether the block has so many slots that a page of such blocks could write more than fits in
-    /// the slack of a chunk. What follows a dense block is entered where the ring is checked.
+    /// the slack of a chunk. The block after a dense block is entered at its check of the ring.
     ///
     /// Between two checks a thread executes code of one page, at ascending addresses. A block has
     /// at least two bytes of code. Besides its slots it writes at most 16 bytes, its number and a
     /// note: 8 bytes for each byte of code. Its slots add at most 3 if it is not dense. So a page
-    /// writes less than 12 bytes for each byte of code. A jump back within its block repeats less
-    /// than that.
+    /// writes less than 12 bytes for each byte of code. If a block jumps back into itself, the
+    /// repeated part also writes less than this.
     pub fn is_dense(&self, block: &Block) -> bool {
         self.accesses.slot_bytes() > MOST_SLOT_BYTES * block.bytes.len()
     }

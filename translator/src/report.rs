@@ -164,7 +164,7 @@ pub(crate) mod tests {
     use super::*;
     use hmtt_files::profile::{IndirectEdge, Recorded};
 
-    /// A block of function `f` that ends in a way.
+    /// A block of function `f` with the end `end`.
     pub fn block(number: u32, at: u64, code: &[u8], end: BlockEnd, entries: u64) -> Block {
         Block {
             number,
@@ -182,9 +182,9 @@ pub(crate) mod tests {
         }
     }
 
-    /// A loop in `f` that calls `g` indirectly ten times, which returns.
+    /// A profile of a loop in `f`, which calls `g` indirectly ten times. `g` returns at once.
     pub fn profile() -> Profile {
-        // dec ecx; je +3 | call rax | jmp -9 | ret
+        // dec ecx; je +4 | call rax | jmp -8 | ret
         let head = block(1, 0, &[0xff, 0xc9, 0x74, 4], BlockEnd::Conditional, 11);
         let head = Block { starts: 1, taken: 1, target_address: Some(0x5008), ..head };
         let call = block(2, 4, &[0xff, 0xd0], BlockEnd::IndirectCall, 10);

@@ -113,8 +113,9 @@ impl<M: CacheMemory> Cache<M> {
     }
 
     /// Makes a jump lead to an address. `at`: address of its displacement, and whether its opcode
-    /// is one byte. `to`: the address, and another one in the same arena that is correct, too, and
-    /// is used if there is no space for an island. `state`: the original state at the jump.
+    /// is one byte. `to`: the address, and a second address in the same arena. The second one is
+    /// correct too, and is used if there is no space for an island. `state`: the original state at
+    /// the jump.
     fn lead(&mut self, index: usize, at: (u64, bool), to: [u64; 2], state: Point) {
         let ((at, is_short), [target, otherwise]) = (at, to);
         let space = &mut self.spaces[index];

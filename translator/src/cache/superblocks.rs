@@ -109,8 +109,9 @@ impl<M: CacheMemory> Cache<M> {
         leads_back && path.len() > 1 && Recorded::saved_by_repeating(&path, &choice) > 0
     }
 
-    /// Adds the repeated path for a first path, to which the ends of both lead from now on. Without
-    /// memory for it, they lead to the first path. `first`: number of the first path as a whole.
+    /// Adds the repeated path for a first path. From now on the ends of both paths lead to the
+    /// repeated path. If there is no memory for it, they lead to the first path. `first`: number of
+    /// the first path as a whole.
     fn add_repeated(&mut self, blocks: &Arc<[u32]>, first: u32) {
         let before = self.blocks.len();
         self.push_path(blocks, Turn::Repeated(first));

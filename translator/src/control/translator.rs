@@ -114,8 +114,8 @@ impl Translation {
         Some((self.cache.block(number)?, files))
     }
 
-    /// What a block or path records, by a number, and the index of the part up to which the number
-    /// says it was executed. The number comes from the ring, so it is not trusted.
+    /// Description of what the block or path with a number records, and index of the last part that
+    /// was executed according to the number. The number comes from the ring, so it is not trusted.
     pub fn recorded(&self, number: u32) -> Option<(Recorded, usize)> {
         self.cache.recorded(number)
     }

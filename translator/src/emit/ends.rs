@@ -105,8 +105,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Loads `rcx` with the target of an indirect transfer. Also pushes the return address if it is
-    /// a call. Returns the state after that.
+    /// Loads `rcx` with the target of an indirect transfer. For a call, also pushes the return
+    /// address. Returns the state after that.
     pub(super) fn load_target_to_rcx(
         &mut self,
         return_to: Option<RunAddr>,
@@ -193,7 +193,7 @@ impl Emitter<'_> {
         self.exit(Side::Hot, &JUMP, at, ExitKind::Syscall { cached }, before);
     }
 
-    /// Stores the time and the number of the system call that comes next in the thread area.
+    /// Stores the current time and the number of the next system call in the thread area.
     fn read_clock(&mut self, before: Point) {
         let with =
             |registers: Registers| Point { borrowed: before.borrowed.with(registers), ..before };

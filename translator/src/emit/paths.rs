@@ -5,9 +5,10 @@
 //! transfers leave the path in cold code, which writes the number of the blocks that were executed.
 //!
 //! If code of a path changes, a thread in the path must not execute the old code of later blocks.
-//! So there is an instruction that does nothing before a block of another page. One store replaces
-//! it with a jump out of the path. Changes are seen page by page. A thread that executes code of a
-//! page while it is changed may execute the rest of the path in that page as it was.
+//! So between two blocks of different pages there is an instruction that does nothing. One store
+//! replaces this instruction with a jump out of the path. Changes are seen page by page. A thread
+//! that executes code of a page while it is changed may execute the rest of the path in that page
+//! as it was.
 //!
 //! After an indirect transfer the values of `rcx` and `r11` are in the thread area, as in a
 //! landing.
@@ -97,8 +98,8 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// Adds an instruction that does nothing before the next block, and the cold code to which a
-    /// jump in its place leads.
+    /// Adds a placeholder in front of the next block: an instruction that does nothing. Also adds
+    /// the cold code to which a jump in its place leads.
     fn leave(&mut self, next: RunAddr) {
         let before = self.before(next);
         let at = self.hot.jump(&JUMP, Some(before));

@@ -23,8 +23,8 @@ use hmtt_probe::ptrace::{
 use nix::unistd::Pid;
 
 /// Beginnings of the kernel's names of shared memory: memfd_create(2), shared anonymous memory,
-/// System V shared memory, and huge pages of these. The names end like the path of a file that was
-/// removed.
+/// System V shared memory, and huge pages of shared anonymous memory. The names end like the path
+/// of a file that was removed.
 const MEMORY: [&[u8]; 4] = [b"/memfd:", b"/dev/zero (", b"/SYSV", b"/anon_hugepage ("];
 
 /// Why a file cannot be opened or read.
@@ -48,8 +48,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Files that processes have mapped, as long as one of the processes needs them. Copies of this
-/// share the files.
+/// Files that processes have mapped, as long as one of the processes needs them. A clone shares the
+/// files with its original.
 #[derive(Clone, Debug, Default)]
 pub struct OpenFiles(Arc<Mutex<HashMap<Key, Weak<File>>>>);
 
@@ -77,7 +77,7 @@ fn is_elf(file: &File) -> bool {
     file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
 }
 
-/// The files of a process's code. Copies of this share the files.
+/// The files of a process's code. A clone shares the files with its original.
 #[derive(Clone, Debug, Default)]
 pub struct CodeFiles {
     /// Identity of the program; `None` if it is not known.

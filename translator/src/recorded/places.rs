@@ -111,8 +111,8 @@ pub struct Keeping(Known);
 #[derive(Debug)]
 pub struct Places<'n> {
     nodes: &'n Nodes,
-    /// By node: from how many nodes of addresses it is needed. Addresses that differ by a constant
-    /// have one node.
+    /// For each node: number of the nodes of addresses that need it. Addresses that differ by a
+    /// constant have one node.
     uses: Vec<u32>,
     known: HashMap<Node, Known>,
     /// The slots, in the order in which they are stored.
