@@ -76,8 +76,8 @@ impl core::fmt::Display for FunctionId {
 }
 
 impl FunctionId {
-    /// The number that is greater by `after`. With it, blocks get the numbers after the number of
-    /// their function.
+    /// The number that is greater by `after`. Blocks get the numbers after the number of their
+    /// function in this way.
     pub const fn offset(self, after: u32) -> Self {
         FunctionId(self.0.wrapping_add(after))
     }

@@ -167,7 +167,8 @@ pub struct TaggedLoop {
     /// Address of the head's first instruction in the process.
     #[serde(with = "hex_address")]
     pub code_address: u64,
-    /// Number of the innermost loop of the list that contains this one.
+    /// Number of the innermost other loop of the map that contains this loop; `None` if there is
+    /// none.
     pub outer_number: Option<u32>,
     /// Which of the loop's exits are tagged. An exit is a block outside of the loop to which a
     /// block of the loop leads.
