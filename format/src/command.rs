@@ -49,8 +49,9 @@ impl Generation {
         matches!(self, Generation::Ddr4)
     }
 
-    /// The address pin of column bit `bit`. A10 (auto-precharge) and, from DDR2 on, A12 (burst
-    /// chop) are not column bits, so column bit 10 is on pin A11.
+    /// The address pin of column bit `bit`. A10 (auto-precharge) is not a column bit, so column bit
+    /// 10 is on pin A11. From DDR2 on, A12 (burst chop of DDR3 and DDR4) is not used for a column
+    /// bit either.
     pub const fn column_pin(self, bit: u8) -> u8 {
         match (self, bit) {
             (_, 0..=9) => bit,

@@ -38,7 +38,8 @@ fn contradictions_are_named() {
     assert!(matches!(wrong("map row[0]=p7", "map row[0]=q7"), HeaderError::Expected(_)));
 }
 
-/// The header without the lines that describe the memory, except those in `kept`.
+/// The header without the lines that describe the memory. Lines that begin with a text of `kept`
+/// stay.
 fn undescribed(kept: &[&str]) -> String {
     let extent = ["#", "unlisted_clocks=", "first_clock=", "last_clock=", "columns="];
     let is_kept = |line: &&str| [&extent, kept].concat().iter().any(|key| line.starts_with(key));
