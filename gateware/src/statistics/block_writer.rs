@@ -11,8 +11,8 @@
 //! ([`super::report_words`]) are blocks of their own: at the start, after every change of settings,
 //! once a second, and three times at the end.
 //!
-//! In the FIFO a block follows a descriptor word. Its low half is the payload header of the frame,
-//! and it is written last.
+//! In the FIFO a descriptor word precedes each block. The low half of the descriptor is the payload
+//! header of the frame. The descriptor is written last.
 //!
 //! ```text
 //! clock      _/0\_/1\_/2\_/3\_/4\_
@@ -82,8 +82,8 @@
 //!                                                                       else AwaitRecord
 //! ```
 //!
-//! The update has three parts: `ports` connects the units, `values` computes the amounts that a
-//! record adds to counts, and its half, `sequence` is the state machine.
+//! The update has three parts: `ports` connects the units, `values` computes the half of a record
+//! and the amounts that the record adds to counts, `sequence` is the state machine.
 
 use hmtt_format::block::UNIT_NONE;
 use hmtt_format::config::Mode;
