@@ -38,7 +38,7 @@ pub fn compare(
 
 /// The functions of a program whose loops or blocks are chosen. Each comes with the changes that
 /// tagging all chosen functions would make to it, or with the reason why it cannot be tagged. Where
-/// loops are chosen, blocks that a loop is left to are not listed, because not all sinks tag such
+/// loops are chosen, blocks to which a loop exits are not listed, because not all sinks tag such
 /// blocks.
 pub fn finer_verdicts<'a>(
     image: &'a Image,

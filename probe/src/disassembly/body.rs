@@ -101,8 +101,8 @@ impl Body {
             // Separate parts are reached only by jumps from the function that they belong to.
             fragment_at(image, address).is_some()
         };
-        // A target in the middle of another function is code that both functions share. It returns
-        // for both.
+        // A target in the middle of another function is code that both functions share. A return in
+        // this code leaves both functions.
         let shared =
             || image.function_at(address).is_some_and(|function| function.start != address);
         let is_restart = address == self.function.start;
