@@ -17,9 +17,9 @@ use crate::extent::Extent;
 use crate::state::Registers;
 pub use uses::{Class, StatusFlags, Uses};
 
-/// Most instructions of a block. Further ones are in the next block.
+/// Maximum number of instructions of a block. Further ones are in the next block.
 pub const MAX_INSTRUCTIONS: usize = 64;
-/// Most bytes of a block.
+/// Maximum number of bytes of a block.
 pub const MAX_BYTES: usize = 512;
 
 /// A block.

@@ -17,11 +17,12 @@ use rustix::fs::OFlags;
 /// End of the name of a list, and of a list that is being written.
 const SUFFIX: &str = ".blocks";
 const NEW_SUFFIX: &str = ".blocks.new";
-/// Most lists in a folder. Beyond that, the lists that were written longest ago are removed.
+/// Maximum number of lists in a folder. Beyond that, the lists that were written longest ago are
+/// removed.
 const MOST_LISTS: usize = 1_024;
 /// A list that is being written and is older than this was left by an interrupted run.
 const WRITING: Duration = Duration::from_secs(3_600);
-/// Most bytes of a build identifier.
+/// Maximum number of bytes of a build identifier.
 const ID_BYTES: usize = 64;
 /// Permissions of the folder and of lists: only the user may use them.
 const FOLDER_MODE: u32 = 0o700;

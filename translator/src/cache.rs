@@ -102,7 +102,7 @@ pub struct Settings {
     pub table: u32,
     /// What generated code records.
     pub instrument: Instrument,
-    /// Most blocks that are translated for one request, unless blocks are expected.
+    /// Maximum number of blocks that are translated for one request, unless blocks are expected.
     pub batch: usize,
 }
 
@@ -308,9 +308,9 @@ impl<M: CacheMemory> Cache<M> {
         address.map_or(Answer::Native(to), Answer::Cached)
     }
 
-    /// Where a thread that is waiting in the stubs continues if it loses its controller: at the
-    /// part of the stubs that goes on in original code. `at`: its address; `None` if that is not in
-    /// the stubs.
+    /// Address at which a thread that waits in the stubs continues if it loses its controller: the
+    /// part of the stubs that goes on in original code. `at`: address of the thread; `None` if `at`
+    /// is not in the stubs.
     pub fn alone(&self, at: RunAddr) -> Option<RunAddr> {
         let space = self.spaces.iter().find(|space| space.contains(at.0))?;
         let is_in_stubs = space.offset(at.0) < self.stubs.section.len();

@@ -11,7 +11,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
-/// Most bytes of an instruction.
+/// Maximum number of bytes of an instruction.
 pub const MOST_BYTES: usize = 15;
 
 /// The registers of a stopped thread.

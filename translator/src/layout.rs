@@ -175,7 +175,7 @@ pub mod area {
 
 /// Sizes and notes of the ring of a thread.
 pub mod ring {
-    /// Most chunks of a ring.
+    /// Maximum number of chunks of a ring.
     pub const MAX_CHUNKS: u64 = 16;
     /// Distance between chunks, and alignment of a thread area.
     pub const CHUNK_STRIDE: u64 = 1 << 24;

@@ -53,10 +53,11 @@ use chosen::scopes;
 use places::{Addressed, Located, Places, register};
 use registers::State;
 
-/// Most bytes of slots for each byte of code, in a block that is not [dense](Recorded::is_dense).
+/// Maximum number of bytes of slots for each byte of code, in a block that is not
+/// [dense](Recorded::is_dense).
 const MOST_SLOT_BYTES: usize = 3;
-/// Most slots of an instruction. A scatter has the most: one for the mask, eight for 64 bytes of
-/// indexes, and two for an address.
+/// Maximum number of slots of an instruction. A scatter has the most: one for the mask, eight for
+/// 64 bytes of indexes, and two for an address.
 const MOST_OF_INSTRUCTION: usize = 11;
 const _: () = assert!(MAX_INSTRUCTIONS * MOST_OF_INSTRUCTION <= MOST_SLOTS);
 const _: () =

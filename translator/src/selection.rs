@@ -1,5 +1,5 @@
-//! Selects the memory accesses of a block, or of blocks that are executed one after the other, that
-//! represent the other accesses.
+//! Selects memory accesses of a block, or of blocks that are executed one after the other. The
+//! selected accesses represent the other accesses.
 //!
 //! [`path_accesses`] finds the accesses of [blocks](crate::block::Block) with the expressions of
 //! their addresses. A [`Selector`] chooses which of them are traced.

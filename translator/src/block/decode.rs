@@ -20,7 +20,7 @@ use crate::extent::Extent;
 use crate::state::Registers;
 
 thread_local! {
-    /// Memory for describing instructions, kept because a new one would be allocated for each
+    /// Memory for describing instructions. It is kept, so that it is not allocated again for each
     /// block.
     static FACTORY: RefCell<InstructionInfoFactory> = RefCell::new(InstructionInfoFactory::new());
 }
@@ -125,8 +125,7 @@ impl Block {
         })
     }
 
-    /// Ends the block before an instruction that cannot be translated, as became clear only when
-    /// its code was generated.
+    /// Ends the block before an instruction for which no code could be generated.
     ///
     /// # Errors
     /// The instruction is the first one of the block.
@@ -177,8 +176,8 @@ fn decode_one(
     Ok((operation, end))
 }
 
-/// How a block ends whose last instruction is this one; `None` if the instruction ends no block.
-/// The error says why it is not translated.
+/// How a block ends if this is its last instruction; `None` if the instruction ends no block. The
+/// error says why the instruction is not translated.
 fn transfer(instruction: &Instruction, bytes: &[u8]) -> Result<Option<End>, Why> {
     if instruction.flow_control() == FlowControl::Next {
         // ENCLU enters an enclave, which returns to an address in a register.

@@ -12,8 +12,8 @@ use super::{Arena, ArenaNumber, CacheMemory, Settings, Side};
 use crate::emit::{Emitted, Form, Surroundings};
 use crate::stubs::Stubs;
 
-/// Most bytes between any byte of an arena and original code that is translated into it. The rest
-/// of the 2 GiB that displacements reach is for operands relative to `rip`.
+/// Maximum number of bytes between any byte of an arena and original code that is translated into
+/// it. The rest of the 2 GiB that displacements reach is for operands relative to `rip`.
 const REACH: u64 = 0x7800_0000;
 /// Bytes of an island: `jmp [rip]` and an address, aligned.
 const ISLAND_BYTES: u64 = 16;

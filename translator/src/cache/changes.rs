@@ -10,8 +10,8 @@ use super::{Cache, CacheMemory};
 use crate::block::{Block, Untranslatable, Why};
 use crate::code::CodeBytes;
 
-/// Most changes of a block's bytes. After that its first instruction runs natively, because each
-/// translation takes new memory.
+/// Maximum number of changes of a block's bytes. After that its first instruction runs natively,
+/// because each translation takes new memory.
 const MAX_CHANGES: u32 = 1_000;
 
 impl<M: CacheMemory> Cache<M> {

@@ -16,7 +16,7 @@ use crate::emit::Leave;
 use crate::extent::Extent;
 use crate::recorded::{Recorded, Silence, Turn};
 
-/// Most blocks of a superblock.
+/// Maximum number of blocks of a superblock.
 const MAX_BLOCKS: usize = MOST_PARTS;
 
 /// Whether the second block can follow the first one in a superblock.

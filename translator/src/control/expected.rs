@@ -17,9 +17,9 @@ use crate::block_lists::{BlockLists, ListName};
 use crate::code::Expected;
 use crate::profile::{BlockCount, CodeFiles};
 
-/// Most blocks that are translated ahead for one request.
+/// Maximum number of blocks that are translated ahead for one request.
 const AHEAD: usize = 256;
-/// Most blocks of all lists that a process reads.
+/// Maximum number of blocks of all lists that a process reads.
 const MOST_LISTED: usize = 1 << 20;
 
 /// Blocks that earlier runs have executed in the files of a process.

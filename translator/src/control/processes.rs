@@ -49,7 +49,7 @@ use crate::monitor::accesses::AccessSink;
 use crate::profile::OpenFiles;
 use writer::Writer;
 
-/// Most events that are handled before the controller checks for signals to itself.
+/// Maximum number of events that are handled before the controller checks for signals to itself.
 const EVENTS: usize = 64;
 /// Longest wait for a signal before threads are checked for events.
 const TICK: Duration = Duration::from_millis(20);

@@ -29,7 +29,7 @@ use crate::recorded::{Content, Slot};
 use crate::shared::Area;
 use crate::state::Point;
 
-/// Most steps until an instruction with a known state.
+/// Maximum number of steps until an instruction with a known state.
 const STEPS: usize = 200;
 
 /// Waits for the next event of a thread. A signal to the controller does not end the wait.

@@ -42,7 +42,7 @@ use deferral::Deferral;
 pub use ends::Left;
 use thread::Thread;
 
-/// Most blocks that are translated for one request.
+/// Maximum number of blocks that are translated for one request.
 const BATCH: usize = 32;
 
 /// The CPU on which the monitor of a process runs.

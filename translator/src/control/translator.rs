@@ -31,7 +31,7 @@ use robust::Robust;
 /// Requests come in series, so the next one often comes soon.
 const SPINS: u32 = 300;
 const SLEEP: Duration = Duration::from_millis(50);
-/// Most addresses at which native code is counted.
+/// Maximum number of addresses at which native code is counted.
 const NATIVE: usize = 1 << 12;
 /// Registers of the number and the arguments of a system call.
 const RAX: u8 = 0;

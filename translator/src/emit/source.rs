@@ -9,7 +9,7 @@
 use super::register::RCX;
 use super::{Emitter, ExitKind, Goal, Registers, Side};
 
-/// Most bytes that are compared by one instruction.
+/// Maximum number of bytes that are compared by one instruction.
 const WORD: usize = 4;
 
 impl Emitter<'_> {

@@ -23,10 +23,11 @@ use crate::shared::{CHUNKS, Rings, THREADS};
 /// counted.
 const FIRST_CHUNKS: u64 = 16;
 const OTHERS: u64 = 16;
-/// Most numbers between decisions.
+/// Maximum count of numbers between decisions.
 const NEXT_DECISION: u64 = 1 << 20;
 
-/// Most numbers in a full ring, including the number of the block that the thread is in.
+/// Maximum count of numbers in a full ring, including the number of the block that the thread is
+/// in.
 const MOST_NUMBERS: u64 = CHUNKS * (ring::CHUNK_BYTES + ring::SLACK_BYTES) / SLOT_BYTES as u64 + 1;
 
 /// What threads are to record. The order of the variants is the order in which they follow each
@@ -44,7 +45,7 @@ pub enum Demand {
 }
 
 impl Demand {
-    /// Most instructions by which a thread that records [blocks](Demand::Blocks), or
+    /// Maximum number of instructions by which a thread that records [blocks](Demand::Blocks), or
     /// [accesses](Demand::Accesses) without superblocks, may be ahead of the words that were read:
     /// the instructions in a full ring. A repeated string instruction counts as one.
     pub const LEAD: u64 = MOST_NUMBERS * MAX_INSTRUCTIONS as u64;

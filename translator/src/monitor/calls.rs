@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most threads with separate counts. Calls of further threads are counted as thread 0.
+/// Maximum number of threads with separate counts. Calls of further threads are counted as thread
+/// 0.
 const THREADS: usize = 1 << 12;
 /// Limit of the numbers of system calls. Calls with other numbers are counted as [`UNKNOWN`].
 const NUMBERS: u32 = 1 << 10;

@@ -27,7 +27,7 @@ use super::counted::{BlockTally, Sums};
 use super::indirect::{Edge, Edges};
 use super::table::{Table, Total};
 
-/// Most blocks of a path, and of a path that contains its first block several times.
+/// Maximum number of blocks of a path, and of a path that contains its first block several times.
 const MOST_BLOCKS: usize = 48;
 const MOST_UNROLLED: usize = 24;
 /// Least share that the most frequent successor of an indirect block must have in the executions of
@@ -37,13 +37,13 @@ const LEAST_SHARE: f64 = 0.6;
 const LEAST_REACHED: f64 = 0.1;
 /// Estimated share of returns that lead to the block after the call.
 const RETURNED: f64 = 0.98;
-/// Most superblocks that are tried at one decision, and most that are tried with the same first
-/// block.
+/// Maximum number of superblocks that are tried at one decision, and maximum number of tries with
+/// the same first block.
 const MOST_BUILT: usize = 128;
 const MOST_REBUILT: u32 = 8;
 /// Number of decisions without a new superblock of a block, after which the block is made silent.
 const MOST_IN_VAIN: u32 = 3;
-/// Most superblocks of a process. Their code is never freed.
+/// Maximum number of superblocks of a process. Their code is never freed.
 const MOST_SUPERBLOCKS: usize = 8192;
 /// A superblock is judged after this many executions. It is cold if less than this share of them
 /// completes it, and they execute less than this many blocks on average.

@@ -13,7 +13,7 @@
 
 use std::fmt::Write as _;
 
-/// Most bytes of all lines. Later intervals are only counted.
+/// Maximum number of bytes of all lines. Later intervals are only counted.
 const MOST_BYTES: usize = 256 << 20;
 
 /// The intervals of one thread.

@@ -22,7 +22,7 @@ use hmtt_probe::address::RunAddr;
 
 use super::code::{BlockCode, End, Numbered};
 
-/// Most numbers of a batch, a power of two.
+/// Maximum count of numbers of a batch, a power of two.
 pub const BATCH: usize = 1 << 12;
 /// Number of copies of each counter in a slot.
 const LANES: usize = 4;

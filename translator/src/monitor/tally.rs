@@ -25,7 +25,7 @@ use super::table::{Aside, BATCH, Table, number};
 use crate::layout::ring;
 use times::Times;
 
-/// Most edges of indirect transfers that are listed separately.
+/// Maximum number of edges of indirect transfers that are listed separately.
 pub const EDGES: usize = 1 << 20;
 
 /// Selects what is counted.
@@ -33,7 +33,8 @@ pub const EDGES: usize = 1 << 20;
 pub struct Recording {
     /// Whether edges are counted in addition to executions of blocks.
     pub edges: bool,
-    /// Most edges of indirect transfers. Further edges are only counted at their target.
+    /// Maximum number of edges of indirect transfers. Further edges are only counted at their
+    /// target.
     pub edge_limit: usize,
     /// Which parts of a processor are modelled.
     pub models: ModelOptions,

@@ -33,7 +33,7 @@ use super::{Content, Slot};
 use crate::memory_accesses::{COMPACTED, Lanes, Mask, StateComponent, preceding};
 use crate::selection::{Operand, general};
 
-/// Most values that are derived for one access, which needs at most two slots besides.
+/// Maximum number of values that are derived for one access, which needs at most two slots besides.
 const MOST_DERIVED: usize = 6;
 
 /// The address of an access, and the values of registers before it.

@@ -30,8 +30,9 @@ use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use crate::block::Operation;
 use crate::selection::{Moved, stack_effect};
 
-/// Most steps from an unknown value to the value of a register, where each step computes with the
-/// result of the one before it. A longer computation has a new unknown value as its result.
+/// Maximum number of steps from an unknown value to the value of a register, where each step
+/// computes with the result of the step before it. A longer computation has a new unknown value as
+/// its result.
 const MOST_STEPS: u8 = 6;
 
 /// Index of a node in [`Nodes`]. The first 16 are the general registers at the start of the path.

@@ -8,7 +8,7 @@ use hmtt_format::escape;
 use super::lines::SourceLines;
 use super::{Analysis, disassembly, place};
 
-/// Most targets of an indirect transfer that are listed.
+/// Maximum number of targets of an indirect transfer that are listed.
 const TARGETS: usize = 4;
 
 /// An instruction of a function.

@@ -15,7 +15,7 @@
 
 use crate::layout::{PAGE_BYTES, area, ring};
 
-/// Most threads that are in the cache at the same time.
+/// Maximum number of threads that are in the cache at the same time.
 pub const THREADS: usize = 64;
 /// Number of chunks in the ring of a thread.
 pub const CHUNKS: u64 = 8;

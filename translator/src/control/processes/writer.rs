@@ -12,7 +12,7 @@ use super::super::tracer::Seen;
 use super::super::workers::Workers;
 use super::{Followed, Output};
 
-/// Most processes whose results wait to be written.
+/// Maximum number of processes whose results wait to be written.
 const WAITING: usize = 16;
 
 /// A process that is no longer followed, with all that its result needs.

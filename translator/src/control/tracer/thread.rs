@@ -16,7 +16,7 @@ use super::Tracer;
 use crate::layout::{area, ring};
 use crate::monitor::Finished;
 
-/// Most bytes of the instruction of a system call.
+/// Maximum number of bytes of the instruction of a system call.
 pub(super) const MAX_CALL_BYTES: u64 = 15;
 
 /// Instructions whose only effect is a signal, raised after the instruction: `int3`, `int 3`,

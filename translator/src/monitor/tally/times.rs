@@ -13,7 +13,7 @@ use super::super::code::Numbered;
 use super::super::table::Table;
 use super::Tally;
 
-/// Most numbers of a chunk that are sampled.
+/// Maximum count of numbers of a chunk that are sampled.
 const SAMPLES: usize = 64;
 
 /// Times of numbers.

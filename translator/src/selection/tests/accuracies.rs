@@ -1,4 +1,4 @@
-//! Accuracy of blocks.
+//! Tests the accuracy of selections for blocks.
 
 use iced_x86::code_asm::{byte_ptr, dword_ptr, eax, ecx, rbp, rdi};
 

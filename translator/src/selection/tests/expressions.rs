@@ -1,4 +1,4 @@
-//! The expressions of accesses, instruction by instruction, if versions are compared.
+//! Tests the expressions of accesses, with the versions of registers, instruction by instruction.
 
 use hmtt_probe::address::RunAddr;
 use iced_x86::code_asm::{

@@ -98,7 +98,7 @@ fn choice(classes: &[Class], percent: usize, chunk: u64) -> Vec<usize> {
     chosen
 }
 
-/// An expression of few different ones, so that many are equal or near each other.
+/// Returns one of a few expressions at random, so that many results are equal or near each other.
 fn expression(random: &mut Random) -> Expression {
     let register = |random: &mut Random| Versioned {
         register: random.one_of(&[Register::RAX, Register::RBP]),

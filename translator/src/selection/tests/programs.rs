@@ -10,7 +10,7 @@ use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory, OpAccess};
 use super::{Access, Block, Equality, accesses, selector};
 use hmtt_files::access_trace::Accuracy;
 
-/// Most bytes of a program that are examined.
+/// Maximum number of bytes of a program that are examined.
 const MAX_CODE: usize = 1 << 20;
 
 /// Calls a function with the blocks of code, one behind the other. What is not translated is left
