@@ -255,8 +255,8 @@ impl CodeIndex {
 
     /// Records the addresses that an instruction refers to. Direct branches are left out. Returns
     /// the address of a possible jump table, and whether its entries are addresses. `number`: index
-    /// of the instruction. `named`: list to which addresses of instructions are added that are
-    /// loaded into registers.
+    /// of the instruction. `named`: list to which this function adds addresses of instructions, if
+    /// the instruction loads such an address into a register.
     fn record_references(
         &mut self,
         image: &Image,

@@ -32,8 +32,8 @@ pub(super) fn find(image: &Image, body: &Body, index: usize) -> Option<ExitKind>
         }
         FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
             let target = instruction.near_branch_target();
-            // A Go function branches to its start after its stack has grown. It does not count as
-            // entered before.
+            // A Go function branches to its start after its stack has grown. The function counts as
+            // entered only after this branch.
             let is_restart = body.go.check != 0 && target == body.function.start;
             let inside = is_restart || body.owns(image, target);
             (target != 0 && !inside).then_some(ExitKind::Jump(target))

@@ -11,7 +11,7 @@ use crate::disassembly::{SHORT_BYTES, bytes_of, is_call};
 use crate::elf::Image;
 use crate::stubs::{Changes, Stubs};
 
-/// Most instructions of a tag and the code after it.
+/// Maximum number of instructions of a tag and the code after it.
 const STEPS: usize = 100;
 
 /// Bytes of `lea r11, [rip+disp32]`.
