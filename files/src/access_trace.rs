@@ -114,10 +114,10 @@ pub const UNRECORDED: u32 = 6;
 /// [`RecordedRegion`] defines it. The chunk is missing if all instructions were to be recorded. If
 /// there are several, the last one is valid.
 pub const REGION: u32 = 7;
-/// Most bytes of the content of a chunk, and of the units in a chunk.
+/// Maximum number of bytes of the content of a chunk, and of the units in a chunk.
 pub const MOST_BYTES: usize = 1 << 22;
-/// Most bytes of all descriptions of functions and blocks, which readers keep in memory. The
-/// descriptions of a million blocks need about this much.
+/// Maximum number of bytes of all descriptions of functions and blocks, which readers keep in
+/// memory. The descriptions of a million blocks need about this much.
 pub const MOST_DESCRIBED: usize = 256 << 20;
 /// Bytes of the base of the segment `fs`, which precedes the columns of units.
 pub const FS_BYTES: usize = 8;

@@ -21,7 +21,7 @@
 pub const MAGIC: [u8; 8] = *b"HMTTBLKS";
 /// Version of the format. Lists of other versions are ignored.
 pub const VERSION: u32 = 1;
-/// Most blocks of a list.
+/// Maximum number of blocks of a list.
 pub const MOST_BLOCKS: usize = 1 << 18;
 /// Bytes before the blocks.
 pub const HEADER_BYTES: usize = 16;

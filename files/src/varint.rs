@@ -1,7 +1,7 @@
 //! Encodes and decodes numbers of variable length: 7 bits in each byte, the lowest bits first
 //! (LEB128).
 
-/// Most bytes of a number.
+/// Maximum number of bytes of a number.
 pub const BYTES_AT_MOST: usize = 10;
 
 /// Writes a number and returns its length in bytes. `output` must have at least [`BYTES_AT_MOST`]

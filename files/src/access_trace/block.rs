@@ -17,11 +17,11 @@ use super::others::{Known, MOST_ACCESSES, Other};
 use super::{Accuracy, NOT_BEGUN, SLOT_BYTES};
 use hmtt_format::Direction;
 
-/// Most parts of a path.
+/// Maximum number of parts of a path.
 pub const MOST_PARTS: usize = 64;
-/// Most slots of a block or path.
+/// Maximum number of slots of a block or path.
 pub const MOST_SLOTS: usize = 1 << 10;
-/// Most derived values of a block or path.
+/// Maximum number of derived values of a block or path.
 pub const MOST_DERIVED: usize = 1 << 13;
 /// Maximum number of accesses with lanes, for each slot of the block. Readers compute up to 64
 /// accesses for each access with lanes.

@@ -17,7 +17,7 @@
 
 use super::take;
 
-/// Most values that a path keeps, one for each general register.
+/// Maximum number of values that a path keeps, one for each general register.
 pub const MOST_KEPT: usize = 16;
 
 /// A kept value: a value of the path, plus a constant.

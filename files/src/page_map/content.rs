@@ -5,9 +5,9 @@ use core::ops::Range;
 use super::MOST_PAGES;
 use super::fields::{Fields, push, push_text};
 
-/// Most bytes of a text. Linux limits paths to 4096 bytes.
+/// Maximum number of bytes of a text. Linux limits paths to 4096 bytes.
 const MOST_TEXT: usize = 1 << 14;
-/// Most ranges of memory in a description of a machine.
+/// Maximum number of ranges of memory in a description of a machine.
 const MOST_RANGES: usize = 1 << 12;
 
 /// Meaning of the times in a map.

@@ -6,9 +6,9 @@ use super::chunk::Chunk;
 use super::content::{Ending, Entry, Machine, Mapping, Process, Scan, Snapshot};
 use super::header;
 
-/// Most entries of a chunk. An entry has at most 40 bytes.
+/// Maximum number of entries of a chunk. An entry has at most 40 bytes.
 const CHUNK_ENTRIES: usize = 16 << 10;
-/// Most mappings of a chunk. A mapping has at most 2^14 bytes of text, and 70 more.
+/// Maximum number of mappings of a chunk. A mapping has at most 2^14 bytes of text, and 70 more.
 const CHUNK_MAPPINGS: usize = 32;
 
 /// Writes a map. At any time, a reader can read the map up to its last whole chunk.

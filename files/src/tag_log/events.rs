@@ -20,8 +20,8 @@ use crate::varint;
 const KNOWN_EXITS: u64 = 3;
 const EXIT: u64 = KNOWN_EXITS;
 const ENTRIES: u64 = EXIT + 1;
-/// Most bytes of an event: a code of 33 bits, a number and a distance of 32 bits each, and a time
-/// of 64 bits.
+/// Maximum number of bytes of an event: a code of 33 bits, a number and a distance of 32 bits each,
+/// and a time of 64 bits.
 pub const EVENT_BYTES_AT_MOST: usize = 3 * 5 + varint::BYTES_AT_MOST;
 
 /// An encoder of a chunk of a thread's events.

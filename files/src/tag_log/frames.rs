@@ -7,7 +7,7 @@
 
 use super::FunctionId;
 
-/// Most frames that are tracked. If there are more, the outermost ones are dropped.
+/// Maximum number of frames that are tracked. If there are more, the outermost ones are dropped.
 const FRAMES: usize = 64;
 
 /// A function that was entered and has not been left.
