@@ -9,13 +9,14 @@ use core::fmt;
 
 /// Number of address bits that a map may name, for memories of up to 1 TiB.
 pub const ADDRESS_BITS: usize = 40;
-/// Most row bits of any generation (A0-A17).
+/// Maximum number of row bits of any generation (A0-A17).
 pub const MAX_ROW_BITS: u8 = 18;
-/// Most bank bits (DDR4: two of the bank group and two of the bank; one more is reserved).
+/// Maximum number of bank bits (DDR4: two of the bank group and two of the bank; one more is
+/// reserved).
 pub const MAX_BANK_BITS: u8 = 5;
-/// Most column bits (DDR3: A0-A9, A11, A13, A14).
+/// Maximum number of column bits (DDR3: A0-A9, A11, A13, A14).
 pub const MAX_COLUMN_BITS: u8 = 13;
-/// Most rank bits (four chip selects).
+/// Maximum number of rank bits (four chip selects).
 pub const MAX_RANK_BITS: u8 = 2;
 
 /// The place of a bus word in the memory, as numbers on the bus.
@@ -71,7 +72,7 @@ impl Axis {
         }
     }
 
-    /// Most bits that this axis can have.
+    /// Maximum number of bits that this axis can have.
     pub const fn max_bits(self) -> u8 {
         match self {
             Axis::Column => MAX_COLUMN_BITS,

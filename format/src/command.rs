@@ -65,7 +65,7 @@ impl Generation {
 /// Address pin A10: selects auto-precharge in READ and WRITE, and all banks in PRECHARGE.
 pub const A10: u32 = 1 << 10;
 
-/// Most ranks of a slot, each with a chip select and a clock enable.
+/// Maximum number of ranks of a slot, each with a chip select and a clock enable.
 pub const MAX_RANKS: u8 = 4;
 /// Mask of all ranks.
 pub const ALL_RANKS: u8 = (1 << MAX_RANKS) - 1;

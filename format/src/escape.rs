@@ -84,7 +84,7 @@ pub fn unescaped(text: &str) -> impl Iterator<Item = char> {
     })
 }
 
-/// Most hexadecimal digits of a character's code.
+/// Maximum number of hexadecimal digits of a character's code.
 const MAX_DIGITS: usize = 6;
 
 /// Parses the escape at the start of a text: its character, and its length in bytes.

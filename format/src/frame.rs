@@ -27,7 +27,8 @@ pub const PAYLOAD_HEADER_BYTES: usize = 4;
 pub const WORDS_AT: usize = MAC_HEADER_BYTES + PAYLOAD_HEADER_BYTES;
 /// Size of a word in bytes.
 pub const WORD_BYTES: usize = 8;
-/// Most words in a frame: with 4 + 187 * 8 bytes, the payload has the 1500 bytes that 802.3 allows.
+/// Maximum number of words in a frame: with 4 + 187 * 8 bytes, the payload has the 1500 bytes that
+/// 802.3 allows.
 pub const MAX_WORDS: u8 = 187;
 /// Number of words of the [`Sync`] at the start of a frame.
 pub const SYNC_WORDS: u8 = 2;

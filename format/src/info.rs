@@ -21,9 +21,9 @@ pub const STATIC_HEADER_WORDS: usize = 5;
 pub const MEMORY_BURST_FROM_MODE_REGISTER: u8 = 1;
 /// Flag of the memory description: address pins of odd ranks are swapped.
 pub const MEMORY_MIRROR_ODD_RANKS: u8 = 2;
-/// Most coordinate bits of any map.
+/// Maximum number of coordinate bits of any map.
 pub const MAX_MASKS: usize = 38;
-/// Most words of a memory description.
+/// Maximum number of words of a memory description.
 pub const MAX_STATIC_WORDS: usize = STATIC_HEADER_WORDS + MAX_MASKS;
 
 /// Place of the format version in the high half of the settings word.
