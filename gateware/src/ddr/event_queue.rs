@@ -59,7 +59,7 @@ pub const NEVER_USED: u64 = 4;
 pub const LAP_CLOCKS: u64 = 1 << 15;
 /// log2 of the number of laps after which the queue stores nothing: 21 s at 100 MHz.
 pub const LAPS_LOG2: usize = 16;
-/// Most faults that one overrun can count.
+/// Maximum number of faults that one overrun can count.
 pub const MAX_MISSED_FAULTS: u64 = 63;
 /// Place of the bit of an overrun's `high` that says that a command was lost.
 pub const COMMAND_LOST_AT: u64 = 7;

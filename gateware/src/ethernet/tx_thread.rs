@@ -28,7 +28,7 @@ use super::ports::{BeatSink, OctetSource};
 use crate::fifo::ports::FifoReader;
 use crate::reset::{Domain, KeptRegister, Register};
 
-/// Most clocks that the memory may take from an address to its word.
+/// Maximum number of clocks that the memory may take from an address to its word.
 pub const MAX_READ_CLOCKS: usize = 3;
 
 #[derive(Copy, Clone, Debug, PartialEq, LogicState)]

@@ -23,7 +23,7 @@ use super::pointer_crossing::PointerCrossing;
 use super::ports::{FifoRead, FifoWrite};
 use crate::reset::{Domain, Register};
 
-/// Most words of a block: a descriptor and the words of a full frame.
+/// Maximum number of words of a block: a descriptor and the words of a full frame.
 pub const BLOCK_WORDS: u64 = 1 + MAX_WORDS as u64;
 
 /// DDR clock edges from the edge that moves `committed` until `space_available` is valid for the
