@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use crate::open::{IDENTIFY, check_name, is_link, regular};
 use crate::status::{effective_user, refused};
 
-/// Most links that are followed in a path; the kernel has the same limit.
+/// Maximum number of links that are followed in a path; the kernel has the same limit.
 const MOST_LINKS: usize = 40;
 
 /// The last name of a path, with the folder that contains it.

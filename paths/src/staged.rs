@@ -18,7 +18,7 @@ use crate::output::{create_or_replace, divided};
 use crate::resolve::{Last, last};
 use crate::status::effective_user;
 
-/// Most temporary names that are tried.
+/// Maximum number of temporary names that are tried.
 const MOST_NAMES: u32 = 1000;
 /// Bits of the mode that a file takes over from the file that it replaces.
 const PERMISSIONS: u32 = 0o777;
