@@ -99,8 +99,8 @@ pub enum End {
         /// Address of the next instruction.
         next: RunAddr,
     },
-    /// The block ends without a transfer: it has the most instructions or bytes, what follows
-    /// cannot be read, or a store may change what follows.
+    /// The block ends without a transfer: it has the maximum number of instructions or bytes, the
+    /// next instruction cannot be read, or a store may change the next instruction.
     FallThrough {
         /// Address of the next instruction.
         next: RunAddr,

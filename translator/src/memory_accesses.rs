@@ -42,8 +42,8 @@ pub struct Operand {
     pub is_narrow: bool,
     /// Whether the base of `fs` is added to the sum.
     pub is_fs: bool,
-    /// Binary logarithm of the number of bytes to a multiple of which the sum is rounded down: 6
-    /// for `clzero`, 0 for others.
+    /// Binary logarithm of the alignment in bytes to which the sum is rounded down: 6 for `clzero`,
+    /// 0 for others.
     pub alignment: u8,
 }
 

@@ -80,7 +80,8 @@ pub struct Profile {
     pub blocks: Vec<BlockCount>,
     /// Addresses at which threads left the cache, because the code there is not translated.
     pub native: Vec<NativeCode>,
-    /// Edges from blocks that end with an indirect transfer, in order, with how often.
+    /// Edges from blocks that end with an indirect transfer, in order, each with its number of
+    /// transfers.
     pub edges: Vec<(Edge, u64)>,
     /// Addresses at which the edges into blocks and their starts do not add up to their executions;
     /// `None` if edges were not counted.

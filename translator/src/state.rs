@@ -93,9 +93,9 @@ pub struct Point {
     pub recorded: Option<(u32, u16)>,
     /// How many slots of the block or path are stored ([`recorded`](crate::recorded)).
     pub stored: u16,
-    /// The number for the blocks of a superblock that the thread has executed or is in, and has not
-    /// written to its ring yet. If the controller moves the thread out of the cache, the controller
-    /// writes this number.
+    /// Number for the executed blocks of a superblock, including the block that the thread is in,
+    /// if the thread has not written this number to its ring yet. If the controller moves the
+    /// thread out of the cache, the controller writes this number.
     pub unwritten: Option<u32>,
 }
 

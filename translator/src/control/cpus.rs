@@ -101,7 +101,7 @@ mod tests {
         }
         // Where the process may not run.
         assert_eq!(best(&own, &parse("4-7"), Some(7), &core, 5), Some(2));
-        // Two threads of one core are all there is.
+        // Only two threads of one core are available.
         assert_eq!(best(&parse("3,7"), &own, Some(7), &core, 5), Some(3));
         assert_eq!(best(&parse("3"), &own, Some(7), &core, 5), None);
         assert_eq!(best(&parse("0,1"), &own, None, &Cpus::new(), 5), Some(1));

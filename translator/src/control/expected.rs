@@ -91,8 +91,8 @@ impl ExpectedBlocks {
         expected.collect()
     }
 
-    /// Writes the lists of files in which blocks were executed that are not listed. `forms`:
-    /// whether direct transfers, and whether indirect transfers, lead to a block.
+    /// Writes the list of each file in which a block was executed that the list does not contain.
+    /// `forms`: whether direct transfers, and whether indirect transfers, lead to a block.
     pub fn write(&self, executed: &[BlockCount], forms: impl Fn(u32) -> [bool; 2]) {
         let Some(lists) = &self.lists else { return };
         let mut files: HashMap<&[u8], (&FileBlocks, Vec<ListedBlock>)> = HashMap::new();

@@ -1,11 +1,11 @@
 //! Finds code that must run natively because of restartable sequences (rseq(2)).
 //!
 //! The kernel aborts a critical section only if the thread's address is within the section. So the
-//! instructions of a section are executed at their original addresses. The store before the
-//! section, which names its descriptor, is executed natively with it. If a file makes descriptors
-//! at run time, the whole file runs natively. So does memory outside of files if a signature is
-//! near its code. As long as no thread has registered restartable sequences, no code runs natively
-//! for this reason.
+//! instructions of a section are executed at their original addresses. The store in front of a
+//! section, which names the section's descriptor, is executed natively too. If a file makes
+//! descriptors at run time, the whole file runs natively. So does memory outside of files if a
+//! signature is near its code. As long as no thread has registered restartable sequences, no code
+//! runs natively for this reason.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -45,8 +45,9 @@ const MOST_REBUILT: u32 = 8;
 const MOST_IN_VAIN: u32 = 3;
 /// Maximum number of superblocks of a process. Their code is never freed.
 const MOST_SUPERBLOCKS: usize = 8192;
-/// A superblock is judged after this many executions. It is cold if less than this share of them
-/// completes it, and they execute less than this many blocks on average.
+/// A superblock is judged after `COLD_EXECUTIONS` executions. It is cold if less than the share
+/// `COLD_SHARE` of the executions reaches its end, and they execute less than `COLD_BLOCKS` blocks
+/// on average.
 const COLD_EXECUTIONS: u64 = 3000;
 const COLD_SHARE: f64 = 0.05;
 const COLD_BLOCKS: f64 = 2.0;

@@ -1,4 +1,4 @@
-//! Tests of the monitor: what it reads of rings, also of forged ones.
+//! Tests which numbers the monitor reads from rings, also from forged ones.
 
 use std::fs::File;
 use std::sync::mpsc::channel;
@@ -12,8 +12,8 @@ use super::indirect::Edge;
 use super::*;
 use crate::shared::{Areas, BYTES, parts};
 
-/// A conditional jump to the second block, that block, which returns, and a third one behind the
-/// first.
+/// Three blocks. The first one ends with a conditional jump to the second one. The second one
+/// returns. The third one is behind the first one.
 fn blocks(known: u32) -> Vec<Numbered> {
     let block = |start: u64, end| {
         let start = RunAddr(start);

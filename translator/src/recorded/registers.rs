@@ -1,10 +1,10 @@
 //! Tracks what registers hold before each instruction of a path, as values that are computed from
 //! earlier values.
 //!
-//! A value is a *node* plus a constant, modulo 2^64. A node is one of two things: an unknown value,
-//! such as the value of a register at the start of the path, or a value that was loaded from
-//! memory; or the result of a computation with other nodes. Equal computations with equal nodes
-//! have one node.
+//! A value is a *node* plus a constant, modulo 2^64. A node is either an unknown value or the
+//! result of a computation with other nodes. Unknown values are, for example, the value of a
+//! register at the start of the path and a value that was loaded from memory. Equal computations
+//! with equal nodes have one node.
 //!
 //! ```text
 //! instruction              value of the destination

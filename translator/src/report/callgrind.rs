@@ -1,9 +1,10 @@
 //! Writes a profile in callgrind's format, for each instruction, for `callgrind_annotate` and
 //! KCachegrind.
 //!
-//! The costs are executed instructions (`Ir`). Calls have their number, but no inclusive cost,
-//! which a profile of blocks does not have. Addresses are addresses in the file. Sums are over the
-//! blocks in the profile; a `desc` line states what the selection has omitted.
+//! The costs are executed instructions (`Ir`). Calls have their number of executions. They have no
+//! inclusive cost, because a profile of blocks does not state it. Addresses are addresses in the
+//! file. Sums are over the blocks in the profile; a `desc` line states what the selection has
+//! omitted.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -11,7 +11,8 @@ use super::{Analysis, sum};
 pub struct IndirectSite<'p> {
     /// The block that ends with the transfer.
     pub block: &'p Block,
-    /// Blocks at its targets with how often each was reached, most first.
+    /// Blocks at the targets, each with its number of transfers, in descending order of this
+    /// number.
     pub targets: Vec<(&'p Block, u64)>,
     /// How often it led to blocks that the selection omits.
     pub omitted: u64,

@@ -20,8 +20,8 @@ pub struct Access {
     pub address: Address,
     /// The registers and the displacement that the instruction names.
     pub operand: Operand,
-    /// Whether the address is the value of `operand`, with the base of `fs` from the start of the
-    /// blocks if it adds that.
+    /// Whether the address is the value of `operand`. If the operand adds the base of `fs`, this is
+    /// the base at the start of the blocks.
     pub is_located: bool,
     /// Number of bytes. With several elements it is the size of one; 0 if the instruction does not
     /// determine the size.

@@ -1,4 +1,5 @@
-//! Tests of selections, by what they are compared with, and what they share.
+//! Tests selections. Each module compares them with something else; this file has the functions
+//! that the modules share.
 
 mod accuracies;
 mod distances;

@@ -1,5 +1,5 @@
-//! Measures how long threads execute code of the cache: each pause moves the start of the chunk
-//! that a thread fills by its duration.
+//! Measures how long threads execute code of the cache: each pause moves the stored start time of
+//! the thread's current chunk forward, by the duration of the pause.
 //!
 //! A thread that begins a chunk at 1000 and pauses from 1200 to 1600 has executed 300 ticks at
 //! 1700: the start has moved to 1400.
@@ -35,7 +35,8 @@ impl Area<'_> {
         self.set(area::CALLED_AT, 0);
     }
 
-    /// Ticks from the start of the chunk that a thread fills to a time, without pauses; at least 0.
+    /// Ticks from the start of the thread's current chunk to the time `at`, without pauses; at
+    /// least 0.
     pub fn ticks_until(self, at: u64) -> u64 {
         at.saturating_sub(self.get(area::SINCE).any())
     }

@@ -14,7 +14,7 @@ use super::super::tracer::unless_ended;
 use super::{Processes, Tracee};
 
 impl Processes<'_> {
-    /// Whether a thread of the process whose signals are deferred is about to start a thread or
+    /// Whether a thread of the process has deferred signals and is about to start a thread or
     /// process.
     fn has_starter(&self, pid: Pid) -> bool {
         match self.tracees.get(&pid) {
@@ -66,8 +66,8 @@ impl Processes<'_> {
         }
     }
 
-    /// Waits until no thread of the process is starting something while its signals are deferred,
-    /// and all that such threads have started has got the program's mask.
+    /// Waits until no thread with deferred signals is starting a thread or process, and all threads
+    /// and processes that such threads have started have the program's mask.
     pub fn settle_started(&mut self, pid: Pid) -> Result<(), ControlError> {
         loop {
             let starter = self.followed(pid).and_then(|one| one.tracer.starter());

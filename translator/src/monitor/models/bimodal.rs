@@ -40,7 +40,7 @@ mod tests {
 
     use super::*;
 
-    /// The state after a sequence of outcomes, from all of them.
+    /// The state of a counter after a sequence of outcomes, computed from all outcomes.
     fn state(outcomes: &[bool]) -> i32 {
         outcomes.iter().fold(1, |state, taken| (state + if *taken { 1 } else { -1 }).clamp(0, 3))
     }

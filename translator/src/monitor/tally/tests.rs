@@ -1,4 +1,4 @@
-//! Tests what is counted of series of numbers.
+//! Tests the counts for series of numbers.
 
 use hmtt_probe::address::RunAddr;
 
@@ -17,7 +17,7 @@ fn blocks(known: u32) -> Vec<Numbered> {
     (0..).zip(ends).map(block).skip(known as usize).collect()
 }
 
-/// The result for some numbers, read in parts of a length.
+/// The result for `numbers`, if they are read in parts of `length` numbers.
 fn counted(numbers: &[u32], length: usize, recording: Recording) -> Counted {
     let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
     let mut tally = Tally::new(recording);

@@ -1,4 +1,4 @@
-//! Distances and their averages.
+//! Tests distances and their averages.
 
 use iced_x86::Register;
 

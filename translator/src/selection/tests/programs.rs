@@ -1,4 +1,4 @@
-//! Selections in the code of real programs.
+//! Tests selections in the code of real programs.
 
 use std::io::Write;
 use std::path::Path;

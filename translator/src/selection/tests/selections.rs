@@ -1,4 +1,4 @@
-//! The rules of choice, one by one.
+//! Tests the rules by which accesses are chosen, one by one.
 
 use iced_x86::Register;
 use iced_x86::code_asm::{dword_ptr, eax, ecx, qword_ptr, rax, rbx, rcx, rdi, zmm0, zmm1};

@@ -1,4 +1,4 @@
-//! The expressions of accesses if values are compared.
+//! Tests the expressions of accesses if values are compared.
 
 use hmtt_probe::address::RunAddr;
 use iced_x86::code_asm::{
