@@ -240,10 +240,10 @@ fn invert(forward: &[u64; 64]) -> Result<[u64; ADDRESS_BITS], MapError> {
 /// An address map with its inverse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressMap {
-    /// For each coordinate bit, at its position in [`Coordinates::packed`], the address bits whose
-    /// XOR it is.
+    /// For each coordinate bit, at its position in [`Coordinates::packed`]: the address bits whose
+    /// XOR is the coordinate bit.
     forward: [u64; 64],
-    /// For each address bit, the packed coordinate bits whose XOR it is.
+    /// For each address bit: the packed coordinate bits whose XOR is the address bit.
     inverse: [u64; ADDRESS_BITS],
 }
 
