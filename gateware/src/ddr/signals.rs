@@ -55,7 +55,7 @@ pub struct SlotEvent {
     pub low: Bits<32>,
     /// Bits 39..32 of the address.
     pub high: Bits<8>,
-    /// Clocks since the event before; for the first event since clock 0.
+    /// Clocks since the event before. For the first event: clocks since clock 0.
     pub gap: Bits<16>,
     /// The event is a control event: `run_change`, `slice`, `tick`, or a command that is stored
     /// without its access.

@@ -32,7 +32,7 @@ pub struct Observed {
 /// The values that a slice record states.
 #[derive(Copy, Clone, Debug, Default, PartialEq, LogicStruct)]
 pub struct SliceCounts {
-    /// The slice is shorter than the slice length; two clocks late.
+    /// The length of the slice differs from the length that its code selects; two clocks late.
     pub partial: Bit,
     /// First clock of the slice.
     pub first: SlotClock,

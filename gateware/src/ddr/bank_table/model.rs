@@ -75,7 +75,7 @@ impl State {
     }
 }
 
-/// Returns the clocks that remain after the first one of a distance of `clocks`.
+/// Returns the number of clocks that remain of a distance of `clocks` after its first clock.
 pub(super) fn left(clocks: u32) -> u32 {
     clocks.saturating_sub(1)
 }
