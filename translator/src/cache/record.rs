@@ -1,4 +1,4 @@
-//! Tables of the cache: an entry for each block, path and exit.
+//! Defines the entries of the cache's tables: one for each block, path and exit.
 
 use std::sync::Arc;
 
