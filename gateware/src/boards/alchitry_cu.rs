@@ -115,8 +115,8 @@ impl<const N: usize> Logic for AlchitryCu<N> {
         self.card.tx_reset.next = self.lock_reset.reset.val();
         self.card.ddr_clock.next = self.clock_input.clock.val();
 
-        // A pad register in addition to the register of the DCBU, which is in the fabric, at a
-        // different delay from each pad.
+        // The pads have registers in addition to the DCBU's register. That one is in the fabric, so
+        // its delay from each pad is different.
         self.cke_pad.clock.next = self.clock_input.clock.val();
         self.cs_n_pad.clock.next = self.clock_input.clock.val();
         self.ras_n_pad.clock.next = self.clock_input.clock.val();

@@ -12,7 +12,7 @@ fn cells(code: &str) -> Verilog {
 }
 
 /// PLL from 100 MHz to 125 MHz. The divider values come from `icepll -i 100 -o 125`; the package's
-/// own block states another filter range. The kept wire is the net the constraints name.
+/// own block states another filter range. The kept wire is the net that the constraints name.
 #[derive(LogicBlock, Default)]
 pub struct Pll100To125 {
     /// 100 MHz.

@@ -100,9 +100,10 @@ register!(
 );
 
 register!(
-    /// A register that no reset changes: for state that must survive resets, and for data that is
-    /// loaded before it is used, or on each clock of the state in which a reset leaves its block.
-    /// With a reset, the logic's own clear would need a gate in front of each bit.
+    /// A register that no reset changes. It is for state that must survive resets, and for data
+    /// that is loaded before it is used. The data may also be loaded on each clock of the state in
+    /// which a reset leaves the block. With a reset, the logic's own clear would need a gate in
+    /// front of each bit.
     KeptRegister,
     |register, rises| {
         if rises {

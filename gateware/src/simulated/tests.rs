@@ -207,7 +207,8 @@ fn a_stepped_card_has_the_signals_of_a_plain_one() {
 fn a_stepped_card_is_reset_like_a_plain_one_when_its_ddr_clock_was_lost() {
     for seed in 8..10 {
         let Run { in_reset, sent, steps } = compare(seed, 7000, LOST);
-        // Before and after the clock returns.
+        // The DDR domain is in reset for many steps. The card sends octets before and after the DDR
+        // clock returns.
         assert!(in_reset > 1000, "seed {seed}: {in_reset} steps in reset");
         assert!(sent > steps / 20, "seed {seed}: {sent} bytes in {steps} steps");
     }
