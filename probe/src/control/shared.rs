@@ -53,7 +53,8 @@ use untrusted::Untrusted;
 /// kernel allocates memory only for pages that are written.
 pub const SLOTS: u64 = 1 << 12;
 
-/// Maximum number of events of a thread per nanosecond, and in addition. A larger count is damage.
+/// Maximum number of events of a thread: per nanosecond, and a fixed number in addition. A larger
+/// count is damage.
 const EVENTS_PER_NS: u64 = 8;
 const EVENTS: u64 = 1 << 20;
 

@@ -1,4 +1,4 @@
-//! Contents of the shared memory that a later controller reads.
+//! Tests the contents of the shared memory that a later controller reads.
 
 use super::*;
 use crate::stubs::InlineBytes;

@@ -1,4 +1,4 @@
-//! Overlapping code: control arrives in the middle of what looks like one instruction.
+//! Tests overlapping code: control arrives in the middle of bytes that look like one instruction.
 
 use super::{Disassembly, FileIndex, Rewrite};
 use crate::elf::{Function, Image, Text};

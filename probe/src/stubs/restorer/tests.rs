@@ -1,4 +1,4 @@
-//! Tests of the code for returns from handlers, which is executed on frames in memory.
+//! Tests the code for returns from handlers by executing it on frames in memory.
 
 use std::cell::Cell;
 

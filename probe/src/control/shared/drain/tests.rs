@@ -1,4 +1,4 @@
-//! Chunks as threads leave them, written word by word.
+//! Tests the reader with chunks as threads leave them, written word by word.
 
 use std::io::{Read, Seek};
 
