@@ -185,8 +185,8 @@ mod tests {
             assert_eq!(resumed, [RunAddr(0x4321)]);
             assert!(own.bytes_read.get() <= 4 << 20, "{}", own.bytes_read.get());
         }
-        // The budget ends the search of what would be more; memory that is only counted stays
-        // untouched.
+        // The search ends when its budget is used up. This memory only counts the bytes and touches
+        // no page.
         let counted = Counted::default();
         let mut budget = SearchBudget::new(own.pid(), "memory", 64 << 20);
         let pages = TouchedPages::all();

@@ -97,7 +97,7 @@ struct Place {
 
 /// Finds the requested blocks of a function, by address within each body, and its natural loops.
 /// `bodies`: the body of the function and the bodies of its separate parts. `exits`: whether exits
-/// are tagged; with [`Granularity::Loops`], blocks that a loop is left to are requested then.
+/// are tagged; with [`Granularity::Loops`], blocks to which a loop exits are requested then.
 pub(super) fn find(
     image: &Image,
     code_index: &CodeIndex,
@@ -143,8 +143,7 @@ pub(super) fn find(
     (places.iter().enumerate().filter_map(block).collect(), loops)
 }
 
-/// Returns the natural loops with addresses, and for each block whether control reaches it when it
-/// leaves a loop.
+/// Returns the natural loops with addresses, and for each block whether a loop exits to the block.
 fn natural_loops(
     nest: &Nest,
     successors: &[Vec<usize>],

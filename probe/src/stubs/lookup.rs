@@ -35,8 +35,8 @@ pub mod node {
     pub const BIAS: u64 = 48;
 }
 
-/// Offsets in `struct dl_find_object` (glibc, `dlfcn.h`). For each result, the offset in a node of
-/// its value follows.
+/// Offsets in `struct dl_find_object` (glibc, `dlfcn.h`): of the flags, and of each result,
+/// together with the offset of the result's value in a node.
 const FLAGS: i32 = 0;
 const RESULTS: [(i32, u64); 4] =
     [(8, node::START), (16, node::END), (24, node::LINK_MAP), (32, node::TABLE)];

@@ -32,7 +32,7 @@ pub(super) fn continuation(region: &Region) -> Option<u64> {
     (falls_through(last) && !is_call(last)).then(|| last.next_ip())
 }
 
-/// Targets of tail calls, both of those in regions and of redirected ones.
+/// Targets of tail calls: of tail calls in regions, and of redirected tail calls.
 pub(super) fn jumps(rewrite: &Rewrite) -> impl Iterator<Item = u64> + '_ {
     let detours: HashSet<u64> = rewrite.detours.iter().map(Region::start).collect();
     let in_regions = rewrite.regions.iter().flat_map(|region| &region.exit_sites);

@@ -80,8 +80,8 @@ fn run(rip: u64, resumption: [u64; 3], lists: &[&[Entry]]) -> (u64, u64) {
     run_restarted(rip, resumption, lists, None).0
 }
 
-/// As [`run`], but restarts the code after some instructions, if it has as many. Returns whether it
-/// has.
+/// As [`run`], but restarts the code after some instructions. Returns whether the code has so many
+/// instructions, and so was restarted.
 fn run_restarted(
     rip: u64,
     resumption: [u64; 3],

@@ -1,4 +1,5 @@
-//! Memory that looks like that of tags, in this process, with arbitrary contents.
+//! Tests the search with memory of this process that looks like memory of tags and has arbitrary
+//! contents.
 
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use nix::errno::Errno;
 
 use super::*;
 
-/// Address of a restorer, of the stacks, and bytes of these.
+/// Address of a restorer, address of the stacks, and size of all stacks in bytes.
 const RESTORER: u64 = 0x40_0000;
 const STACKS: u64 = 0x1000_0000;
 const BYTES: u64 = 128 << 20;
