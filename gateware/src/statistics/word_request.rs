@@ -4,7 +4,7 @@
 //! ```text
 //! clock       _/0\_/1\_/2\_/3\_
 //! index       <A  ><B  ><C  >
-//! high, low        <A  ><B  >    a word of a slice or of the analysis; one of a report is two clocks later
+//! high, low        <A  ><B  >    a word of a slice or of the analysis; a word of a report comes two clocks after this
 //! ```
 
 // LogicInterface derives `join` without documentation. A signal is documented once, at the end that
