@@ -26,8 +26,8 @@
 //! | 48 | 8 | [`COOKIE`](header::COOKIE): ends added memory, after [`MAGIC`] |
 //! | 64 | 4 | [`LIVENESS`](header::LIVENESS), incremented while the controller lives |
 //! | 68 | 4 | [`DEAD`](header::DEAD): no thread waits for the controller |
-//! | 72 | 4 | [`NO_CALLS`](header::NO_CALLS): tags make no system calls, because the process has forbidden itself those |
-//! | 76 | 4 | [`ANSWER`](header::ANSWER): what a system call has written that the controller lets a thread make |
+//! | 72 | 4 | [`NO_CALLS`](header::NO_CALLS): tags make no system calls, because the process has forbidden itself such calls |
+//! | 76 | 4 | [`ANSWER`](header::ANSWER): written by a system call that the controller lets a thread make |
 //! | 128 | 4 | [`DOORBELL`](header::DOORBELL), incremented when a chunk is handed over |
 //! | 132 | 4 | [`SLEEPS`](header::SLEEPS): the controller waits at the doorbell |
 //! | 192 | 4 | [`ASKED`](header::ASKED), incremented by each thread that waits at a breakpoint |
@@ -45,7 +45,7 @@
 //! | 88 | 8 | controller | [`HEADER`](slot::HEADER): address of the header in the process |
 //! | 96 | 8 | controller | [`SELF`](slot::SELF): address of the slot in the process |
 //! | 128 | 4 | controller | [`FREED`](slot::FREED), incremented for each chunk that becomes free |
-//! | 132 | 4 | both | [`WAITING`](slot::WAITING): the thread waits for a change of that |
+//! | 132 | 4 | both | [`WAITING`](slot::WAITING): the thread waits for a change of [`FREED`](slot::FREED) |
 //!
 //! | chunk | bytes | |
 //! |---|---|---|

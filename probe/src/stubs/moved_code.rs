@@ -45,8 +45,8 @@ pub(super) struct TagSpace {
 }
 
 impl MovedCode {
-    /// Reserves space for a tag; returns `false` if the sink has no tag here. `ip`: original
-    /// address of which branches lead to the tag; 0 if none do.
+    /// Reserves space for a tag; returns `false` if the sink has no tag here. `ip`: branches to
+    /// this original address lead to the tag; 0 if no branches do.
     ///
     /// # Errors
     /// [`StubError`] if the tag cannot be encoded.
@@ -77,8 +77,8 @@ impl MovedCode {
         self.instructions.push(jump);
     }
 
-    /// Adds a push of the return address and a jump in place of a call. `ip`: original address of
-    /// which branches lead to the push; 0 if none do.
+    /// Adds a push of the return address and a jump in place of a call. `ip`: branches to this
+    /// original address lead to the push; 0 if no branches do.
     pub fn push_call(&mut self, call: Instruction, return_address: RunAddr, ip: u64) {
         self.constant = Some((return_address, self.instructions.len()));
         let place = MemoryOperand::with_base_displ(Register::RIP, call.next_ip() as i64);

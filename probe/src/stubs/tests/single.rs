@@ -36,9 +36,9 @@ fn an_entry_tag_after_all_moved_instructions_precedes_the_next_one() {
 
 #[test]
 fn an_entry_tag_at_the_end_of_a_stub_precedes_the_stub_of_the_next_region() {
-    // cmp rsp, [r14+16]; jbe; push rbp; mov rbp, rsp; mov [rsp-8], rax: what follows the check is
-    // moved too, because a jump of the exit (pop rbp; ret), which is shorter than a near jump, is
-    // placed there.
+    // cmp rsp, [r14+16]; jbe; push rbp; mov rbp, rsp; mov [rsp-8], rax: the instructions behind the
+    // check are moved too. The exit (pop rbp; ret) is shorter than a near jump, so its jump is
+    // placed in their bytes.
     let code = [
         0x49, 0x3b, 0x66, 0x10, 0x76, 0x0b, 0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0x44, 0x24, 0xf8,
         0x00, 0xcf, 0x00, 0x00, 0x56, 0x08, 0xf9, 0xd3, 0xeb, 0x9c, 0xcf, 0x00, 0xc1, 0x48, 0xc1,

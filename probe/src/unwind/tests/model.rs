@@ -187,8 +187,9 @@ impl Model {
         panic!("{} leads nowhere", self.shown(from))
     }
 
-    /// Each instruction of the shared code, with the registers on the stack, their offsets from the
-    /// tag's stack pointer, and the distance of that above the current stack pointer.
+    /// Each instruction of the shared code, with the registers on the stack and their offsets from
+    /// the tag's stack pointer. The last number is the distance of the tag's stack pointer above
+    /// the current one.
     pub fn shared(&self) -> Vec<(u64, Pushed, i64)> {
         let (mut instructions, mut depths) = (Vec::new(), HashMap::new());
         let (mut pushed, mut rsp, mut at) = (Pushed::new(), 0, self.shared.start);
