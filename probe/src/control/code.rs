@@ -43,9 +43,9 @@ impl Part<'_> {
     }
 }
 
-/// Returns the parts of files in the executable ones of the wanted mappings, by address, and
-/// whether the budget was enough for all parts. `mapped`: all mappings of the process. `unopened`:
-/// whether large files that cannot be opened, whose holes are not known, are searched too.
+/// Returns the parts of files in those wanted mappings that are executable, by address, and whether
+/// the budget was enough for all parts. `mapped`: all mappings of the process. `unopened`: whether
+/// large files that cannot be opened, whose holes are not known, are searched too.
 pub(super) fn parts<'m>(
     memory: &impl ReadMemory,
     mapped: &[Mapping],

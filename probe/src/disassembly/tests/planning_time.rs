@@ -11,7 +11,7 @@ use crate::stubs::layout::{LogShape, WhenFull};
 use crate::stubs::{Sink, Stubs};
 
 /// Prints the milliseconds of planning and of stub generation for each code pattern and size. The
-/// figures depend on the machine, so that nothing is asserted.
+/// figures depend on the machine, so nothing is asserted.
 #[test]
 #[ignore = "prints figures, and takes long"]
 fn planning_times_of_repetitive_code() {
