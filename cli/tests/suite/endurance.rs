@@ -215,7 +215,7 @@ fn is_interrupted(commands: [&[&str]; 2]) {
         let plain = &programs[random.below(programs.len())];
         let mut moment = || plain.time * random.below(1000) as u32 / 800;
         let moments = [moment(), moment()];
-        let is_run = seed % 2 == 0;
+        let is_run = seed.is_multiple_of(2);
         let case =
             format!("seed {seed}: {words:?} of {:?}, {signal} after {moments:?}", plain.command);
         if is_run {

@@ -77,7 +77,7 @@ fn attach_and_detach(words: &[&str], pid: Pid, number: u64) {
     let name = format!("endured-server-{}", words[0]);
     let attached = command(words, "attach", &name).arg(pid.to_string()).spawn().unwrap();
     std::thread::sleep(ATTACHED);
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         let _ = kill(Pid::from_raw(attached.id().cast_signed()), Signal::SIGINT);
     } else {
         let detached = crate::hmtt(&[words[0], "detach", &pid.to_string()]);
