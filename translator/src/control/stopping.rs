@@ -233,6 +233,8 @@ impl Tracer {
                     }
                 }
                 Ok(status) => {
+                    // Fails if the thread has ended.
+                    let _ = self.process.thread_at_event(thread).set_signal_mask(mask);
                     self.pending.push_back(status);
                     return Ok(false);
                 }
