@@ -164,8 +164,8 @@ impl<R: Read> Trace<R> {
         Trace { input, runs: Runs::default(), only: None, counts: None, failure: None }
     }
 
-    /// Restricts the accesses and items that are returned to one card. The other cards are still
-    /// read and counted.
+    /// Returns only accesses and items of one card from now on. The other cards are still read and
+    /// counted.
     pub fn only(self, card: CardId) -> Self {
         Trace { only: Some(card), ..self }
     }

@@ -2,8 +2,8 @@
 //! them.
 //!
 //! A difference is folded so that its sign is the lowest bit (0, -1, 1, -2 become 0, 1, 2, 3). It
-//! takes 1, 2, 4 or 9 bytes. The lowest two bits of the first byte state which: a difference of 3
-//! is folded to 6 and is the byte `6 << 2 | 0`.
+//! takes 1, 2, 4 or 9 bytes. The lowest two bits of the first byte state this length. For example,
+//! a difference of 3 is folded to 6 and is the byte `6 << 2 | 0`.
 
 use hmtt_files::access_trace::{SLOT_BYTES, VALUE_BYTES};
 

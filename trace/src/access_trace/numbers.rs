@@ -1,4 +1,4 @@
-//! Finds the block or path that a number in units stands for.
+//! Finds the block or path that a number in the recorded units of a thread stands for.
 //!
 //! A block has one number. A path has one for each of its blocks, which stands for the path up to
 //! that block. Numbers are assigned in the order of the descriptions:
@@ -105,10 +105,10 @@ pub struct Numbered<'n> {
     pub block: &'n BlockAccesses,
     /// How many instructions the path has up to the end of the last block that is meant.
     pub instructions: u16,
-    /// How many slots it has up to there.
+    /// How many slots the path has up to the same end.
     pub slots: u16,
-    /// How many derived values are needed for the accesses up to there and, for a whole path, for
-    /// the kept values.
+    /// How many derived values are needed for the accesses up to the same end and, for a whole
+    /// path, for the kept values.
     pub derived: u16,
     /// The number of the whole block or path.
     pub whole: u32,
@@ -177,7 +177,7 @@ impl Numbers {
     }
 
     /// The block or path that a number stands for. `None` if the number is not described, or if it
-    /// is a path with a part that is no block described before it.
+    /// stands for a path with a part that is not a block described before the path.
     #[inline]
     pub fn get(&self, number: u32) -> Option<Numbered<'_>> {
         let index = (number as usize).checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! Tests of files: what is written is read, and damage is reported.
+//! Tests that files are read as they were written, and that damage is reported.
 
 mod gaps;
 mod threads;
@@ -38,7 +38,7 @@ fn block() -> BlockAccesses {
     }
 }
 
-/// The path of the block three times, all with one slot.
+/// The path that executes the block three times. All executions use the same slot.
 fn path() -> BlockAccesses {
     let block = block();
     let accesses =
@@ -57,7 +57,8 @@ fn units(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// A file with two blocks of two threads, of which one is cut.
+/// A file with three executions of one block: two by thread 7, and one by thread 8, which is cut
+/// after the first instruction.
 fn file() -> Vec<u8> {
     let mut writer = Writer::new(Vec::new()).unwrap();
     writer.functions(&[function()]).unwrap();
@@ -88,7 +89,7 @@ fn a_file_is_read_as_it_was_written() {
         (7, 0x1004, 0x7028),
         (8, 0x1000, 0x6008),
         (7, 0x1000, 0x5108),
-        // The base of `fs` is that of a chunk before.
+        // The base of `fs` is stated in an earlier chunk.
         (7, 0x1004, 0x7028),
     ];
     assert_eq!(accesses, expected);
@@ -132,7 +133,8 @@ fn repeated_paths() -> [BlockAccesses; 2] {
     [first.clone(), BlockAccesses { slots: 0, parts, repeated, ..first }]
 }
 
-/// The addresses that the slots of repeated paths lead to, and the sums.
+/// The addresses that the block's first instruction reads in these chunks, and the sums of the
+/// file.
 fn repeated_accesses(chunks: &[&[u64]]) -> (Vec<u64>, Ending) {
     let mut writer = Writer::new(Vec::new()).unwrap();
     writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();
@@ -145,7 +147,7 @@ fn repeated_accesses(chunks: &[&[u64]]) -> (Vec<u64>, Ending) {
 
 #[test]
 fn repeated_paths_continue_with_what_was_kept() {
-    // Numbers 2 to 4 are those of the first path, and 5 to 7 those of the repeated one.
+    // The first path has the numbers 2 to 4, and the repeated path has the numbers 5 to 7.
     let start: u64 = note(START, 0).into();
     let units = [4, 0x5000, 7, 7, start, 5, 4, 0x9000, 6];
     let (addresses, ending) = repeated_accesses(&[&units]);
@@ -166,7 +168,7 @@ fn repeated_paths_behind_something_else_are_invalid() {
         &[&[3, 0x5000, 7]],
         &[&[4, 0x5000, cut, 7]],
         &[&[4, 0x5000, 6, 7]],
-        // The next chunk is read without this one.
+        // A chunk is read without the values that an earlier chunk kept.
         &[&[4, 0x5000], &[7]],
     ];
     for chunks in cases {
@@ -270,7 +272,8 @@ fn damage_is_reported_with_its_place() {
                 assert!(at >= 12 && chunk <= at as u64, "{at}: {chunk}");
             }
             Err(ReadError::Input(error)) => panic!("{at}: {error}"),
-            // A size that is too large is that of a cut chunk, and threads may have any number.
+            // A chunk whose size is too large is taken for a cut chunk, and a thread may have any
+            // number.
             Ok(_) => assert!(at >= 16),
         }
     }

@@ -70,7 +70,7 @@ pub struct Frequency {
 }
 
 impl Frequency {
-    /// Slices of this length.
+    /// Creates an analysis with slices of this length.
     pub fn new(length: SliceLength) -> Self {
         Frequency { known: Known::default(), own: Slices::new(length), others: Vec::new() }
     }
@@ -104,7 +104,7 @@ impl Analysis for Frequency {
         });
     }
 
-    /// Counts a slice of the card in the slice in which it begins.
+    /// Counts all accesses of a slice of the card at the clock at which the card's slice begins.
     fn frequency_slice(&mut self, slice: &FrequencySlice) {
         self.own.record(slice.clock, slice.accesses(), Counts::default(), |_, counts| {
             counts.join(&Counts { reads: slice.reads, writes: slice.writes });

@@ -2,7 +2,7 @@
 
 use super::batch::UNITS_AT_ONCE;
 
-/// log2 of the number of hash values from which lines are sampled.
+/// log2 of the number of different hash values.
 pub const HASH_LOG2: u32 = 24;
 
 /// The hash of a line, below 2^[`HASH_LOG2`].

@@ -3,12 +3,12 @@
 //!
 //! Slices are the columns of [`columns`](super::columns): they become longer with the accesses, so
 //! that a trace of any length has some hundred slices. Each slice counts the first touch of each
-//! page in it, by the highest bit in which the touch's time differs from the time of the page's
-//! first touch in an earlier slice. A touch is the first one in a slice of 2^n if this bit is bit n
-//! or higher. So the numbers of distinct pages stay exact when slices are joined. For example, a
-//! page is first touched at time 4 in one slice of length 2 and at time 6 in the next. The times
-//! differ in bit 1, so both touches count in slices of length 2, but only the first counts in
-//! slices of length 4.
+//! page in it. The touch's time is compared with the time of the page's first touch in the last
+//! earlier slice that has the page. The counts are kept by the highest bit in which the two times
+//! differ. A touch is the first one in a slice of 2^n if this bit is bit n or higher. So the
+//! numbers of distinct pages stay exact when slices are joined. For example, a page is first
+//! touched at time 4 in one slice of length 2 and at time 6 in the next. The times differ in bit 1,
+//! so both touches count in slices of length 2, but only the first counts in slices of length 4.
 //!
 //! Memory: 8 to 26 bytes for each distinct page, up to 400 for a page without neighbours, and at
 //! most 400 KiB for the slices. [`Analysis::append`] is exact if slices are of clocks, except for

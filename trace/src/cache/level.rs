@@ -46,8 +46,8 @@ pub struct Level {
     pub line_log2: u32,
     /// Whether a line that is evicted must also be removed from the levels before this one.
     pub inclusive: bool,
-    /// Counts of this cache. The caller keeps them, except for lines that [`Level::remove`]
-    /// removes.
+    /// Counts of this cache. The caller updates them, except for the write-backs that
+    /// [`Level::remove`] counts.
     pub counters: Counters,
 }
 
@@ -91,8 +91,8 @@ impl Level {
         self.words[base..base + self.ways].iter().position(|word| word & !DIRTY == line << 1)
     }
 
-    /// Counts as a use of line number `line`, and makes it dirty if `write`. Returns whether the
-    /// cache has the line.
+    /// Looks up line number `line`. If the cache has the line, the call counts as a use, and makes
+    /// the line dirty if `write`. Returns whether the cache has the line.
     #[inline]
     pub fn touch(&mut self, line: u64, write: bool) -> bool {
         let set = self.set(line);

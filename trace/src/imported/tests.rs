@@ -143,8 +143,8 @@ fn record(kind: u64, words: &[u64]) -> Vec<u8> {
     self::words(&[&[kind | (8 + 8 * words.len() as u64) << 48], words].concat())
 }
 
-/// A recording of one event, whose samples have process and thread, a time, an address, an
-/// instruction, a source of data and a weight; and a call chain.
+/// A recording of one event. A sample is given by its process and thread, time, address,
+/// instruction, source of data and weight; in the file it also has a call chain.
 fn recording(samples: &[[u64; 6]]) -> Vec<u8> {
     const ATTRIBUTE_BYTES: u64 = 128;
     // IP, TID, TIME, ADDR, CALLCHAIN, PERIOD, WEIGHT, DATA_SRC
@@ -280,7 +280,7 @@ fn formats_with_a_name_in_common_are_told_apart() {
         };
         assert_eq!(named.resolve(&bytes), format);
     }
-    // Of lines without writes alone it is not certain what they are.
+    // A file without a line that has a write has no certain format.
     let numbers = b"3 20734016\n1 64\n";
     assert_eq!(ImportedFormat::of(numbers), None);
     let resolved = ImportedFormat::Ramulator.resolve(numbers);
@@ -370,8 +370,8 @@ fn samples_of_perf_before_damage_are_read_in_the_order_of_time() {
         file[offset..][..bytes.len()].copy_from_slice(bytes);
         read(ImportedFormat::PerfData, &file)
     };
-    // The second sample has a call chain that is longer than it, a record is shorter than its
-    // header, another is compressed.
+    // In the first three cases, the second sample has a call chain longer than the sample, is
+    // shorter than the header of a record, or is a compressed record.
     let second = whole.len() - 88;
     let fails = [
         (second + 8 + 5 * 8, 0xff, 1, "expected a sample with an instruction"),
@@ -434,7 +434,7 @@ fn own_tables_and_binary_files_are_not_taken_for_others() {
         assert_eq!(ImportedFormat::of(text.as_bytes()), None, "{text}");
     }
     assert_eq!(ImportedFormat::of(b"LD 0x10\n\xff\xff\xff\xff\xff\xff"), None);
-    // A line that is cut by the end of what is looked at.
+    // The bytes that are looked at may end within a line, but must not begin within one.
     let long = "LD 0x10\n".repeat(BEGIN_BYTES / 8 + 1);
     assert_eq!(ImportedFormat::of(&long.as_bytes()[2..BEGIN_BYTES]), None);
     let begin = format!("ST 8\n{long}");

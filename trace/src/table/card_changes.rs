@@ -1,5 +1,5 @@
-//! Finds the places at which rows of another card begin. Formats without a column for the card name
-//! the card there.
+//! Finds the places at which rows of another card begin. At these places, formats without a column
+//! for the card write the card's number and interface.
 //!
 //! Rows before the first such place are of card 1, so a file with only one card does not name it.
 

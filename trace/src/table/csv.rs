@@ -4,8 +4,9 @@
 //! If a capture has several cards, a line `card` names the card of the rows that follow it. Rows
 //! before the first such line are of card 1. An access to the tag window is a line `tag` and, once
 //! the window's base is known, a line `access`. The reader joins the two into one row. Two kinds of
-//! rows lose detail in this format: a gap loses the counter of its first frame, and a loss of the
-//! DDR clock is stored in microseconds and as one loss.
+//! rows lose detail in this format. A gap loses the counter of its first frame. A loss of the DDR
+//! clock keeps its time in whole microseconds, and is read as one loss, however often the clock was
+//! lost.
 
 mod detail;
 mod fields;

@@ -111,11 +111,12 @@ pub struct RequestWriter<W: Write> {
     /// For each card that has sent a report, the bytes of an access and the clock period in
     /// picoseconds.
     descriptions: HashMap<CardId, (u32, u32)>,
-    /// Bytes of an access of cards without a report, if the user states it.
+    /// Bytes of an access of cards without a report, if the user states them.
     unit_bytes: Option<u32>,
     unsized_accesses: u64,
-    /// Clock that is added to the card's clocks, and the clock of the last access.
+    /// Clocks that are added to the card's clocks: 0, or one more than `last` at the last restart.
     base: u64,
+    /// Clock of the last access, with `base` added.
     last: u64,
     /// Accesses with a lower clock than the access before.
     backward: u64,
@@ -151,7 +152,7 @@ impl<W: Write> RequestWriter<W> {
         RequestWriter { unit_bytes, ..self }
     }
 
-    /// The place of the sums. They are stored there when the file is complete.
+    /// The cell that gets the sums when the file is complete.
     pub fn sums(&self) -> Rc<Cell<RequestSums>> {
         self.sums.clone()
     }

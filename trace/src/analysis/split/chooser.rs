@@ -116,7 +116,7 @@ impl Chooser {
             Chooser::Thread => named(match (batch.thread(), memory) {
                 (None, _) => NOT_KNOWN.to_owned(),
                 (Some(thread), 0) => thread.to_string(),
-                // Threads of different programs may have one number.
+                // Threads of different programs may have the same number.
                 (Some(thread), _) => format!("{thread} (source {})", memory + 1),
             }),
             Chooser::Instructions(instructions) => {

@@ -9,7 +9,7 @@ use crate::analysis::reuse::{Reuse, Reuses};
 use crate::analysis::shards::Shards;
 use crate::analysis::{Analysis, Batch};
 
-/// The distance of each touch, by a list of lines; `None` for first ones.
+/// The distance of each touch, by a list of lines; `None` for the first touch of a line.
 fn distances(units: &[u64]) -> Vec<Option<u64>> {
     let mut list: Vec<u64> = Vec::new();
     let mut distances = Vec::new();
@@ -86,7 +86,7 @@ proptest! {
         first.append(second);
         first.append(third);
         assert_buckets(&first.result(), &distances(&accesses.units(6)));
-        // In another order of joining, and continued after it.
+        // The pieces are joined in another order, and accesses follow them.
         let [mut first, mut second, third] = pieces;
         second.append(third);
         first.append(second);
@@ -186,7 +186,7 @@ fn random(state: &mut u64) -> u64 {
 }
 
 /// 4 million accesses: a loop, two scans, and a skewed choice among 2^21 lines. No line has a large
-/// part of all accesses: whether it is sampled would decide.
+/// part of all accesses; otherwise the error would depend on whether this line is sampled.
 fn mixed() -> Vec<u64> {
     let (mut state, mut scan) = (0x1234_5678_9abc_def1, 0u64);
     let lines = (0..4_000_000u64).map(|at| match random(&mut state) % 8 {
@@ -197,7 +197,7 @@ fn mixed() -> Vec<u64> {
             (1 << 24) + scan
         }
         _ => {
-            // The product of two numbers: the lower ones are more frequent.
+            // The product of two random numbers: lower lines are more frequent.
             let parts = [0; 2].map(|_| (random(&mut state) >> 11) as f64 / (1u64 << 53) as f64);
             (1 << 26) + (parts.iter().product::<f64>() * f64::from(1 << 21)) as u64
         }
@@ -206,7 +206,7 @@ fn mixed() -> Vec<u64> {
 }
 
 /// Checks that an estimated curve differs by less than 0.01 from the exact one, for caches of at
-/// least some lines.
+/// least `from` lines.
 fn check_curve(exact: &Curve, estimated: &Curve, from: u64) {
     for point in exact.points.iter().filter(|point| point.lines >= from) {
         let estimate = estimated.at(point.lines).unwrap();

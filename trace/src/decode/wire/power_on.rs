@@ -1,5 +1,5 @@
-//! Decides whether a card still sends beside a run, or has become silent before it, if the run
-//! begins like a card that was just switched on.
+//! Decides whether a known card still sends beside a run that begins like a card that was just
+//! switched on. If the card has become silent, the run may be the card's own.
 //!
 //! If the run is the card's own after a restart, frames that the card sent before the restart may
 //! still arrive, up to [`WINDOW`] places late. Counters do not identify these late frames: they can
@@ -21,7 +21,8 @@ const SILENT: usize = WINDOW as usize;
 const GOES_ON: u32 = 4;
 
 /// Frames of a card since the beginning of a run that may be a power-on. Counts only frames whose
-/// counters show that the card, unless it has restarted, did not send them before the run.
+/// counters show that the card sent them after the run began. The counters of a card that has
+/// restarted do not show this, because they begin again with 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BesidePowerOn {
     /// The card's highest counter when the run began, modulo 2^40: frames up to it were sent before

@@ -2,8 +2,8 @@
 //! frames, indexed by the stack pointers of their innermost frames.
 //!
 //! The frames of a group were left together. Either their context was replaced by another one, or
-//! their calls ended without an exit. The first case shows when one of its calls returns, and the
-//! second when a function is entered at the place of its frames.
+//! their calls ended without an exit. In the first case, one of the group's calls returns later. In
+//! the second case, a function is entered later at the place of the group's frames.
 //!
 //! Invariants: groups are never empty, no two groups have the same innermost stack pointer, and
 //! there are at most [`GROUPS`] groups with [`FRAMES`] frames in all. If there are more, the oldest
@@ -34,7 +34,8 @@ pub(super) struct Group<N> {
     pub shift: u32,
     /// Whether the group is known or likely to be another context, whose calls were not abandoned.
     pub is_context: bool,
-    /// The context that ran before this one began on another stack; a signal handler returns to it.
+    /// The context that was running when this context began on a stack of its own. For a signal
+    /// handler, this is the context to which it returns.
     pub origin: Option<Id>,
     /// The group with the outer frames of the same stack.
     pub outer: Option<Id>,
@@ -175,8 +176,8 @@ impl<N: Copy> SuspendedGroups<N> {
         }
     }
 
-    /// Adds a group that was taken under its identifier again. Returns the group that had the same
-    /// innermost stack pointer, which is removed.
+    /// Adds a group again that was taken, under the same identifier. Removes and returns another
+    /// group with the same innermost stack pointer.
     pub fn put(&mut self, id: Id, group: Group<N>) -> Option<Group<N>> {
         let other = self.places.get(&group.innermost()).copied();
         let removed = other.and_then(|other| self.take(other));

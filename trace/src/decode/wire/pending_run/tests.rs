@@ -1,4 +1,5 @@
-//! Compares the cheap checks of two frames with the result of a trace of the first one.
+//! Compares the cheap checks of pending frames and runs with the results of a trace of the same
+//! frames.
 
 use hmtt_format::FORMAT_VERSION;
 use hmtt_format::block::UNIT_NONE;
@@ -153,7 +154,7 @@ fn runs() -> impl Strategy<Value = Vec<FrameContent>> {
     })
 }
 
-/// A run of those of the frames that fit, and a trace of the same frames.
+/// A run of the first frame and of the later frames that fit, and a trace of the same frames.
 fn pending_run(frames: &[Vec<u8>]) -> (PendingRun, CardTrace) {
     let (mut run, mut trace) = (PendingRun::default(), CardTrace::default());
     for (bytes, serial) in frames.iter().zip(1..) {

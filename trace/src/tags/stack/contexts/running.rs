@@ -14,7 +14,7 @@ pub(super) struct RunningContext<N> {
     pub is_context: bool,
     /// The group with the outer frames of the same stack.
     pub outer: Option<Id>,
-    /// The context that ran before this one began on another stack.
+    /// The context that was running when this context began on a stack of its own.
     pub origin: Option<Id>,
     /// The group that was left when an entry came above all frames. If the stack had moved, this
     /// group contains the entry's caller.
