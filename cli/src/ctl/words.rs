@@ -43,8 +43,8 @@ pub fn parse(words: &[String]) -> Result<Vec<Control>> {
     Ok(controls)
 }
 
-/// Parses a command that has a value. `words`: the words after the command, of which the value is
-/// taken.
+/// Parses a command that has a value. `words`: the words after the command; the first of them is
+/// the value, and is removed.
 fn with_value<'a>(word: &str, words: &mut impl Iterator<Item = &'a str>) -> Result<Control> {
     let parse: fn(&str) -> Result<Control> = match word {
         "mode" => |value| Ok(Control::Mode(mode(value)?)),

@@ -39,7 +39,8 @@ fn range(from: u64, to: u64) -> String {
     if from == to { from } else { format!("{from} to {to}") }
 }
 
-/// The extent of curves on the x axis: from the first to the last x, or from 0 to 1 without points.
+/// The extent of curves on the x axis: from the first to the last x, and at least 1 wide; from 0 to
+/// 1 without points.
 pub fn extent_of(curves: &[Curve]) -> (f64, f64) {
     let positions = || curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0));
     let Some(first) = positions().reduce(f64::min) else { return (0.0, 1.0) };

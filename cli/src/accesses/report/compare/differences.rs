@@ -112,14 +112,15 @@ pub fn write_rows(numbers: &[Difference], output: &mut dyn Write) -> io::Result<
 /// Takes a number out of the results of a file. Returns `None` if the number is not known.
 type Number = fn(&Found) -> Option<f64>;
 
-/// The part of accesses with known banks and rows that has an outcome.
+/// The share of one outcome among the accesses with known banks and rows; `None` without such
+/// accesses. `of`: the number of accesses with the outcome.
 fn row_share(results: &Found, count: impl Fn(&Outcomes) -> u64) -> Option<f64> {
     let total: u64 = results.rows.iter().map(|memory| memory.outcomes.accesses()).sum();
     let part: u64 = results.rows.iter().map(|memory| count(&memory.outcomes)).sum();
     (total > 0).then(|| part as f64 / total as f64)
 }
 
-/// `value`, unless all accesses of the file are known less precisely than `needed`.
+/// Returns `value`; `None` if all accesses of the file have less detail than `needed`.
 fn known(results: &Found, needed: Detail, value: f64) -> Option<f64> {
     Modes::of_sums(&results.stats).absent(needed).is_none().then_some(value)
 }
