@@ -1,8 +1,8 @@
 //! Converts the ticks of a log to times.
 //!
-//! The log has pairs of readings: of the processor's counter and of the wall clock. Between two
-//! pairs, times are interpolated. Before the first pair and after the last one, they are
-//! extrapolated with the frequency of the counter.
+//! The log has pairs of readings. A pair states the processor's counter and the wall clock at one
+//! moment. Between two pairs, times are interpolated. Before the first pair and after the last one,
+//! they are extrapolated with the frequency of the counter.
 
 use std::path::Path;
 
