@@ -285,8 +285,8 @@ impl DiskFile {
         Ok(())
     }
 
-    /// Discards staged bytes after a failed write. The file then ends at its last mark; the units
-    /// after that mark are returned.
+    /// Discards staged bytes after a failed write. The file then ends at the last mark up to which
+    /// all bytes are in the file. The units after this mark are returned.
     ///
     /// # Errors
     /// If the start of a partly written unit cannot be read back.

@@ -14,7 +14,7 @@ use crate::capture::Batch;
 /// Number of batches that may be queued for the observer.
 const WAITING_BATCHES: usize = 8;
 
-/// Time whose unused share the observer may save.
+/// The observer may save at most the budget of this elapsed time.
 const MAX_CREDIT: Duration = Duration::from_millis(500);
 
 /// Interval at which the budget is checked while it is used up.

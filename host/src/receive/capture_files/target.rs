@@ -116,8 +116,8 @@ pub fn inherited(number: RawFd) -> io::Result<File> {
     Ok(File::from(borrowed.try_clone_to_owned()?))
 }
 
-/// Opens a named pipe or a device. A pipe waits for its reader, or until the end of the capture is
-/// requested.
+/// Opens a named pipe or a device. Waits until a pipe has a reader, or until the end of the capture
+/// is requested.
 fn open_stream(
     entry: &Entry,
     kind: FileType,
