@@ -41,8 +41,8 @@ pub const STEP: f64 = 40_000.0;
 /// Number of data frames in a capture.
 pub const STEPS: u32 = 600;
 
-/// Writes a capture of a card with this clock: accesses at all times, and a mark every 20 frames if
-/// `marked`.
+/// Writes a capture of a card with this clock: [`STEPS`] frames of accesses, about [`STEP`] clocks
+/// apart, and a mark every 20 frames if `marked`.
 ///
 /// # Panics
 /// If the file cannot be written.

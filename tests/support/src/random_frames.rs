@@ -1,8 +1,9 @@
 //! Generates frames from recorded frames of another card, by changing some bytes at random. A
 //! sender that knows nothing of cards would make such frames.
 //!
-//! The generator is seeded, so that a failure can be reproduced. The frames have the counters of
-//! the recorded frames. A card that was just switched on sends the same counters.
+//! The generator is seeded, so that a failure can be reproduced. Except with [`Change::Counter`],
+//! the frames have the counters of the recorded frames. A card that was just switched on sends the
+//! same counters.
 
 use hmtt_format::frame::{Heartbeat, MAC_HEADER_BYTES, WORDS_AT};
 use hmtt_format::record::CLOCK_MASK;
