@@ -116,7 +116,8 @@ impl Decoder {
         self.counts.frames += 1;
     }
 
-    /// Whether the card has sent the last of its [`END_REPEATS`] end frames, and no frame after it.
+    /// Whether the card has sent the last of its [`END_REPEATS`] end frames, and only heartbeats
+    /// after it.
     pub const fn finished(&self) -> bool {
         self.ends >= END_REPEATS
     }

@@ -27,7 +27,9 @@ static BUILDING: Mutex<()> = Mutex::new(());
 
 /// Returns `hmtt-sim` in the target directory from which the program runs, otherwise in the user's
 /// cache directory. Models are executed, so nobody else may be able to put one there. The target
-/// directory also has this program. Below it, everything must be the user's own, and no link.
+/// directory is not checked, because it also has this program. Otherwise each directory, from the
+/// one in `XDG_CACHE_HOME` or `HOME` down to `hmtt-sim`, must belong to the user, the directories
+/// below the first one must not be links, and nobody else may be able to write to `hmtt-sim`.
 ///
 /// # Errors
 /// The user has no cache directory, it belongs to another user or can be written by others, or it

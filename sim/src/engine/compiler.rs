@@ -62,7 +62,7 @@ const LOG_SHOWN: usize = 4000;
 pub struct Compiler {
     /// The output of `verilator --version`.
     version: Vec<u8>,
-    /// Models can write waveforms.
+    /// Whether models can write waveforms.
     traced: bool,
     flags: ([&'static str; FLAGS.len()], [&'static str; MAKE.len()]),
 }

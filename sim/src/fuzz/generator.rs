@@ -25,7 +25,7 @@ impl Numbers {
     }
 }
 
-/// Attempts to find a legal command before a clock stays empty.
+/// Number of attempts to find a legal command. If all fail, the clock stays without a command.
 const TRIES: usize = 4;
 /// Range in bus words of accesses near each other: one or two lines.
 const LINE_WORDS: u64 = 16;
@@ -74,8 +74,8 @@ impl Generator {
         }
     }
 
-    /// Returns the next command and the number of empty clocks before it. `reader` has seen all
-    /// commands before.
+    /// Returns the next command and the number of empty clocks before it. `reader` must have seen
+    /// all earlier commands.
     pub fn next(&mut self, reader: &PinReader) -> (u64, Pins) {
         if let Some(next) = self.script.pop_front() {
             return next;
@@ -158,8 +158,9 @@ impl Generator {
         (Pins { cke: self.cke, ..pins }, self.cke)
     }
 
-    /// Chooses the column of the next READ or WRITE. Half of the time it is `next`, otherwise a
-    /// column near the last one, because the bursts of a line follow each other.
+    /// Chooses the next READ or WRITE. Half of the time it is `next`, with a random column.
+    /// Otherwise it is the last READ or WRITE, with a column near the last one, because the bursts
+    /// of a line follow each other.
     fn near_or_far(&mut self, next: Column) {
         if self.numbers.below(2) == 0 {
             self.last.column ^= self.numbers.below(LINE_WORDS) as u32;
@@ -201,10 +202,11 @@ impl Generator {
         }
     }
 
-    /// Lowers or raises CKE of some ranks, with the other pins deselected.
+    /// Raises CKE of all ranks if CKE of any rank is low; otherwise lowers CKE of `ranks`. The
+    /// other pins are deselected.
     fn clock_enable(&mut self, ranks: u8) -> (Pins, u8) {
         let asleep = !self.cke & self.ranks();
-        // Ranks leave power-down sooner than they enter it.
+        // All ranks leave power-down together, so each rank is in power-down for a short time only.
         let cke = if asleep != 0 { self.cke | ranks | asleep } else { self.cke & !ranks };
         (Pins { cke, ..Pins::DESELECT }, cke)
     }

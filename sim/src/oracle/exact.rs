@@ -44,7 +44,7 @@ fn difference(due: &Due, at: usize, sent: Option<&Event>) -> String {
 struct Reports<'a> {
     due: &'a Due,
     next: usize,
-    /// Number of end frames of the previous report.
+    /// Number of end frames of the previous report that must still follow.
     ends: u8,
 }
 

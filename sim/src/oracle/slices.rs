@@ -2,8 +2,8 @@
 //!
 //! Slices begin on a grid. The grid starts at power-on, or shortly after the last command that
 //! begins a new grid. The document does not fix the phase of a new grid. Until the new grid starts,
-//! slices end on the old grid, as the card sends them. Any phase is accepted with which all slices
-//! are correct and the new grid starts early enough.
+//! slices end on the old grid, as the card sends them. A phase of the new grid is accepted if all
+//! slices are correct with it, and if the new grid starts early enough.
 
 use hmtt_format::config::{self, slice_clocks};
 use hmtt_format::event::SliceLength;
@@ -177,15 +177,18 @@ impl Grid<'_> {
     }
 }
 
-/// Clocks of an epoch, from `first` on, at which slices end that begin at `phase` modulo `length`.
+/// Clocks of an epoch, from `first` on, at which slices end: the clocks that equal `phase` modulo
+/// `length`. For example, with phase 3 and length 10, slices of an epoch from 0 to 30 end at 3, 13
+/// and 23.
 fn ends(epoch: &Epoch, phase: u64, length: u64, first: u64) -> Vec<u64> {
     let from = (epoch.from + 1).max(first);
     let next = from + (phase + length - from % length) % length;
     (next..=epoch.to).step_by(length as usize).collect()
 }
 
-/// Checks the places of slices among the records. A slice is sent after its end. An access or run
-/// of its time that was waiting may come after it.
+/// Checks the places of slices among the records. A slice is sent after its end, and before any
+/// record of a later clock. At most one record of an earlier clock may come after the slice: the
+/// line or page run that was open at its end.
 fn places(capture: &Capture, tck_ps: u32) -> Result<(), String> {
     let (mut reached, mut ended, mut waiting) = (0, 0, 0u32);
     for element in &capture.elements {

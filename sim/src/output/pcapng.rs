@@ -25,7 +25,7 @@ const APPLICATION: &str = "hmtt-sim";
 const NANOSECONDS: u8 = 9;
 /// Speed of the interface: one gigabit per second.
 const BITS_PER_SECOND: u64 = 1_000_000_000;
-/// "Until length of the file": a section is never rewritten.
+/// The section extends to the end of the file. Its length is never filled in.
 const UNKNOWN_LENGTH: i64 = -1;
 
 /// A pcapng file that is being written.

@@ -2,8 +2,8 @@
 //! time.
 //!
 //! Bursts are issued in the order in which they are wanted. ACTIVATE and PRECHARGE for later bursts
-//! use the clocks between their commands, so rows change while data of other rows is transferred.
-//! Every 7.8 us all banks are closed for a REFRESH.
+//! use the clocks between the READ and WRITE commands, so rows change while data of other rows is
+//! transferred. Every 7.8 us all banks are closed for a REFRESH.
 
 use std::collections::VecDeque;
 

@@ -118,7 +118,8 @@ fn make_trace(
             None => return Ok(Ending { is_chosen, ..decoder.ending() }),
         }
     }
-    // At the limit the rest of the trace is not read, so it is neither cut nor in a region.
+    // At the limit the rest of the trace is not read. So it is not known whether the trace is cut,
+    // or lacks a part of its region, and neither is stated.
     Ok(Ending { is_cut: false, is_chosen, region: None, ..decoder.ending() })
 }
 
