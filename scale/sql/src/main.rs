@@ -1,4 +1,4 @@
-//! The program `hmtt-sql`, which `hmtt sql` executes.
+//! Runs the program `hmtt-sql`, which `hmtt sql` executes.
 
 use std::process::ExitCode;
 

@@ -18,10 +18,11 @@ use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
 
-/// Parts of the memory, in eighths: for all operators that write to disk, if sorts merge; for the
-/// merges of sorts; and for both together. The rest is for other operators alone.
+/// Eighths of the memory for the operators that write to disk, while there are merges of sorts.
 const SPILLING_EIGHTHS: usize = 4;
+/// Eighths of the memory for the merges of sorts.
 const MERGING_EIGHTHS: usize = 3;
+/// Eighths of the memory for both kinds together. The rest is for other operators alone.
 const SHARED_EIGHTHS: usize = SPILLING_EIGHTHS + MERGING_EIGHTHS;
 /// Start of the name under which DataFusion reserves memory for the merge of a sort's pieces.
 const MERGE_OF_A_SORT: &str = "ExternalSorterMerge";
@@ -44,9 +45,9 @@ struct State {
 #[derive(Debug, Default)]
 struct Use {
     operators: usize,
-    /// Largest number of operators since there was none. A share does not grow when one operator
-    /// has ended, because another one may still merge pieces that it has sorted with a smaller
-    /// share.
+    /// Largest number of operators at one time, since there was last no operator. A share does not
+    /// grow when one operator has ended, because another one may still merge pieces that it has
+    /// sorted with a smaller share.
     most: usize,
     bytes: usize,
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! filters of a query -> pruning        parts and captures that can have rows of the result
-//!                    -> access_filter  accesses of captures that can be in it
+//!                    -> access_filter  accesses of captures that can be in the result
 //! parts    -> parts                    a scan of Parquet files
 //! captures -> capture_stream -> row_batches  decoded rows as batches
 //! both     -> provider                 the table

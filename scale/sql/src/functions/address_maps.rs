@@ -1,4 +1,5 @@
-//! Finds the maps of addresses to banks and rows that the cards of a query's sources have reported.
+//! Finds the address map for a board and run. A map gives the bank and row of an address. The cards
+//! of a query's sources have reported the maps.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -1,6 +1,6 @@
-//! Implements `time_ns(clock, zero_time_ns, clock_ns)`, the receiver's time of a clock, by the
-//! columns of `runs`; and `known_order(time_ns, error_ns, time_ns, error_ns)`, which states the
-//! first of two events of different boards.
+//! Implements two functions of times. `time_ns(clock, zero_time_ns, clock_ns)` is the receiver's
+//! time of a clock; `zero_time_ns` and `clock_ns` are columns of `runs`. `known_order(time_ns,
+//! error_ns, time_ns, error_ns)` states which of two events of different boards came first.
 
 use std::sync::Arc;
 
@@ -36,8 +36,7 @@ struct Function {
     signature: Signature,
 }
 
-/// Nanoseconds since 1970. The sum is one of integers, because floating-point numbers would round
-/// it.
+/// Nanoseconds since 1970. Integers are added, because floating-point numbers would round the sum.
 fn time(clock: i64, zero: i64, period: f64) -> i64 {
     zero.saturating_add((clock as f64 * period).round() as i64)
 }

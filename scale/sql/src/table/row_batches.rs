@@ -59,7 +59,8 @@ pub struct RowBatches<T> {
     rows: Vec<(Place, Vec<Value>)>,
     kept: HashMap<(String, Hour), bool>,
     to: T,
-    /// The error that ended the collection; `Ok` if no more rows are needed.
+    /// Why the collection has ended: an error, or `Ok` if no more rows are needed. `None` while
+    /// more rows are needed.
     end: Option<Result<()>>,
 }
 
