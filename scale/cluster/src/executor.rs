@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! membership      joins the scheduler, sends it heartbeats and statuses of tasks
-//! task_service    tasks of the scheduler -> tasks    their execution -> statuses
+//! task_service    tasks of the scheduler -> tasks; execution of tasks -> statuses
 //! results_folder  removes results that are no longer needed
 //! ```
 //!
@@ -55,7 +55,8 @@ use crate::stores::Stores;
 use membership::Membership;
 use tasks::Tasks;
 
-/// Number of queries whose open stores and footers of files are kept for their next tasks.
+/// Number of queries for which the executor keeps open stores and footers of files, for the next
+/// tasks of these queries.
 const SESSIONS: usize = 16;
 
 /// Settings of an executor.

@@ -85,7 +85,7 @@ fn only_computes(plan: &dyn ExecutionPlan) -> bool {
 /// Checks a plan that a client has sent to the scheduler. A scheduler has no locations.
 ///
 /// # Errors
-/// It has an operator that queries of data sets do not have.
+/// The plan has an operator that queries of data sets do not have.
 pub fn check_query(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     check(plan, None)
 }

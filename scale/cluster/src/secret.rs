@@ -24,8 +24,8 @@ pub const HOW_TO_MAKE: &str = "(umask 077; head -c 32 /dev/urandom | base64 > FI
 const LEAST_BYTES: usize = 16;
 /// Most bytes of a file.
 const MOST_BYTES: u64 = 4096;
-/// Purpose of the token, from which it is derived too. Another version of the protocol has another
-/// text.
+/// Purpose of the token. The token is derived from the secret and this text. Another version of the
+/// protocol has another text.
 const CONTEXT: &str = "HMTT 2026-11 token of the programs of a cluster";
 /// Start of the header's value. The token follows.
 pub(crate) const AGENT: &str = "hmtt-cluster/";
@@ -97,7 +97,8 @@ impl Secret {
     /// `HMTT_CLUSTER_SECRET`; `None` without both.
     ///
     /// # Errors
-    /// The file cannot be read, or others can read it; or the secret has fewer than 16 bytes.
+    /// The file cannot be read, other users can read or change it, or it belongs to another user;
+    /// or the secret has fewer than 16 or more than 4096 bytes.
     pub fn read(file: Option<&Path>) -> Result<Option<Secret>, SecretError> {
         if let Some(path) = file {
             return Secret::of_file(path).map(Some);

@@ -35,8 +35,10 @@ pub struct SchedulerAccess {
 
 /// Time limit of a request.
 const REQUEST: Duration = Duration::from_secs(30);
-/// Time between two requests whether the query has ended: the first time, and the longest.
+/// Time between the first two requests that ask whether the query has ended. The time doubles with
+/// each request.
 const FIRST_POLL: Duration = Duration::from_millis(5);
+/// Longest time between two of these requests.
 const LAST_POLL: Duration = Duration::from_millis(100);
 /// Time limit for cancelling a query, or for removing its result.
 const REMOVE: Duration = Duration::from_secs(1);
@@ -96,7 +98,7 @@ impl Drop for Job {
         if self.state == State::Ended {
             return;
         }
-        // The program's runtime may be ending, so a runtime of its own is used.
+        // The program's runtime may be ending, so the removal uses a new runtime.
         let (access, job_id, state) = (self.access.clone(), self.id.clone(), self.state);
         let removed = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -9,9 +9,9 @@ use tonic::Status;
 
 use crate::plan_check::check_job;
 
-/// Age in seconds at which results are deleted that no query has removed, and time between two
-/// searches.
+/// Age in seconds at which results are removed that no query has removed.
 const RESULT_AGE_S: u64 = 24 * 3600;
+/// Time between two searches for such results.
 const CLEANUP_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Removes the results of some stages of a job; without stages, the results of all stages.
