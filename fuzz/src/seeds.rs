@@ -130,8 +130,8 @@ fn captures() -> Vec<Vec<u8>> {
     vec![[&little[..], &little].concat(), big_endian()]
 }
 
-/// Returns a section in the other byte order with a simple packet. Its interface has a time zone, a
-/// name that is not UTF-8, and an address of a wrong length.
+/// Returns a section in the other byte order, with an enhanced and a simple packet. Its interface
+/// has a time zone, a name that is not UTF-8, and an address of a wrong length.
 fn big_endian() -> Vec<u8> {
     let words =
         |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();

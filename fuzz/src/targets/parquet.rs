@@ -39,8 +39,8 @@ fn read(file: File) -> Option<Vec<Row>> {
     Some(rows)
 }
 
-/// Whether the format can hold a row: clocks are signed, and a restart begins another row
-/// group.
+/// Whether the format can hold a row: its clock must be below 2^63, because the column of clocks is
+/// signed. A restart is a row too, and begins another row group.
 fn is_held(row: &Row) -> bool {
     row.entry.clock().is_none_or(|clock| clock.0 < 1 << 63)
 }

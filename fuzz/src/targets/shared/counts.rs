@@ -1,5 +1,5 @@
-//! Compares the counts that the controller reads from overwritten slots with a model. The result
-//! must be the stored value or an error of damaged memory.
+//! Compares the counts that the controller reads from overwritten slots with a model. Each count
+//! must be the stored value, or 0 and counted as damaged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

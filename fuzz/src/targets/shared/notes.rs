@@ -2,7 +2,7 @@
 //! controller traces may have forged them.
 //!
 //! The process is the fuzzer itself. Its pages serve as shared memory of tags, as code of a file,
-//! and as an area.
+//! and as an area of stubs.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
