@@ -180,7 +180,8 @@ mod tests {
             content.len()
         });
         sizes[1] -= sizes[0];
-        // A number follows the one before it for the second time.
+        // Only the longer list has number 2 after number 1. The first time, this takes 4 more
+        // bytes.
         assert_eq!(sizes[1], 2 * 100 + 4);
     }
 }

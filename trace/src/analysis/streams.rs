@@ -25,8 +25,8 @@ use super::{Analysis, Batch, Gap, LINE_LOG2};
 
 /// Number of open streams if instructions are not known.
 pub const OPEN_STREAMS: usize = 16;
-/// Longest distance, in lines, between a line and the last line of a stream that it continues with
-/// another stride.
+/// Longest distance, in lines, from the last line of a stream to a line that continues the stream
+/// with another stride.
 pub const NEAR_LINES: u64 = 64;
 /// Most strides that are counted separately.
 pub const MOST_STRIDES: usize = 1 << 16;
@@ -242,7 +242,7 @@ impl Analysis for Streams {
                 for (address, instruction) in batch.addresses().iter().zip(instructions) {
                     let stream = self.instructions.entry(key(*instruction, batch.thread()));
                     if stream.used != self.gaps {
-                        // The stream has ended at a gap. It was not ended there, because ending all
+                        // The stream ended at a gap, and is counted only now, because counting all
                         // streams at each gap would take too long.
                         self.counts.end(stream);
                         *stream = Stream { used: self.gaps, ..Stream::default() };

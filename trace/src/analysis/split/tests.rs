@@ -67,7 +67,7 @@ fn chosen(accesses: &Accesses, is_chosen: impl Fn(usize) -> bool) -> Accesses {
 
 type Found = (<Reuse as Analysis>::Result, <Streams as Analysis>::Result);
 
-/// Checks that a group is what an analysis finds in the accesses of some rows.
+/// Checks that the result of a group equals the result of an analysis of `batch` alone.
 fn check(group: &GroupResult<Found>, batch: &Batch<'_>, known: &Known) {
     let mut expected = (Reuse::lines(), Streams::new(20));
     expected.known(known);
@@ -151,7 +151,7 @@ proptest! {
     }
 }
 
-/// Reads and group of each access of a capture, from parts in a row.
+/// Number of accesses of each group of a capture with these parts, by name; and the notes.
 fn split(by: By, parts: &[Part<'_>]) -> (BTreeMap<String, u64>, Vec<String>) {
     let mut fold = SplitFold::new(by, Reuse::lines()).with_most(3);
     fold.part(0, Part::Known(&CAPTURE));
@@ -175,7 +175,8 @@ fn what_is_unexpected_in_a_pair_is_stated() {
     assert_eq!(notes.len(), 3, "{notes:?}");
     let (groups, notes) = split(By::Mark(PAIR), &[begin, two, end, two]);
     assert_eq!((groups, notes), (counts(&[("outside", 2), ("inside", 2)]), Vec::new()));
-    // Before its first mark it is not known whether the kernel runs; other marks do not matter.
+    // Before the first mark of the kernel it is not known whether the kernel runs. Other marks do
+    // not change this.
     let (groups, notes) = split(By::Kernel(Pair::KERNEL), &[two, begin, two]);
     assert_eq!((groups, notes.len()), (counts(&[(NOT_KNOWN, 4)]), 1));
     let tag = |offset, direction| {
@@ -226,7 +227,7 @@ fn threads_beyond_the_limit_are_one_group_and_gaps_are_between_accesses() {
         fold.part(0, gap(1));
     }
     fold.part(0, Part::Batch(Batch::new(&[0], &[false]).with_thread(5)));
-    // Another memory has the same number of a thread.
+    // Another memory has a thread with the same number.
     fold.part(1, Part::Known(&PROGRAM));
     fold.part(1, Part::Batch(Batch::new(&[0], &[false]).with_thread(5)));
     let (groups, notes) = fold.finish();

@@ -1,4 +1,4 @@
-//! Reuse distances and miss-ratio curves, compared with lists and with simulated caches.
+//! Compares reuse distances with a list of lines, and miss-ratio curves with simulated caches.
 
 use proptest::prelude::*;
 

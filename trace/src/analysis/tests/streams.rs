@@ -1,4 +1,5 @@
-//! Streams, compared with a plain account of each instruction, and with streams that are known.
+//! Compares the streams that are found with the strides of each instruction, and with streams that
+//! are known.
 
 use std::collections::BTreeMap;
 
