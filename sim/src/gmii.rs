@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A frame with a flaw is dropped, as a network card would drop it, and counted. A gap that is too
-//! short is counted, but its frame is kept. Nothing is repaired.
+//! short is counted, but the frame after it is kept. Nothing is repaired.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ impl Catcher {
         result
     }
 
-    /// Whether the receiver waits for a frame, not for more of one.
+    /// Whether the receiver waits for a frame, not for the rest of a frame.
     pub const fn idle(&self) -> bool {
         matches!(self.state, Await::Frame { .. })
     }

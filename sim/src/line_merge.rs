@@ -34,8 +34,8 @@ impl LineMerge {
     }
 
     /// Adds a burst. If the burst cannot be merged into the open record, returns that record and
-    /// opens another one. Example with lines of two bursts of 32 bytes: for the reads of 40, 60 and
-    /// 80 it returns nothing, nothing and the record of 40.
+    /// opens another one. Example with lines of two bursts of 32 bytes: for reads at 0x40, 0x60 and
+    /// 0x80 it returns `None`, `None` and the record of the line 0x40.
     pub fn join(&mut self, access: Access) -> Option<Access> {
         let line = PhysAddr(access.address.0 >> self.line_log2 << self.line_log2);
         let burst = 1 << ((access.address.0 - line.0) >> self.burst_log2);

@@ -11,8 +11,8 @@ use hmtt_format::{
 
 use crate::input::{InputError, Span, Spans};
 
-/// Distances in clocks for a memory description without longer ones. They suffice for every speed
-/// bin up to a tCK of 5 ns, and are slow for longer periods.
+/// Distances in clocks, unless the memory description has longer ones. They suffice for every speed
+/// bin whose tCK is at least 5 ns, and are longer than necessary if tCK is longer.
 const TRCD: u64 = 4;
 const TRP: u64 = 4;
 const TRAS: u64 = 8;

@@ -74,7 +74,7 @@ struct VcdReader {
     /// Whether every pin has been 0 or 1 at some clock.
     known: bool,
     ended: bool,
-    /// Whether the clock rose at the current time stamp.
+    /// Whether the clock has risen at least once.
     rose: bool,
 }
 

@@ -91,7 +91,7 @@ fn mistakes_in_declarations_have_their_lines() {
     assert_eq!(error(&real), format!("x.vcd:5: {no_levels}"));
 }
 
-/// A recording, and the expected pins.
+/// A recording. [`expected`] returns its pins.
 const BODY: &str = "#0\n0! 1\" 1# 1$ 1% 1& 0' 0( b0 )\n#5 1!\n#7 0# 0$ b101 ) 1(\n#10 0!\n#15 1!\n";
 
 fn expected() -> Vec<Pins> {
