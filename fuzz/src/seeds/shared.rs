@@ -1,4 +1,4 @@
-//! Builds scripts of the target `shared`, in which processes mostly write the same data as tags.
+//! Builds scripts of the target `shared`, in which processes mostly write the data that tags write.
 
 /// Returns scripts of counts, of logs, and of patch records.
 pub(super) fn scripts() -> Vec<Vec<u8>> {

@@ -90,7 +90,8 @@ fn add<'a>(
     None
 }
 
-/// Checks that memory is linear in the code and within the reserved size.
+/// Checks that the stubs fit in the reserved memory, and that the number of moved instructions is
+/// at most linear in the size of the code.
 fn bounds(program: &Program, stubs: &Stubs, tagged: &[Tagged]) {
     let reserved: u64 = tagged.iter().map(|one| Stubs::max_bytes(&one.rewrite, program.sink)).sum();
     let bytes = stubs.code().len() as u64;

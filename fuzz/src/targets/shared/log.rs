@@ -17,9 +17,9 @@ use crate::script::Bytes;
 
 /// Number of threads. The first slot belongs to no thread.
 const THREADS: u64 = 2;
-/// Largest number of bytes in the log for each record, and for each read in addition: two times,
-/// and the end.
+/// Largest number of bytes in the log for each record.
 const RECORD_BYTES: u64 = 64;
+/// Largest number of further bytes in the log for each read of a thread: two times, and the end.
 const LOOK_BYTES: u64 = 256;
 /// Fields of a slot that the controller reads.
 const FIELDS: [u64; 6] =
