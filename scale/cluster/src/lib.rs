@@ -29,11 +29,11 @@
 //! Ballista executes the plans. `docs/scale.md` describes how a cluster is started, and its
 //! guarantees when parts of it fail.
 //!
-//! Invariants: a plan that is sent has only scans of Parquet files, and rows that name pieces, as
-//! leaves. Each task would read all rows of any other leaf. A query is sent again only while none
-//! of its rows has been returned. A call of a program without the cluster's secret is not decoded.
-//! A plan is executed only when all of its operators and paths are accepted, whoever has sent it.
-//! An executor opens no file outside its locations and its folder of results.
+//! Invariants: the leaves of a plan that is sent are only scans of Parquet files, rows in memory,
+//! and rows that name pieces. Each task would read all rows of any other leaf. A query is sent
+//! again only while none of its rows has been returned. A call of a program without the cluster's
+//! secret is not decoded. A plan is executed only when all of its operators and paths are accepted,
+//! whoever has sent it. An executor opens no file outside its locations and its folder of results.
 
 #![deny(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
