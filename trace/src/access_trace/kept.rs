@@ -1,8 +1,8 @@
 //! Hands the values that an execution keeps to a repeated execution behind it.
 //!
 //! A path that is executed right behind itself need not record values that follow from the
-//! execution before it. `hmtt_files::access_trace::Repeated` states how many values it takes, and
-//! from which path:
+//! execution before it. `hmtt_files::access_trace::Repeated` states how many values the repeated
+//! path takes, and from which path:
 //!
 //! ```text
 //! first path      slot 0x5000             keeps its slot + 16

@@ -83,7 +83,8 @@ impl<V: Copy + Default + PartialEq> PageTable<V> {
         place
     }
 
-    /// Gives the array more elements, and moves the groups in its reach to it.
+    /// Lengthens the array to `groups` elements. Moves the groups with lower numbers from the table
+    /// to the array.
     #[cold]
     fn lengthen(&mut self, groups: usize) {
         self.low.resize(groups, 0);

@@ -95,8 +95,9 @@ impl Distances {
     }
 
     pub fn append(&mut self, later: &Distances) {
-        // In the later piece these are first touches; here some have distances. The lines that the
-        // later piece has touched before one of them are exactly the lines before it in this list.
+        // `firsts` lists the first touches of the later piece. Some of them have a distance here,
+        // because this piece has touched the line. The lines that the later piece has touched
+        // before a first touch are exactly the lines before it in the list.
         self.touch(&later.firsts);
         self.stack.touch_all(&later.stack.order(), |_, _| {});
         self.own.all = self.own.all.saturating_add(later.own.all);

@@ -231,8 +231,9 @@ impl CardTrace {
         held.any(|(_, summary)| matches!(summary, FrameSummary::Heartbeat))
     }
 
-    /// Compares the counts and the clock of a sync with the counts and clocks after the frames
-    /// before the counter `at`. `latest`: the counts after the last frames.
+    /// Compares the counts and the clock of a sync at the counter `at` with the counts and clocks
+    /// at the ends of the two frames with counts before it. `latest`: the counts after the last
+    /// frames.
     fn before(&self, at: u64, sync: Sync, kind: Kind, latest: &Bases) -> (Before, Clock, Distance) {
         // If `at` is after the newest frame, no frame waits at `at` or later, and `latest` holds
         // the bases.

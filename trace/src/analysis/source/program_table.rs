@@ -71,7 +71,7 @@ impl Numbers {
 fn continues(before: &[Made], next: &Made) -> bool {
     let has_elements = next.elements != 1 || before.iter().any(|access| access.elements != 1);
     match before {
-        // Accesses of one element each have the same order in both cases.
+        // Accesses of one element each have the same order in one execution and in several.
         _ if !has_elements => true,
         [first] => first.direction == Direction::Read && first.elements == next.elements,
         _ => false,
