@@ -160,8 +160,8 @@ impl Controller {
         let mut timing = Timing::new(memory);
         let limit = memory.refresh_limit_clocks;
         if limit != 0 {
-            // Between two REFRESHes the last commands may be a row that was just opened, its burst,
-            // and a precharge; in the power-up the DLL locks.
+            // The last commands before a REFRESH may open a row, transfer a burst and precharge the
+            // bank. In the power-up, the DLL locks between two REFRESHes.
             let latest = timing.tras + timing.trc + timing.trpa + timing.cwl + timing.twr + 64;
             let room = u64::from(limit).checked_sub(latest);
             let room = room.filter(|room| *room > timing.trfc + timing.tdllk);

@@ -136,8 +136,8 @@ fn shown(scopes: &str, name: &str) -> String {
     format!("{start}{}", escape::name(&path))
 }
 
-/// Splits the name of a variable from the bits after it, if there are any: `a [3]` is bit 3 of `a`,
-/// and `a[12:0]` all of its bits. Returns the name with the bits, and the name that is used alone.
+/// Returns the name of a variable without spaces, and the name without the range of its bits. For
+/// `a [12:0]` these are `a[12:0]` and `a`. A single bit is no range: for `a [3]` both are `a[3]`.
 fn reference(text: &str) -> (String, String) {
     let compact: String = text.split(' ').collect();
     let bits = compact.strip_suffix(']').and_then(|rest| rest.rsplit_once('['));

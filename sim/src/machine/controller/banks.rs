@@ -36,7 +36,7 @@ struct Bank {
     row: Option<u32>,
     /// Whether the open row was used.
     used: bool,
-    /// Whether a PRECHARGE of this bank alone closed the row before.
+    /// Whether a PRECHARGE of this bank alone closed the previous row.
     conflict: bool,
     activate_from: u64,
     column_from: u64,
@@ -60,8 +60,8 @@ pub struct Banks {
     ranks: Vec<Rank>,
 }
 
-/// The bank group of a bank: its bits above the two of the bank address. Other generations have one
-/// group.
+/// The bank group of a bank of DDR4: the bits above the two bits of the bank address. Other
+/// generations have one group, 0.
 pub fn group(generation: Generation, bank: u32) -> usize {
     if generation == Generation::Ddr4 { (bank >> 2) as usize & 3 } else { 0 }
 }
