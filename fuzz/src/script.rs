@@ -184,8 +184,8 @@ impl<'a> Script<'a> {
             else {
                 continue;
             };
-            // A receiver takes a frame with a clock that the card has not reached for a frame of
-            // another card.
+            // If a frame states a clock that the card has not reached, a receiver attributes the
+            // frame to another card.
             match *clock >> 47 {
                 0 => *clock = self.card.clock.saturating_sub(*clock & 0xffff),
                 _ => self.tame = false,

@@ -52,8 +52,8 @@ fn symbols(text: u64) -> Vec<u8> {
     entries.concat()
 }
 
-/// Builds a section header from name, type, flags, address, offset, size, link, and size of an
-/// entry.
+/// Builds a section header from name, type, flags, offset and size in the file, link, and size of
+/// an entry. A section with flags has the address at which its offset is loaded.
 fn section(
     name: u32,
     kind: u32,

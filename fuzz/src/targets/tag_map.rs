@@ -1,4 +1,5 @@
-//! Checks that any file is read as a tag map with distinct numbers, or rejected.
+//! Checks that any file is read as a tag map or rejected, and that each number of a map has the
+//! name of the last function with this number.
 
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -22,7 +23,7 @@ pub fn check(bytes: &[u8]) {
     let names = Names::new(map.clone());
     for function in &map.functions {
         let name = names.get(function.number);
-        // If several functions have one number, the last one counts.
+        // If several functions have the same number, the last of them counts.
         let of_number = map.functions.iter().rfind(|one| one.number == function.number);
         // Inputs are too short for names that would be shortened.
         assert!(of_number.is_some_and(|one| name.starts_with(&one.name)));
