@@ -26,7 +26,7 @@ use text::TextWriter;
 /// A format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Columns of equal width.
+    /// A table whose cells are padded to the width of their column.
     Table,
     /// Comma-separated values with a header line.
     Csv,

@@ -24,7 +24,7 @@ const PIECE_BYTES: usize = 5 << 20;
 const READ_BYTES: usize = 1 << 20;
 /// Name of the hash of a part's bytes among the metadata of its object.
 const HASH: &str = "blake3";
-/// How often the list of parts is made again, because a part on the list was merged.
+/// How often the list of parts is made at most. It is made again if a part on the list was merged.
 const LISTS: usize = 5;
 /// Start of the names of merged parts.
 const MERGED: &str = "merged-";
@@ -44,7 +44,7 @@ pub enum PushError {
     /// An object cannot be written.
     #[error("{0}: cannot write: {1}")]
     Object(String, String),
-    /// An object is not equal to the part of its name.
+    /// An object is not equal to the part of the same name.
     #[error("{name}: has {what}, not the part's; remove it, and copy again")]
     Differs {
         /// The object.

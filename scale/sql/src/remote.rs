@@ -23,8 +23,9 @@ use object_store::path::Path;
 use object_store::{ClientOptions, ObjectMeta, ObjectStore, ObjectStoreScheme, RetryConfig};
 use url::Url;
 
-/// How often a failed request is repeated, and the time after which it is not repeated.
+/// How often a failed request is repeated.
 const RETRIES: usize = 4;
+/// Time after the first attempt from which a failed request is not repeated.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Extension of parts.
 const EXTENSION: &str = ".parquet";

@@ -101,7 +101,7 @@ impl Shared {
         }
     }
 
-    /// Resets the counts.
+    /// Resets the counts, and removes the list of chosen files.
     pub fn restart(&self) {
         let counts = [
             &self.bytes_read,

@@ -2,7 +2,8 @@
 //! of 64 bytes.
 //!
 //! A comparison of such a number with a constant becomes a comparison of the address with a range:
-//! `page(address) = 2` becomes an address of 8192 to 12287. So parts can be pruned by it.
+//! `page(address) = 2` becomes an address of 8192 to 12287. So parts without such addresses are
+//! pruned.
 
 use std::sync::Arc;
 
