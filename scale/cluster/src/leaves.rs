@@ -97,8 +97,9 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, leaves: &mut Vec<Leaf>) {
     }
 }
 
-/// Whether executors can find a store by its URL, which is all that a plan has. `https` URLs of
-/// Amazon and Azure have the bucket in their path, so they do not suffice.
+/// Whether executors can find a store by its URL. A plan has this URL without its path. `https`
+/// URLs of Amazon and Azure have the bucket in their path, so they do not name the store without
+/// it.
 pub fn is_reached(store: &ObjectStoreUrl) -> bool {
     let is_whole =
         |location: Location| !store.as_str().starts_with("https:") || location.is_read_only();

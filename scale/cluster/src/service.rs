@@ -8,8 +8,8 @@ use anyhow::Result;
 
 /// Stack size of a thread that decodes and evaluates expressions, which may nest.
 pub const STACK_BYTES: usize = 1 << 26;
-/// What is logged, unless `RUST_LOG` states it. Two warnings are left out: that metrics of a stage
-/// cannot be shown beside its plan, and that a task uses the disk.
+/// The filter of the log, unless the variable `RUST_LOG` states a filter. Two warnings are left
+/// out: that metrics of a stage cannot be shown beside its plan, and that a task uses the disk.
 const LOGGED: &str =
     "warn,ballista_scheduler::display=off,ballista_core::execution_plans::sort_shuffle=error";
 

@@ -22,8 +22,9 @@ use super::results;
 
 /// Largest number of times that a query is sent again.
 const MOST_RESUBMISSIONS: usize = 3;
-/// How long the client waits for a lost scheduler, and time between two attempts to connect.
+/// How long the client waits for a lost scheduler.
 const RETURN: Duration = Duration::from_secs(60);
+/// Time between two attempts to connect to a lost scheduler.
 const RETRY: Duration = Duration::from_millis(500);
 /// How long the client waits after the loss of an executor, so that other losses are noticed too.
 const AFTER_LOSS: Duration = Duration::from_secs(2);
