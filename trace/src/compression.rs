@@ -25,9 +25,9 @@ use lz4_frames::Lz4Frames;
 const READ_BYTES: usize = 1 << 20;
 /// Number of first bytes that are needed to recognise a compression.
 const MAGIC_BYTES: usize = 6;
-/// Magic number of zstd frames (RFC 8878, 3.1.1). The next constant is that of skippable frames,
-/// whose low 4 bits vary (3.1.2).
+/// Magic number of zstd frames (RFC 8878, 3.1.1).
 const ZSTD: u32 = 0xfd2f_b528;
+/// Magic number of skippable zstd frames, whose low 4 bits vary (RFC 8878, 3.1.2).
 const ZSTD_SKIPPABLE: u32 = 0x184d_2a50;
 /// First bytes of a gzip member with its only method of compression (RFC 1952, 2.3.1).
 const GZIP: [u8; 3] = [0x1f, 0x8b, 8];

@@ -42,8 +42,8 @@ impl Column {
     }
 }
 
-/// Takes `count` bytes from the start of a column. `None`, and an unchanged column, if it is
-/// shorter.
+/// Takes `count` bytes from the start of a column. If the column is shorter, returns `None` and
+/// does not change the column.
 pub fn take<'c>(column: &mut &'c [u8], count: usize) -> Option<&'c [u8]> {
     let (bytes, rest) = column.split_at_checked(count)?;
     *column = rest;

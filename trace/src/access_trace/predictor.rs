@@ -28,8 +28,9 @@ struct Layout {
     home: u32,
     /// Index of its first slot in [`Predictor::values`].
     first: u32,
-    /// How many slots follow the number in units, and how many the whole path has.
+    /// How many slots follow the number in units.
     slots: u16,
+    /// How many slots the whole path has.
     all_slots: u16,
 }
 

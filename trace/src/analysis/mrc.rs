@@ -3,8 +3,8 @@
 //!
 //! A touch hits in a cache of n lines if its distance is below n. With sizes that are powers of
 //! two, the buckets of a histogram give the curve exactly. First touches miss in every cache.
-//! Memory, [`Analysis::append`] and [`Analysis::merge`] are as described for the distances. After a
-//! merge the curve counts the misses of one such cache for each memory.
+//! Memory, [`Analysis::append`] and [`Analysis::merge`] are as described for [`Reuse`] and
+//! [`Shards`]. After a merge the curve counts the misses of one such cache for each memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -62,13 +62,13 @@ impl Curve {
         Curve { unit_bytes, touches, sampling_rate, sampled_touches, points }
     }
 
-    /// The miss ratio of a cache of 2^n lines; `None` if it is not resolved.
+    /// The miss ratio of a cache of `lines` lines, a power of two; `None` if it is not resolved.
     pub fn at(&self, lines: u64) -> Option<f64> {
         self.point(lines).map(|point| point.miss_ratio)
     }
 
-    /// A cache of 2^n lines; `None` if it is not resolved. A cache larger than the last one on the
-    /// curve has as many misses as the last one.
+    /// A cache of `lines` lines, a power of two; `None` if it is not resolved. A cache larger than
+    /// the last one on the curve has as many misses as the last one.
     pub fn point(&self, lines: u64) -> Option<Point> {
         let exact = self.points.iter().find(|point| point.lines == lines);
         let last = self.points.last().filter(|last| last.lines < lines);

@@ -230,9 +230,9 @@ impl<S: Slice> Slices<S> {
     }
 
     /// Adds the slices of a later piece. If both pieces have slices of clocks, the clock continues;
-    /// otherwise the later slices follow the existing ones. If neither length is the other times a
-    /// power of two, a later slice counts in the slice in which it begins. Returns the number of
-    /// units by which later slices were moved.
+    /// otherwise the later slices follow the existing ones. If the longer length is not the shorter
+    /// one times a power of two, a later slice counts in the slice in which it begins. Returns the
+    /// number of units by which later slices were moved.
     pub fn append(&mut self, later: Slices<S>) -> u64 {
         if self.unit.is_none() {
             *self = later;

@@ -21,6 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Least number of slots for each line, after slots were numbered anew.
 const SLOTS_PER_LINE: usize = 4;
+/// Least number of slots of a stack.
 const LEAST_SLOTS: usize = 1 << 12;
 /// Accesses whose lines are looked up at once.
 const CHUNK: usize = 64;

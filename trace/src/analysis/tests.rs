@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use super::Batch;
 
-/// Accesses as a test has them.
+/// The accesses of a test, in columns.
 #[derive(Clone, Debug, Default)]
 pub struct Accesses {
     pub addresses: Vec<u64>,

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// Smallest and largest line in bytes.
 const LINE_BYTES: std::ops::RangeInclusive<u32> = 8..=4096;
-/// Most ways: the tree of a set has one bit for each way in a word.
+/// Most ways: the tree of a set is a word of 64 bits, with one bit for each way.
 const MOST_WAYS: u32 = 64;
 /// Largest cache in bytes. The model needs 8 bytes of memory for each line.
 const MOST_BYTES: u64 = 1 << 30;

@@ -2,7 +2,7 @@
 //!
 //! Gets frames in counter order from the sequencer and passes them to the decoder. A frame that
 //! does not state exactly the counts after the frame before waits for the next frame, which shows
-//! whether something is missing before it or whether it is damaged.
+//! whether frames are missing before the waiting frame or whether the waiting frame is damaged.
 //!
 //! A frame states its place twice: by its counter and by the card's counts. It is dropped if the
 //! frames before and after it can follow each other without it, and it does not fit between them.
@@ -14,11 +14,11 @@
 //!
 //! A data frame with exactly the expected counts waits, too, if it does not state the clock after
 //! the frame before (`clock_check`). It is dropped if the next frame shows that the stated clock is
-//! wrong. If the next frame shows that the frame before ends at a wrong clock, the frame before is
-//! reported.
+//! wrong. If the next frame shows that instead the frame before the waiting one ends at a wrong
+//! clock, the frame before is reported.
 //!
 //! Invariant: a frame that states exactly the counts and the clock after the frame before does not
-//! wait, unless that frame waits.
+//! wait, unless the frame before waits.
 
 use std::collections::VecDeque;
 

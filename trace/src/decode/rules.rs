@@ -47,7 +47,7 @@ pub(super) mod tests {
     }
 
     /// Decides about each evidence, and checks that each rule is the first to apply to some of it,
-    /// that without the rule some decision would differ, and that some evidence is left to no rule.
+    /// that without the rule some decision would differ, and that to some evidence no rule applies.
     pub fn check<E: Copy + 'static, D: Copy + PartialEq + std::fmt::Debug>(
         table: &Table<E, D>,
         cases: &[E],

@@ -59,7 +59,7 @@ pub struct Wire {
     compared: Vec<Comparison>,
     /// Number of the card of the last frame.
     last: usize,
-    /// Frames with a card's addresses so far. The number after a frame is the frame's serial
+    /// Frames with a card's addresses so far. The count that includes a frame is the frame's serial
     /// number.
     frames: u64,
     foreign_frames: u64,
@@ -244,7 +244,7 @@ impl Wire {
             return self.take(0, arrival, None, sink);
         }
         if self.pending.len() >= MAX_PENDING && self.make_space(sink) {
-            // A trace has changed, and with it the comparison.
+            // A card's trace has changed, so the frame is compared again.
             self.compare(arrival, compared);
         }
         let mut run = self.spare.take().unwrap_or_default();

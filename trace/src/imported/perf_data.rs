@@ -25,8 +25,10 @@ use sample::{Cursor, parse};
 
 /// First bytes of a recording in little-endian byte order.
 pub const MAGIC: [u8; 8] = *b"PERFILE2";
-/// Bytes of the header. The next constants are offsets of its fields, in bytes.
+/// Bytes of the header.
 const HEADER_BYTES: usize = 104;
+/// Offsets of fields in the header, in bytes: where the data are, the size of an attribute, and
+/// where the attributes are.
 const DATA_SECTION: usize = 40;
 const ATTRIBUTE_BYTES: usize = 16;
 const ATTRIBUTE_SECTION: usize = 24;

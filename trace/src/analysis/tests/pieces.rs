@@ -20,7 +20,7 @@ const KNOWN: Known = Known {
     board: None,
 };
 
-/// Analyses whose joined pieces are those of the whole, as their files promise.
+/// Analyses whose joined pieces give exactly the result of the whole, as their files state.
 const EXACT: [&str; 6] = ["summary", "frequency", "reuse", "shards", "mrc", "check"];
 
 fn add(analysis: &mut dyn AnyAnalysis, accesses: &Accesses, rows: std::ops::Range<usize>) {

@@ -74,7 +74,7 @@ fn replace(value: &mut Value, number: &mut usize, with: &Value) {
     }
 }
 
-/// As [`replace`], unless that is done.
+/// Does the same as [`replace`], unless a value was already replaced.
 fn replace_next(value: &mut Value, number: &mut usize, with: &Value) {
     if *number != usize::MAX {
         replace(value, number, with);
@@ -93,7 +93,7 @@ fn use_up(analysis: &mut dyn AnyAnalysis, batch: &Batch<'_>) {
     analysis.known(&KNOWN);
     analysis.result().unwrap();
     for _ in 0..2 {
-        // A state that was written may have numbers that are not read.
+        // An analysis may write numbers in its state that it refuses to read.
         let _ = analysis.append(state.clone());
         let _ = analysis.merge(state.clone());
         analysis.add(batch);
@@ -148,7 +148,7 @@ fn numbers_that_cannot_be_are_errors() {
     }
 }
 
-/// Adds batches to analyses with gaps between them.
+/// Returns the result of an analysis of batches, with a gap after each batch.
 fn with_gaps(name: &str, batches: &[Batch<'_>]) -> Value {
     let entry = ALL.iter().find(|entry| entry.name == name).unwrap();
     let mut analysis = (entry.new)();
@@ -168,7 +168,7 @@ fn streams_and_runs_end_at_gaps() {
     let of_program = parts.map(|part| part.with_instructions(&instructions));
     for batches in [parts, of_program] {
         let result = with_gaps("streams", &batches);
-        // Each stream has two accesses before the first one that is in it.
+        // In each part, the stream begins after the first two accesses.
         assert_eq!(result["stream_accesses"], 2 * (6 - 2), "{result}");
         assert_eq!(
             result["stream_lengths"][0],

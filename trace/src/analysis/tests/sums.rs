@@ -119,7 +119,7 @@ proptest! {
         prop_assert_eq!(result.caches[0].cache_misses, misses(&accesses, 8, 4));
         let touches = accesses.units(6).len() as u64;
         prop_assert_eq!(result.caches[0].cache_hits + result.caches[0].cache_misses, touches);
-        // Counts survive, caches begin anew.
+        // The text keeps the counts, but not the contents of the caches.
         let text = serde_json::to_string(&small).unwrap();
         let mut read: Caches = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(read.result().caches, result.caches);
@@ -205,7 +205,7 @@ fn memories_are_summed_and_their_pages_kept_apart() {
     assert_eq!((sums.accesses, sums.pages, sums.lines), (4, 2, 2));
     assert!((sums.duration_seconds.unwrap() - 16e-9).abs() < 1e-18);
     assert!((sums.accesses_per_second.unwrap() - 4.0 / 16e-9).abs() < 1.0);
-    // A rate needs the time of all.
+    // There is a rate only if the times of all accesses are known.
     let mut timeless = Summary::default();
     timeless.add(&Batch::new(&[0], &[true]));
     for (mut first, second) in [(sum.clone(), timeless.clone()), (timeless, sum)] {
@@ -238,7 +238,7 @@ fn runs_of_one_board_follow_each_other_and_boards_run_side_by_side() {
     let mut other = summary(Some(1), &[0, 300]);
     other.merge(runs.clone());
     assert_eq!((other.result().duration_clocks, other.result().accesses), (Some(300), 8));
-    // Files of no known board were used at the same time.
+    // If no board is known, files are taken for traces of the same time.
     let mut files = summary(None, &[0, 100]);
     files.merge(summary(None, &[0, 100]));
     assert!((rate(&files) / own - 2.0).abs() < 1e-9);

@@ -91,8 +91,10 @@ fn counts_and_clocks_as_made_up_at_random_continue_no_trace() {
     }
 }
 
-/// The decision about a frame does not depend on the counts that the card could state at other
-/// counters, and that about damage on nothing but them, the counter and the likeness.
+/// Whether a frame continues a trace does not depend on the counts that the card could state at
+/// other counters. Whether a damaged frame could continue it depends neither on the clock nor on
+/// whether the counts fit those of the frames before and after, unless the counts are exactly the
+/// next.
 #[test]
 fn evidence_that_does_not_belong_to_a_decision_does_not_change_it() {
     for evidence in all() {

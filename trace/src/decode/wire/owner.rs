@@ -268,8 +268,8 @@ impl Wire {
     }
 
     /// The latest pending run that the frame could continue and that arrived wholly after the best
-    /// run; else the best run. Two such runs are more likely one card's that restarted twice than
-    /// two cards' by chance.
+    /// run; else the best run. It is more likely that two such runs are from one card that
+    /// restarted twice than that they are from two cards.
     fn latest_near(&self, best: (RunFit, usize), arrival: &Arrival<'_>) -> (RunFit, usize) {
         if matches!(best.0.fit, Fit::Next(_)) {
             return best;

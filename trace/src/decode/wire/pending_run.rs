@@ -170,8 +170,8 @@ impl PendingRun {
         let behind = self.newest.wrapping_sub(counter) & COUNTER_MASK;
         let is_close = ahead <= WINDOW || behind <= FARTHEST_DETOUR + WINDOW;
         let may_be = match &self.frames[..] {
-            // No frame before a single frame could show that another frame has a better claim to
-            // its counter. So only a copy fits at this counter.
+            // In a run of a single frame, no earlier frame shows which of two frames with the same
+            // counter fits better. So at this counter only a copy fits.
             [first] if ahead == 0 && self.counter != 0 => {
                 are_alike(first.stored.bytes(), arrival.bytes)
             }

@@ -1,5 +1,5 @@
 //! Decodes generated wires, on which cards lose frames and restart, and checks that each rule
-//! decides about some frame of theirs and that no frame is parsed twice.
+//! decides about some frame, and that no frame is parsed twice.
 
 use hmtt_format::frame::{COUNTER_MASK, Heartbeat};
 use hmtt_test_support::card::Card;

@@ -42,7 +42,7 @@ fn has_flags(record: &[u8; RECORD_BYTES]) -> bool {
     record[IS_BRANCH] <= 1 && record[IS_TAKEN] <= 1
 }
 
-/// Whether a file's first bytes are such records. Only a branch may be taken. At least three
+/// Whether a file's first bytes are records of ChampSim. Only a branch may be taken. At least three
 /// quarters of the untaken instructions must be followed by the next instruction in memory, or by
 /// themselves if they are repeated.
 pub fn are_records(bytes: &[u8]) -> bool {

@@ -88,8 +88,9 @@ fn a_frame_that_fits_nothing_waits_or_is_a_stray() {
     }
 }
 
-/// Nothing but an exactly continued parked trace, or a run that may be a repetition after a
-/// restart, takes a frame from a card that it fits at least as well.
+/// If a frame fits a card at least as well as everything else, only a parked trace that it
+/// continues exactly, or a run that may be a repetition after a restart, takes it from the card. If
+/// it fits several cards, its card may be unknown.
 #[test]
 fn a_card_keeps_a_frame_that_it_fits_best() {
     for claims in all().iter().filter(|claims| claims.prefers_card()) {

@@ -133,9 +133,9 @@ impl PendingRun {
     }
 
     /// Whether a frame with this counter, which arrives after the run's frames, was also sent after
-    /// them if one card sent both. `false` if its counter is less than [`WINDOW`] counts before the
-    /// run's first frame and behind its newest: frames are put in order within [`WINDOW`] counts,
-    /// so this frame may only be late.
+    /// them, if one card sent this frame and the run. `false` if its counter is less than
+    /// [`WINDOW`] counts before the run's first frame and behind its newest: frames are put in
+    /// order within [`WINDOW`] counts, so this frame may only be late.
     fn is_sent_after(&self, counter: u64) -> bool {
         let before = self.counter.wrapping_sub(counter) & COUNTER_MASK;
         let behind = self.newest.wrapping_sub(counter) & COUNTER_MASK;
