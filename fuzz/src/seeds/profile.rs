@@ -1,4 +1,4 @@
-//! Builds profiles: a text, and scripts of blocks, edges and calls.
+//! Builds profiles: a text, and a script of blocks, edges and calls.
 
 use hmtt_files::profile::{Block, BlockEnd, IndirectEdge, KIND, Profile, VERSION};
 
@@ -19,7 +19,7 @@ fn block(number: u32) -> Block {
     }
 }
 
-/// Returns the text of a profile, and two scripts for the target.
+/// Returns the text of a profile, and a script for the target.
 pub fn files() -> Vec<Vec<u8>> {
     let profile = Profile {
         version: VERSION,

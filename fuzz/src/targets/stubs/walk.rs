@@ -245,7 +245,7 @@ impl<'a> Walk<'a> {
                 "{old:x} at {new:x}"
             );
             leads = self.new_at(new_instruction.next_ip()).expect("a jump follows");
-            // A short call, whose target was moved close to it.
+            // A direct call becomes a direct jump.
             let is_direct = is_jump(&leads);
             assert_eq!(
                 is_direct,
