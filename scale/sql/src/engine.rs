@@ -38,17 +38,18 @@ use crate::tags;
 /// Longest query in bytes. The time of planning grows with the square of the depth of an
 /// expression.
 const MOST_BYTES: usize = 1 << 15;
-/// Memory of a thread below which batches are smaller, and their number of rows.
+/// Memory of a thread below which batches have only [`SMALL_BATCH_ROWS`] rows.
 const SMALL_MEMORY_BYTES: usize = 128 << 20;
+/// Number of rows of a batch if a thread has little memory.
 const SMALL_BATCH_ROWS: usize = 1024;
 /// Memory of a thread below which fewer threads are used, because each thread has the batches of a
 /// sort.
 const LEAST_BYTES_OF_THREAD: usize = 16 << 20;
 /// Number of consumers of memory that an error names.
 const NAMED_CONSUMERS: std::num::NonZeroUsize = std::num::NonZeroUsize::new(5).unwrap();
-/// Least memory that a sort keeps for merging its pieces from disk, and the divisor of all memory
-/// for this purpose.
+/// Least memory that a sort keeps for merging its pieces from disk.
 const LEAST_MERGE_BYTES: usize = 1 << 18;
+/// The memory of a thread divided by this number is kept for merging.
 const MERGE_SHARE: usize = 16;
 
 /// The reason why a query has no result.

@@ -38,7 +38,8 @@ impl Boards {
         boards
     }
 
-    /// Returns the note for a query; `None` if it sorts no rows of several boards.
+    /// Returns the note for a query; `None` if it does not sort rows of several boards by `clock`
+    /// or `arrival`.
     pub fn note(&self, plan: &LogicalPlan) -> Result<Option<String>> {
         let several = self.names.len() + self.captures > 1;
         if !several {

@@ -8,9 +8,10 @@
 //! Touches are collected with their clocks, and evaluated at the end in the order of the clocks. So
 //! neither the order of rows nor their distribution to threads matters. Whenever more than
 //! [`MOST_TOUCHES`] touches are kept, half of the units are left out, chosen by a hash (SHARDS:
-//! Waldspurger et al., FAST 2015). So memory is bounded, and states are merged at the lower rate.
-//! With fewer touches results are exact. A sample stands for a number of touches that may differ
-//! from the real number; the difference is added to distance 0, as in `hmtt mrc --sample`.
+//! Waldspurger et al., FAST 2015). So memory is bounded, unless a unit that is never left out has
+//! more touches. States are merged at the lower rate. With fewer touches results are exact. A
+//! sample stands for a number of touches that may differ from the real number; the difference is
+//! added to distance 0, as in `hmtt mrc --sample`.
 
 use std::sync::Arc;
 
