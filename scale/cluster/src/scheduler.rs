@@ -57,8 +57,8 @@ pub async fn run_scheduler(options: SchedulerOptions) -> Result<()> {
         executor_timeout_seconds: EXECUTOR_TIMEOUT_S,
         expire_dead_executor_interval_seconds: EXPIRY_INTERVAL_S,
         no_executors_grace_period_seconds: NO_EXECUTOR_S,
-        // If a task cannot read the results of an executor, its job fails, as it does after the
-        // loss of the executor.
+        // If a task cannot read the results of an executor, the job of the task fails, as it does
+        // when an executor is lost.
         stage_max_failures: 1,
         finished_job_data_clean_up_interval_seconds: RESULT_AGE_S,
         finished_job_state_clean_up_interval_seconds: RESULT_AGE_S,

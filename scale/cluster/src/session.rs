@@ -20,13 +20,14 @@ use crate::secret::Secret;
 use crate::stores::EmptyStores;
 
 /// Largest message in bytes. A message can contain a plan for each of several tasks, and each plan
-/// the states of its functions.
+/// contains the states of its functions.
 pub const MOST_MESSAGE_BYTES: usize = 256 << 20;
 /// Longest time for connecting.
 const CONNECT: Duration = Duration::from_secs(3);
-/// Time between two keep-alive messages on a connection, and time limit for the answer. They are
-/// needed because a machine that is switched off closes no connection.
+/// Time between two keep-alive messages on a connection. They are needed because a machine that is
+/// switched off closes no connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
+/// Time limit for the answer to a keep-alive message.
 const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(6);
 
 /// Settings of the session in which the client plans. `tasks`: number of tasks for reading and for

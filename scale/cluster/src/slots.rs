@@ -8,14 +8,14 @@
 //! an executor, less the number of its running tasks.
 //!
 //! If an executor is lost, each job that has results or tasks on it fails before Ballista starts
-//! the job's stages anew: with Ballista 55.0 a query with a join then had wrong rows. The client
+//! the job's stages anew: when Ballista 55.0 did so, a query with a join had wrong rows. The client
 //! sends the query again.
 //!
 //! An executor whose heartbeats were late joins again.
 //!
 //! Invariants: an executor has no more tasks than slots, except for tasks that are just being
-//! stopped. A slot without a task is free at the next assignment. After the loss of an executor, no
-//! task is assigned of a job that has used it.
+//! stopped. A slot without a task is free at the next assignment. After an executor is lost, no
+//! task of a job that has used it is assigned.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -41,7 +41,7 @@ use tokio::sync::{Mutex, RwLock};
 pub const LOST: &str = "executors were lost";
 /// Seconds without a heartbeat after which an executor is lost. Executors send one every 2 s.
 pub const EXECUTOR_TIMEOUT_S: u64 = 6;
-/// Time between two searches for jobs without executors.
+/// Time between two checks whether there is any executor.
 const SEARCH: Duration = Duration::from_secs(1);
 
 /// A job's graph.
