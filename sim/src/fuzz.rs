@@ -5,7 +5,7 @@
 //! generator   generates pins from a seed, clock by clock
 //! pin_reader  finds accesses and faults on the pins, by docs/format.md
 //! reference   derives the events that a card must send in line mode
-//! case        runs both and returns the first difference
+//! case        compares the events with those of the card, and returns the first difference
 //! ```
 
 #[cfg(feature = "card")]

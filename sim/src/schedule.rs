@@ -32,7 +32,7 @@ pub struct ClockStop {
 }
 
 /// Interleaves the two clocks. Only the distance between the next edges of both is stored, so it
-/// does not overflow, however long the recording.
+/// does not overflow, however long the recording is.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     tck_ps: i64,

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct Summary {
     /// Clocks of the recording.
     pub clocks: u64,
-    /// Commands other than DESELECT and NOP in it.
+    /// Commands of the recording other than DESELECT and NOP.
     pub commands: u64,
     /// Accesses in the card's records.
     pub accesses: u64,

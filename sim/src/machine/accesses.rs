@@ -34,7 +34,7 @@ pub struct ProgramAccess {
 /// An iterator over the accesses of a text.
 pub struct AccessReader {
     lines: Lines,
-    /// The store of a line of kind M.
+    /// The store of a line of kind M, whose load was already returned.
     store: Option<ProgramAccess>,
     ended: bool,
 }

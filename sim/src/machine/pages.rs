@@ -2,7 +2,7 @@
 //!
 //! A page gets the next free frame when it is first used, and keeps it. Frames are allocated in the
 //! order of their addresses, or in a pseudo-random order that depends on a seed only. Invariant: no
-//! two pages have one frame, and frames below [`RESERVED_BYTES`] are not used: a machine's firmware
+//! two pages share a frame, and frames below [`RESERVED_BYTES`] are not used: a machine's firmware
 //! has that memory, and the card's configuration registers are there.
 //!
 //! Rejected: a memory whose map does not name every address bit within a page, such as one of
@@ -52,7 +52,7 @@ pub enum PageError {
 #[derive(Clone, Debug)]
 pub struct Pages {
     frames: HashMap<(u32, u64), u64>,
-    /// Address bits above the bits within a page that the map names, lowest first.
+    /// The address bits that the map names, without the bits within a page, lowest first.
     frame_bits: Vec<u8>,
     allocation: Allocation,
     /// Position of the next frame in the order of allocation.

@@ -25,8 +25,8 @@ pub enum Element {
     Lost(Loss),
     /// An access, tag, mark, fault or page run.
     Record(Event),
-    /// A slice, and whether its frame has no numbers of units, so that the slice counts as
-    /// accesses.
+    /// A slice, and whether its frame has no numbers of units. If so, the accesses of the slice
+    /// count as accesses of the frame.
     Slice(Event, bool),
     /// A record of the analysis.
     Analysis(Event),

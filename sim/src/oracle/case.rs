@@ -39,8 +39,8 @@ const QUICK: &str = "generation = 'DDR1'\ntck_ns = 10.0\nbus_bytes = 8\nburst_le
 
 impl Setup {
     /// Returns the memory of a seed, as TOML, and the card. The memory is one of the memories of
-    /// [`crate::fuzz`], or one with short ticks. The card is always a whole one; small FIFOs and
-    /// slow links are tested with recordings.
+    /// [`crate::fuzz`], or one with short ticks. The card always has the large FIFO and the full
+    /// link speed; small FIFOs and slow links are tested with recordings.
     pub fn of(seed: u64) -> (&'static str, Setup) {
         let whole = Setup { fifo: FifoSize::Kb128, link_mbps: 1000 };
         (memories::ALL.get((seed % 10) as usize).unwrap_or(&QUICK), whole)

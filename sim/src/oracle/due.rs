@@ -32,8 +32,8 @@ pub struct Epoch {
     pub to: u64,
     /// The settings.
     pub chosen: Chosen,
-    /// Clock of the last command since the previous epoch that began a new grid of slices, if there
-    /// was one.
+    /// Clock of the last command that began a new grid of slices since the previous epoch; `None`
+    /// if no command did.
     pub fresh_grid: Option<u64>,
     /// Indices of the epoch's bursts.
     pub bursts: Range<usize>,
@@ -81,7 +81,8 @@ pub struct DueReport {
     pub clock: u64,
     /// Number of records that must be sent before it.
     pub records: usize,
-    /// The settings that the report may state. The first ones were in effect at its cause.
+    /// The settings that the report may state. The first ones were in effect when the event
+    /// occurred that causes the report.
     pub settings: Vec<Chosen>,
     /// Whether the analysis was on.
     pub analysed: bool,

@@ -1,6 +1,6 @@
 //! Checks a capture with losses against the accesses and events of the case. Each record must be
-//! true and in its place. Records may be missing only where the card reports a loss, and its counts
-//! must add up.
+//! true and in its place. Records may be missing only where the card reports a loss, and the counts
+//! of the loss must add up.
 //!
 //! The lost records are not known one by one: the FIFO loses whole records, but the event queue
 //! loses bursts that have not been merged. So the number of lost accesses is at most the number of
@@ -259,7 +259,8 @@ impl Check<'_> {
     }
 
     /// Checks that a slice counts no more accesses than there were in its time. Returns the first
-    /// clock after it. An access at this clock counts too, as the last one of an epoch may.
+    /// clock after it. The last access of an epoch may be at this clock, so an access at this clock
+    /// counts, too.
     fn slice(&self, slice: &Event, before: u64) -> Result<u64, String> {
         let &Event::Slice { clock, reads, writes, .. } = slice else { return Ok(before) };
         let (_, end) = extent(slice, self.memory.tck_ps);
@@ -279,8 +280,8 @@ impl Check<'_> {
         Ok(end)
     }
 
-    /// Checks that a report states the settings at its cause and counts no more than had happened
-    /// by then.
+    /// Checks that a report states the settings that were in effect when the event occurred that
+    /// causes the report, and that it counts no more than had happened by then.
     fn report(&mut self, report: &Report, clock: u64, end: bool) -> Result<(), String> {
         let states = |due: &super::due::DueReport| {
             let in_force = exact::settings(due, report, self.reports).is_ok();

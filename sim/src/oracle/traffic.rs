@@ -11,7 +11,7 @@ use crate::fuzz::pin_reader::PinReader;
 const UNUSED: [u16; 8] = [0x00, 0x13, 0x17, 0x33, 0x37, 0x54, 0x62, 0xff];
 /// Number of codes of slices that end within a case: 1 us to 1 ms.
 const SHORT_SLICES: u64 = 10;
-/// A number of clocks longer than the longest run, by some ticks.
+/// Average length of a pause in clocks: 40,000 more than the longest run.
 const PAUSE: u64 = (1 << hmtt_format::record::RUN_DURATION_LOG2) + 40_000;
 
 /// The generator of one case.

@@ -79,8 +79,9 @@ const TAG_BASE: u64 = 0x1000_0000;
 const CONFIGURATION_DISTANCE: u64 = 4;
 /// Clocks between lines of [`Pattern::Gaps`]: one more than the delta of a record can express.
 const GAP: u64 = 31;
-/// Lines between two tags, and between two marks.
+/// Lines from one tag to the next.
 const TAG_LINES: u64 = 16;
+/// Lines from one mark to the next.
 const MARK_LINES: u64 = 4096;
 /// Lines of one direction in [`Pattern::Random`]. One run in four is a run of writes.
 const RUN_LINES: u64 = 8;

@@ -1,5 +1,5 @@
-//! Runs one saturation as the command line describes it. `Ok(true)` means that received + reported
-//! lost = produced.
+//! Runs one saturation as the command line describes it. The counts add up if the records that were
+//! received and the records that were reported lost are all that were produced.
 
 use anyhow::Result;
 use hmtt_sim::engine::Options;

@@ -99,8 +99,8 @@ impl Script<'_> {
         self.next += wait;
     }
 
-    /// Sets a mode register of each rank. It takes a command for each rank, since the address pins
-    /// of some ranks are mirrored.
+    /// Sets a mode register of each rank. This takes a command for each rank, since the address
+    /// pins of some ranks are mirrored.
     fn mode(&mut self, register: u8, a: u32, wait: u64) {
         for rank in 0..self.memory.ranks() {
             let command = Command { kind: CommandKind::ModeRegisterSet, ba: register, a };

@@ -77,7 +77,7 @@ pub fn record(arguments: &RecordArguments, paths: &RecordingPaths) -> Result<Exi
     let session = session.context("the program was not recorded")?;
     let is_released = session.is_over();
     if is_released {
-        // The signal that ended following the program may still be pending. Take it.
+        // The signal after which the program is no longer followed may still be pending. Take it.
         let _ = ptrace::wait_for_signal(&SigSet::from(Signal::SIGTERM), Duration::ZERO);
     }
     match ending {
@@ -198,7 +198,7 @@ impl AccessSink for MachineSink {
         self.decoder.units(thread.cast_unsigned(), &words, &mut each);
         drop(each);
         if session.is_over() {
-            // A signal to this process ends following the program, as a signal from outside would.
+            // After this signal the program is no longer followed, as after a signal from outside.
             let _ = kill(Pid::this(), Signal::SIGTERM);
         }
         words
