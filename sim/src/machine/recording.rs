@@ -108,8 +108,7 @@ impl TextFile {
         compressed: bool,
         overwrite: bool,
     ) -> Result<Self, OutputError> {
-        let partial = Partial::new(path, overwrite)?;
-        let file = File::create_new(partial.partial()).map_err(partial.failed("create"))?;
+        let (partial, file) = Partial::create(path, overwrite)?;
         let mut file = BufWriter::with_capacity(BUFFER_BYTES, file);
         encode_header(header, compressed)
             .and_then(|header| file.write_all(&header))

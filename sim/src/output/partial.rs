@@ -1,34 +1,35 @@
-//! Writes a file under a temporary name beside its final one. The file is renamed when it is
-//! complete and removed when it is not.
+//! Creates a file under a hidden name in the folder of its final name. The file gets its final name
+//! when it is complete, and is removed when it is not.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use hmtt_paths::StagedFile;
+
 use super::OutputError;
+
+/// Permissions of outputs, before the umask is applied.
+const MODE: u32 = 0o666;
 
 /// A file that has a temporary name.
 #[derive(Debug)]
 pub struct Partial {
-    partial: PathBuf,
+    /// `None` if the file is written in place, as a file of another user.
+    staged: Option<StagedFile>,
     path: PathBuf,
-    overwrite: bool,
 }
 
 impl Partial {
-    /// Chooses the temporary name. An existing file is replaced by `finish`, and only with
-    /// `overwrite`.
-    pub fn new(path: &Path, overwrite: bool) -> Result<Self, OutputError> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let partial = path.with_file_name(name);
-        let file = Partial { partial, path: path.into(), overwrite };
-        file.refuse_existing()?;
-        Ok(file)
-    }
-
-    /// The temporary path.
-    pub fn partial(&self) -> &Path {
-        &self.partial
+    /// Creates a file. An existing one is replaced by `finish`, and only with `overwrite`.
+    pub fn create(path: &Path, overwrite: bool) -> Result<(Self, File), OutputError> {
+        // A device or a pipe cannot be replaced, and no position in it can be written again.
+        if fs::metadata(path).is_ok_and(|existing| !existing.is_file()) {
+            return Err(OutputError::NoFile { path: path.into() });
+        }
+        let created = StagedFile::create(path, MODE, overwrite);
+        let (staged, file) = created.map_err(|error| not_created(path, error))?;
+        Ok((Partial { staged, path: path.into() }, file))
     }
 
     /// The final path.
@@ -38,33 +39,21 @@ impl Partial {
 
     /// Renames the file to its final path.
     pub fn finish(self) -> Result<(), OutputError> {
-        self.refuse_existing()?;
-        fs::rename(&self.partial, &self.path).map_err(self.failed("create"))
+        let published = self.staged.map_or(Ok(()), StagedFile::publish);
+        published.map_err(|error| not_created(&self.path, error))
     }
 
     /// Creates the error of a failed operation on this file.
-    pub fn failed(
-        &self,
-        operation: &'static str,
-    ) -> impl FnOnce(std::io::Error) -> OutputError + use<> {
+    pub fn failed(&self, operation: &'static str) -> impl FnOnce(io::Error) -> OutputError + use<> {
         let path = self.path.clone();
         move |source| OutputError::File { operation, path, source }
     }
-
-    fn refuse_existing(&self) -> Result<(), OutputError> {
-        match fs::metadata(&self.path) {
-            // Renaming over a device or a directory would replace it instead of writing to it.
-            Ok(there) if !there.is_file() => Err(OutputError::NoFile { path: self.path.clone() }),
-            Ok(_) if !self.overwrite => Err(OutputError::Exists { path: self.path.clone() }),
-            _ => Ok(()),
-        }
-    }
 }
 
-impl Drop for Partial {
-    fn drop(&mut self) {
-        // After `finish` there is nothing to remove. Otherwise an error cannot be reported from
-        // `drop`.
-        let _ = fs::remove_file(&self.partial);
+fn not_created(path: &Path, source: io::Error) -> OutputError {
+    let path = path.to_owned();
+    match source.kind() {
+        ErrorKind::AlreadyExists => OutputError::Exists { path },
+        _ => OutputError::File { operation: "create", path, source },
     }
 }

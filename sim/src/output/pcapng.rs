@@ -39,7 +39,7 @@ impl PcapngFile {
     /// Creates a file. An existing one is replaced by `finish`, and only with `overwrite`. With
     /// `keep_fcs` every packet ends with its FCS, and the interface block states that.
     pub fn create(path: &Path, overwrite: bool, keep_fcs: bool) -> Result<Self, OutputError> {
-        let file = Partial::new(path, overwrite)?;
+        let (file, output) = Partial::create(path, overwrite)?;
         let section = SectionHeaderBlock {
             endianness: Endianness::Little,
             major_version: 1,
@@ -47,8 +47,7 @@ impl PcapngFile {
             section_length: UNKNOWN_LENGTH,
             options: vec![SectionHeaderOption::UserApplication(Cow::Borrowed(APPLICATION))],
         };
-        let buffer = BufWriter::new(File::create(file.partial()).map_err(file.failed("create"))?);
-        let writer = PcapNgWriter::with_section_header(buffer, section)
+        let writer = PcapNgWriter::with_section_header(BufWriter::new(output), section)
             .map_err(|error| refused(&file, error))?;
         let mut file = PcapngFile { writer, file, keep_fcs };
         file.write_interface()?;
@@ -145,5 +144,21 @@ mod tests {
         assert!(matches!(PcapngFile::create(&path, false, false), Err(OutputError::Exists { .. })));
         drop(PcapngFile::create(&path, true, false).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+    }
+    #[test]
+    fn links_under_temporary_names_are_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let kept = directory.path().join("kept");
+        fs::write(&kept, "kept").unwrap();
+        let id = std::process::id();
+        for name in [format!("a.pcapng.{id}.part"), format!(".hmtt-{id}-0.part")] {
+            std::os::unix::fs::symlink(&kept, directory.path().join(name)).unwrap();
+        }
+        let path = directory.path().join("a.pcapng");
+        let mut file = Box::new(PcapngFile::create(&path, false, false).unwrap());
+        file.frame(&frame()).unwrap();
+        file.finish().unwrap();
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "kept");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
     }
 }

@@ -1,6 +1,8 @@
 //! Runs one replay as the command line describes it. `Ok(true)` means that no defect was found.
 
 use std::cell::RefCell;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -27,14 +29,14 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
     let mut parameters = engine::default_parameters(recording.memory);
     parameters.fifo = arguments.fifo;
     let force = arguments.force;
-    let waves = arguments.vcd.as_deref().map(|path| Partial::new(path, force)).transpose()?;
+    let waves = arguments.vcd.as_deref().map(|path| Partial::create(path, force)).transpose()?;
     let options = Options {
         kind: arguments.engine.into(),
         cache: arguments.cache.clone(),
         stop: arguments.stop_clock,
         tx_period_ps: schedule::tx_period_of(arguments.link_mbps),
         compiling: report::compiling(arguments.quiet || arguments.json),
-        vcd: waves.as_ref().map(|waves| waves.partial().to_owned()),
+        vcd: waves.as_ref().map(|(_, file)| path_of(file)),
     };
     let mut engine = engine::prepare(&options, &parameters, arguments.settings())?;
     let progress = Progress::new(recording.clocks, arguments.quiet);
@@ -50,7 +52,7 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
     };
     let outcome = replay::run_switched(replay, arguments.switch_off.clone())?;
     progress.finish();
-    waves.map(Partial::finish).transpose()?;
+    waves.map(|(partial, _)| partial.finish()).transpose()?;
     let comparisons = expected.compare(&outcome, &parameters.memory, arguments);
     report::print(&outcome, &comparisons, arguments)?;
     let mut equal = comparisons.iter().all(Comparison::equal);
@@ -59,6 +61,12 @@ pub fn replay(arguments: &ReplayArguments) -> Result<bool> {
             report::print_verdict(&oracle_input.verdict(arguments, &parameters.memory), arguments);
     }
     Ok(equal && outcome.violations.is_empty() && outcome.flaws.is_empty())
+}
+
+/// A path by which this process and its children open a file that is open here, whatever has
+/// happened to its name.
+fn path_of(file: &File) -> PathBuf {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
 }
 
 /// A recording and its frames, as input of the card's model.
