@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! frame -> frame     parses the headers of one frame
-//!       -> wire      finds the card that sent it ([`Links`]: on each link of a capture); compare, evidence,
-//!                      agreement
+//!       -> wire      finds the card that sent it, by compare, evidence and agreement ([`Links`] has a
+//!                      wire for each link of a capture)
 //!       -> sequence  restores the order of one card's frames and finds the missing ones
 //!       -> quarantine  drops frames whose counts or clock contradict the frames around them
 //!       -> decoder   reads the records and states what each gap cost -> items, columns or counts

@@ -1,29 +1,30 @@
 //! Measures in bits how far a frame agrees with the frame before it.
 //!
-//! A difference counts n bits if a frame made up at random has such a small difference with a
-//! chance of at most 2^-n. For example, equal counts of accesses (40 bits wide) count 40, counts
-//! that differ by 370 count 30, and counts that differ by half the range count none. The bits of
-//! fields that do not depend on each other add up.
+//! Two values of a field agree by n bits if a frame made up at random has a difference as small as
+//! theirs with a chance of at most 2^-n. For example, the field of accesses is 40 bits wide: equal
+//! values agree by 40 bits, values that differ by 370 agree by 30 bits, and values that differ by
+//! half the range agree by 0 bits. The bits of independent fields are added.
 //!
-//! Invariant: the sum of three fields is at least [`CLOSE`] for a frame made up at random with a
-//! chance of less than 2^-32, and at least [`CONFIRMED`] with less than 2^-68.
+//! Invariant: for a frame made up at random, the sum of the three fields is at least [`CLOSE`] with
+//! a chance of less than 2^-32, and at least [`CONFIRMED`] with a chance of less than 2^-68.
 
 use hmtt_format::frame::{ACCESSES_MASK, Heartbeat, LOST_MASK, Sync};
 use hmtt_format::record::CLOCK_MASK;
 
 use super::counts_after::CountsAfter;
 
-/// Least bits by which a card's frame agrees with the card's last frames, if at most a few frames
-/// in between are missing.
+/// Minimum number of bits by which a card's frame agrees with the card's last frames, if at most a
+/// few frames in between are missing.
 const CLOSE: u32 = 40;
-/// Least bits of the two best fields of a card's frame whose third field is damaged.
+/// Minimum number of bits by which the two best fields of a card's frame agree, if the third field
+/// is damaged.
 const ONE_WRONG: u32 = 32;
-/// Least bits by which frames confirm each other. A gigabit link carries 2^33 frames in an hour and
-/// a half. If they are random, and each is compared with 16 others, any two of them confirm each
-/// other with a chance of less than 2^-31.
+/// Minimum number of bits by which frames confirm each other. A gigabit link carries 2^33 frames in
+/// an hour and a half. If they are random, and each is compared with 16 others, any two of them
+/// confirm each other with a chance of less than 2^-31.
 pub const CONFIRMED: u32 = 80;
-/// Least bits of a confirmation. Fewer bits are not added up, because many random frames together
-/// would reach any sum.
+/// Minimum number of bits of a confirmation. Fewer bits are not added, because many random frames
+/// together would reach any sum.
 const LEAST: u32 = 12;
 
 /// How far a sync agrees with the counts after another frame, in bits of each field.
@@ -85,8 +86,8 @@ pub fn confirmation(end: CountsAfter, sync: Sync) -> u32 {
     if bits < LEAST { 0 } else { bits }
 }
 
-/// Bits by which a heartbeat and the next one confirm each other. Only the clocks count: most
-/// heartbeats state no loss.
+/// Bits by which a heartbeat and the next one confirm each other. Only the transmit clocks are
+/// compared, because most heartbeats state no loss.
 pub fn confirmation_of_heartbeats(heartbeat: Heartbeat, next: Heartbeat) -> u32 {
     let bits = bits(heartbeat.transmit_clocks, next.transmit_clocks, CLOCK_MASK);
     if bits < LEAST || heartbeat.transmit_clocks == next.transmit_clocks { 0 } else { bits }
@@ -98,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_difference_counts_the_bits_of_its_chance() {
-        // All values of a field of 8 bits: at most one in 2^n counts n bits or more.
+        // Of all values of a field of 8 bits, at most one in 2^n agrees by n bits or more.
         for least in 0..=8 {
             let near = (0..=255u64).filter(|other| bits(7, *other, 255) >= least).count();
             assert!(near <= 256 >> least, "{near} values count {least} bits");

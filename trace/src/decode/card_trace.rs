@@ -194,8 +194,8 @@ impl CardTrace {
         self.before = earlier;
     }
 
-    /// Adds the counts of frames that were attributed to this card but are not continued by this
-    /// trace.
+    /// Adds the counts of another trace, whose frames were attributed to this card but are not
+    /// continued by this trace.
     pub(super) fn append(&mut self, others: Counts) {
         self.before.append(others);
     }

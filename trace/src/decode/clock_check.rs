@@ -4,7 +4,8 @@
 //! cases: the card has skipped at least [`SILENT_CLOCKS`] clocks without sending a frame, or the
 //! report of a start lies between the two frames. If nothing between the two frames is missing, any
 //! other difference shows a damaged frame. Either the clock that the frame states is wrong, or
-//! altered records make the previous frame end at a wrong clock. The frame after both shows which.
+//! altered records make the previous frame end at a wrong clock. The frame after both shows which
+//! clock is wrong.
 
 use std::cmp::Ordering;
 
@@ -12,7 +13,8 @@ use hmtt_format::record::CLOCK_MASK;
 
 /// Shortest silence, in clocks, that the card skips without sending a frame.
 const SILENT_CLOCKS: u64 = 1 << 24;
-/// A greater difference of clocks is taken for a negative one.
+/// Greatest difference of two 48-bit clocks that is taken for positive. A greater difference is
+/// taken for negative.
 const FARTHEST_AHEAD: u64 = CLOCK_MASK / 2;
 
 /// The end of a data frame that another data frame follows.
@@ -64,9 +66,9 @@ pub(super) enum WrongClock {
     Neither,
     /// The clock that the frame states.
     Stated,
-    /// The clock at which the frame before ends.
+    /// The clock at which the previous frame ends.
     Before,
-    /// One of the two.
+    /// One of the two clocks. The next frame does not show which.
     Either,
 }
 
@@ -148,12 +150,13 @@ mod tests {
         for next in [Some(Follows(silent + 500)), Some(Bound(silent + 501)), None] {
             assert_eq!(check(silent, next), Neither);
         }
-        // Altered upwards by so much that a silence would explain it.
+        // The stated clock was altered upwards so far that a silence would explain the difference.
         assert_eq!(check(silent, Some(Follows(507))), Stated);
         assert_eq!(check(silent, Some(Bound(600))), Stated);
         assert_eq!(check(5, Some(Follows(507))), Stated);
         assert_eq!(check(5, Some(Follows(505))), Before);
-        // A silence is less likely than the next clock exactly.
+        // An end of the frame that needs a silence before the next frame is less likely than an end
+        // at exactly the clock that the next frame states.
         assert_eq!(check(5, Some(Follows(600 + SILENT_CLOCKS))), Either);
         assert_eq!(check(CLOCK_MASK - SILENT_CLOCKS, Some(Follows(507))), Stated);
         assert_eq!(check(5, Some(Follows(509))), Either);

@@ -48,7 +48,7 @@ pub struct Accesses<'a> {
 }
 
 impl Accesses<'_> {
-    /// The accesses without the first `count`; empty if there are not more.
+    /// The accesses after the first `count` accesses; empty if there are at most `count` accesses.
     pub fn after(self, count: usize) -> Self {
         Accesses {
             clocks: self.clocks.get(count..).unwrap_or_default(),
@@ -75,11 +75,11 @@ impl Accesses<'_> {
 }
 
 const HALF_BYTES: usize = size_of::<u32>();
-/// Halves that are searched for skips at once.
+/// Number of halves that are searched for skips together.
 const CHUNK_HALVES: usize = 32;
 const SYNC_BYTES: usize = SYNC_WORDS as usize * WORD_BYTES;
-/// Most halves of a frame, rounded up to a power of two so that a masked index needs no bounds
-/// check.
+/// Maximum number of halves in a frame, rounded up to a power of two so that a masked index needs
+/// no bounds check.
 const CAPACITY: usize = (MAX_WORDS as usize * 2).next_power_of_two();
 
 impl Columns {

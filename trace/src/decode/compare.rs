@@ -14,9 +14,9 @@ use super::evidence::{
 use super::frame::Frame;
 use super::sequence::{FARTHEST_GAP, FIRST_FRAMES, Place, WINDOW};
 
-/// Most accesses by which a frame with a wrong counter may be ahead of its card.
+/// Maximum number of accesses by which a frame with a wrong counter may be ahead of its card.
 const NEAR_ACCESSES: u64 = 1 << 24;
-/// Most lost records by which a frame with a wrong counter may be ahead of its card.
+/// Maximum number of lost records by which a frame with a wrong counter may be ahead of its card.
 const NEAR_LOST: u32 = 1 << 16;
 
 /// The best agreement of a sync with the counts after the last frames.
@@ -30,7 +30,7 @@ fn likeness(sync: Sync, bases: &Bases) -> Likeness {
     likeness.max().unwrap_or(Likeness::Random)
 }
 
-/// A frame compared with a trace.
+/// The comparison of a frame with a trace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Comparison {
     pub position: Position,
@@ -52,9 +52,9 @@ impl Comparison {
         REACH.decide(&self.evidence)
     }
 
-    /// How far the counts and the clock agree with those after the last frames. A heartbeat has no
-    /// counts; it counts as [`Likeness::OneWrong`], because a random frame hardly has its fixed
-    /// bits.
+    /// How far the counts and the clock of the frame agree with the counts and the clock after the
+    /// last frames. A heartbeat has no counts. Its likeness is [`Likeness::OneWrong`], because a
+    /// random frame hardly has the fixed bits of a heartbeat.
     pub fn likeness(&self) -> Likeness {
         match self.evidence.kind {
             Kind::FirstReport => Likeness::Close,
@@ -115,7 +115,7 @@ impl Comparison {
 type Bases = [Option<(CountsAfter, u64)>; 2];
 
 /// Adds the counts after a frame as a base, if there is space. Then counts the frame as unread for
-/// older bases, because it lies after them.
+/// older bases, because the frame lies after older bases.
 fn note(bases: &mut Bases, end: CountsAfter, unseen: &mut u64) {
     if let Some(free) = bases.iter_mut().find(|base| base.is_none()) {
         *free = Some((end, *unseen));
@@ -305,8 +305,8 @@ impl CardTrace {
         }
     }
 
-    /// Whether the frame fills an empty place: the counts of the frame before lead to its counts,
-    /// and its counts lead to those of the next frame that waits.
+    /// Whether the frame fills an empty place: the counts of the frame before lead to the counts of
+    /// this frame, and these lead to the counts of the next frame that waits.
     pub(super) fn lies_between(&self, arrival: &Arrival<'_>) -> bool {
         let Position { place: Place::Ahead(at), counter: Counter::Free } = self.position(arrival)
         else {

@@ -1,4 +1,4 @@
-//! Counts the frames, records and accesses that a decoder received, and those that are missing.
+//! Counts the received and the missing frames, records and accesses of a decoder.
 //!
 //! Invariant: all additions saturate, so forged counts cannot overflow.
 
@@ -12,10 +12,11 @@ use serde::Serialize;
 use super::gap::Gap;
 use super::sequence::Order;
 
-/// Most gaps that are kept one by one; further gaps are only counted.
+/// Maximum number of gaps that are kept one by one; further gaps are only counted.
 pub const MAX_PLACED_GAPS: usize = 10_000;
 
-/// Most burst mismatches that are kept one by one; further mismatches are only counted.
+/// Maximum number of burst mismatches that are kept one by one; further mismatches are only
+/// counted.
 const MAX_MISMATCHES: usize = 20;
 
 /// A capture on the card, from a start to a stop, whose records do not account for the bursts that
@@ -24,9 +25,9 @@ const MAX_MISMATCHES: usize = 20;
 pub struct BurstMismatch {
     /// Bursts that the card counted.
     pub card_bursts: u64,
-    /// Fewest bursts that the card's records account for.
+    /// Minimum number of bursts that the card's records account for.
     pub at_least: u64,
-    /// Most bursts that the card's records and its lost records account for.
+    /// Maximum number of bursts that the card's records and its lost records account for.
     pub at_most: u64,
     /// Bursts of the card's slices and tags; `None` unless slices were on all the time and nothing
     /// was lost.
@@ -245,7 +246,8 @@ impl Counts {
         self.burst_mismatches.extend(more.iter().take(free));
     }
 
-    /// Adds a gap.
+    /// Counts a gap and what is missing in it, and keeps the gap itself if fewer than
+    /// [`MAX_PLACED_GAPS`] gaps are kept.
     pub(super) fn gap(&mut self, gap: Gap) {
         let add = |count: &mut u64, more| *count = count.saturating_add(more);
         add(&mut self.gap_count, 1);

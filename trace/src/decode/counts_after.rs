@@ -15,10 +15,10 @@ use hmtt_format::record::CLOCK_MASK;
 use super::distance::{FARTHEST_DETOUR, WINDOW};
 use super::frame::{Body, Frame};
 
-/// Most accesses of a frame whose records are lines or bursts.
+/// Maximum number of accesses in a frame whose records are lines or bursts.
 pub const FRAME_ACCESSES: u64 = (MAX_WORDS - SYNC_WORDS) as u64 * 2;
-/// Clocks that a sync may be behind the clock of the frame before it: slices and reports run ahead
-/// of records.
+/// Maximum number of clocks by which a sync may be behind the clock after the previous frame. A
+/// sync can be behind, because slices and reports run ahead of records.
 pub const CLOCK_SLACK: u64 = 1 << 32;
 
 /// The card's counts and clock after a frame.
@@ -84,8 +84,9 @@ impl CountsAfter {
         possible.then_some((accesses, lost))
     }
 
-    /// Whether a frame is from the past: it ends at no more than `reached` accesses, and no further
-    /// back than a late frame can be. `self`: the counts after the frame; `sync`: its sync.
+    /// Whether a frame is from the past: it ends at no more than `reached` accesses, and is not
+    /// further behind `reached` than a late frame can be. `self`: the counts after the frame;
+    /// `sync`: its sync.
     pub fn is_past(&self, reached: u64, sync: Sync) -> bool {
         let behind = reached.wrapping_sub(self.accesses) & ACCESSES_MASK;
         behind
@@ -109,8 +110,8 @@ impl CountsAfter {
     }
 }
 
-/// What a waiting frame states about its place in its session. It is parsed once, because many
-/// frames may be compared with it.
+/// What a waiting frame states about its place in its session. The summary is computed once,
+/// because many frames may be compared with the waiting frame.
 #[derive(Clone, Copy, Debug)]
 pub enum FrameSummary {
     /// The sync of the frame, and the counts after it.

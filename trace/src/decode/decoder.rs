@@ -180,7 +180,7 @@ impl Decoder {
         self.note_malformed(origin, error, sink);
     }
 
-    /// Counts a damaged frame.
+    /// Counts a damaged frame, and passes it to `sink` as [`Item::Malformed`].
     pub fn note_malformed(
         &mut self,
         origin: Origin,

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! frame, trace -> compare  -> Evidence -> FIT     whether the frame continues the trace
-//!                                      -> REACH   whether it could after a long gap       (if it does not continue)
-//!                                      -> DAMAGE  whether it could if it was damaged
+//!                       if it does not -> REACH   whether it could continue the trace after a gap
+//!                                      -> DAMAGE  what must be damaged in it if the card sent it
 //! ```
 //!
 //! Each table is a list of rules; the first rule that applies decides. Frames carry no identifier
@@ -44,16 +44,17 @@ listed! {
         Free,
         /// A frame with this counter waits, but fits worse than this frame.
         Contested,
-        /// A frame with this counter waits.
+        /// A frame with this counter waits, and fits at least as well as this frame.
         Taken,
         /// A frame with this counter has arrived, and this frame is a copy of it.
         Copy,
         /// The frame with this counter has been reported missing.
         Late,
-        /// The counter is ahead by more than the window, and by at most
-        /// [`super::sequence::FARTHEST_GAP`].
+        /// The counter is ahead by [`super::sequence::WINDOW`] or more, and at most
+        /// [`super::sequence::FARTHEST_GAP`] frames are missing before it.
         Ahead,
-        /// The counter is ahead by more than [`super::sequence::FARTHEST_GAP`].
+        /// The counter is ahead, and more than [`super::sequence::FARTHEST_GAP`] frames are missing
+        /// before it.
         FarAhead,
         /// The card could use the counter only after a restart.
         Restart,
@@ -71,7 +72,7 @@ listed! {
         FirstReport,
         /// The transmit clock, and no counts.
         Heartbeat,
-        /// A damaged content. Only the counter can be read.
+        /// Damaged content. Only the counter can be read.
         Unreadable,
     }
 }
@@ -141,12 +142,12 @@ listed! {
     /// How far the counts and the clock of the frame agree with the counts and the clock after the
     /// card's last frames.
     Likeness {
-        /// Not better than those of a frame made up at random, or there is nothing to compare.
+        /// The agreement is not better than by chance, or there is nothing to compare.
         Random,
         /// One of accesses, lost records and clock disagrees. The other two agree better than by
         /// chance.
         OneWrong,
-        /// Better than by chance.
+        /// Accesses, lost records and clock together agree better than by chance.
         Close,
     }
 }
@@ -173,8 +174,9 @@ impl Evidence {
         self.has_counts() && self.likeness != Likeness::Close
     }
 
-    /// Whether the frame could be made up at random, apart from its counter, even if one of its
-    /// fields is damaged.
+    /// Whether the frame could be made up at random, apart from its counter, even with one field
+    /// left out. A frame with [`Likeness::OneWrong`] is not: its two other fields agree better than
+    /// by chance.
     fn is_random_or_worse(&self) -> bool {
         self.has_counts() && self.likeness == Likeness::Random
     }
@@ -355,12 +357,12 @@ pub(super) const DAMAGE: Table<Evidence, Damage> = Table {
 /// How well a frame fits a trace; the best fit is the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Fit {
-    /// The frame follows another frame exactly. Holds the clocks between the two.
+    /// The frame follows another frame exactly. Holds the clocks between the two frames.
     Next(u64),
     /// The frame is a copy of an earlier one.
     Copy,
-    /// The card could have reached the counts that the frame states. Holds the frames and the
-    /// clocks between the two.
+    /// The card could have reached the counts that the frame states. Holds the number of missing
+    /// frames and the clocks between this frame and the frame before it.
     Near(u64, u64),
     /// The frame arrived after it was counted as missing.
     Late,

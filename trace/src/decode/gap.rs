@@ -7,8 +7,8 @@ use std::time::Duration;
 use hmtt_format::Cycles;
 use serde::{Deserialize, Serialize};
 
-/// A place in a trace at which frames, records or accesses are missing. The aliases are the names
-/// in tables of version 1.
+/// A place in a trace at which frames, records or accesses are missing. The serde aliases are the
+/// names of the fields in tables of version 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// Frames that did not arrive.

@@ -63,7 +63,7 @@ pub enum Item {
     Malformed {
         /// The place of the frame in the capture.
         origin: Origin,
-        /// The reason.
+        /// The reason why the frame was dropped.
         error: Malformation,
     },
     /// The card restarted: its counters and its clock begin again at 0. No gap extends across a
@@ -76,7 +76,8 @@ pub enum Item {
 }
 
 /// A change of the DDR clock that a heartbeat states. While the clock is stopped, the card sees no
-/// commands and its event clock does not count. The aliases are the names in tables of version 1.
+/// commands and its event clock does not count. The serde aliases are the names of the fields in
+/// tables of version 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DdrClock {
     /// Whether the DDR clock runs.

@@ -36,7 +36,8 @@ use crate::identity::{CardId, LinkId};
 /// ```
 #[derive(Debug, Default)]
 pub struct Links {
-    /// The wire of each link, and the number in the capture of each of its cards.
+    /// The wire of each link, and the number of each card of the wire among all cards of the
+    /// capture.
     links: Vec<(Wire, Vec<CardId>)>,
     /// The link of each card, by card number.
     cards: Vec<LinkId>,
@@ -51,7 +52,8 @@ struct Numbered<'a, S> {
 }
 
 impl<S> Numbered<'_, S> {
-    /// The number in the capture of a card of the wire.
+    /// Returns the number in the capture of the card with index `card` on the wire. A new card gets
+    /// the next number.
     fn number(&mut self, card: usize) -> CardId {
         while self.numbers.len() <= card {
             self.numbers.push(CardId(self.cards.len()));
@@ -147,7 +149,8 @@ struct Sum {
 }
 
 impl Sum {
-    /// Adds the counts of a link. `number`: the number in the capture of a card of the link.
+    /// Adds the counts of a link. `number`: returns the number in the capture for the index of a
+    /// card on the link.
     fn add(&mut self, link: LinkCounts, mut number: impl FnMut(usize) -> CardId) {
         self.counts.foreign_frames += link.foreign_frames;
         self.counts.stray_frames += link.stray_frames;

@@ -14,8 +14,8 @@
 //!
 //! A data frame with exactly the expected counts waits, too, if it does not state the clock after
 //! the frame before (`clock_check`). It is dropped if the next frame shows that the stated clock is
-//! wrong. If the next frame shows that instead the frame before the waiting one ends at a wrong
-//! clock, the frame before is reported.
+//! wrong. If the next frame shows instead that the frame before the waiting frame ends at a wrong
+//! clock, the waiting frame is passed on and the frame before it is reported.
 //!
 //! Invariant: a frame that states exactly the counts and the clock after the frame before does not
 //! wait, unless the frame before waits.
@@ -32,7 +32,8 @@ use super::item::Malformation;
 use super::sequence::Step;
 use super::sink::{CardSink, Sink};
 
-/// Most steps that wait for a frame with counts. Heartbeats have no counts.
+/// Maximum number of steps that wait for a frame with counts. Without this limit, any number of
+/// heartbeats could wait, because heartbeats have no counts.
 const MAX_WAITING: usize = 64;
 
 /// A step of the sequencer that waits.
@@ -254,8 +255,8 @@ impl Quarantine {
         Some(follows && leads_on || !is_needless)
     }
 
-    /// The waiting frames with counts after the first one, each with the number of unread frames
-    /// before it.
+    /// The waiting frames with counts after the first waiting step. Each frame has the number of
+    /// unread frames between it and the frame with counts before it.
     fn after_first(&self) -> impl Iterator<Item = (u64, Sync, CountsAfter)> {
         let mut unseen = 0;
         self.waiting.iter().skip(1).filter_map(move |waiting| {

@@ -46,8 +46,9 @@ pub(super) mod tests {
         DECIDED.with_borrow(Clone::clone)
     }
 
-    /// Decides about each evidence, and checks that each rule is the first to apply to some of it,
-    /// that without the rule some decision would differ, and that to some evidence no rule applies.
+    /// Decides about all cases, and checks that the table has no unneeded part. Each rule has to be
+    /// the first that applies to some case, and without the rule the decision about this case has
+    /// to differ. To at least one case no rule applies.
     pub fn check<E: Copy + 'static, D: Copy + PartialEq + std::fmt::Debug>(
         table: &Table<E, D>,
         cases: &[E],

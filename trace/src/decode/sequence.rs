@@ -62,7 +62,8 @@ pub struct Sequencer {
     /// The highest unwrapped counter of the readable frames that arrived.
     newest: u64,
     /// Waiting frames with their unwrapped counters, ascending. The readable frames span less than
-    /// [`WINDOW`] counts; unreadable frames are at most [`WINDOW`] counts ahead of them.
+    /// [`WINDOW`] counts; unreadable frames are less than [`WINDOW`] counts ahead of the newest
+    /// readable frame.
     held: VecDeque<(u64, StoredFrame)>,
     /// Unwrapped counter and fingerprint of each frame passed on within the last
     /// [`FARTHEST_DETOUR`] counters, ascending.
@@ -183,7 +184,7 @@ impl Sequencer {
 
     /// Number of frames between an unwrapped counter and the nearest readable frame before it.
     /// Unreadable frames are not taken for present, because anyone can send them. `None` if no
-    /// frame before the counter has arrived.
+    /// readable frame before the counter has arrived.
     pub(super) fn missing_before(&self, counter: u64) -> Option<u64> {
         let is_readable = |summary: &FrameSummary| !matches!(summary, FrameSummary::Unreadable);
         match self.held_before(counter).find(|(_, summary)| is_readable(summary)) {

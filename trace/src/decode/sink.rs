@@ -52,8 +52,8 @@ pub trait Sink {
     /// Takes an item of a card.
     fn item(&mut self, card: CardId, item: Item);
 
-    /// Called before the items of a card's data frame, with the sync of the frame. May not be
-    /// called for a frame that holds only accesses.
+    /// Called before the items of a card's data frame, with the sync of the frame. For a frame that
+    /// holds only accesses, the call may be omitted.
     fn frame_begins(&mut self, _card: CardId, _sync: &Sync) {}
 
     /// Called after all items of a card's frame from `origin` were passed.

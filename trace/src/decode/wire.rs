@@ -37,9 +37,9 @@ use pending_frame::PendingFrame;
 use pending_run::PendingRun;
 use recent_strays::RecentStrays;
 
-/// Most cards on one wire.
+/// Maximum number of cards on one wire.
 pub const MAX_CARDS: usize = 16;
-/// Most pending runs.
+/// Maximum number of pending runs.
 const MAX_PENDING: usize = 8;
 
 /// A decoder of the frames of one wire, with a trace for each card.
@@ -54,8 +54,8 @@ pub struct Wire {
     /// The latest strays, which a later frame may continue.
     recent_strays: RecentStrays,
     parked: ParkedTraces,
-    /// The last frame that was not certainly a card's next frame, compared with each card. Kept so
-    /// that its memory is reused.
+    /// Comparisons with each card of the last frame that was not certainly a card's next frame.
+    /// Kept so that the vector's memory is reused.
     compared: Vec<Comparison>,
     /// Number of the card of the last frame.
     last: usize,
@@ -95,7 +95,7 @@ impl Wire {
         self.stray_frames += self.cards.iter_mut().map(CardTrace::take_strays).sum::<u64>();
     }
 
-    /// Gives a frame to its owner. `compared`: the frame compared with each card.
+    /// Gives a frame to its owner. `compared`: the comparison of the frame with each card.
     fn give_to(
         &mut self,
         owner: Owner,
@@ -196,8 +196,8 @@ impl Wire {
     }
 
     /// Gives a frame to its card, then settles the pending runs that the frame decides. `compared`:
-    /// the frame compared with the card; `None` if the frame is the first of the card, or has
-    /// resumed the card's parked trace.
+    /// the comparison of the frame with the card; `None` if the frame is the first of the card, or
+    /// has resumed the card's parked trace.
     fn take(
         &mut self,
         card: usize,
@@ -228,7 +228,7 @@ impl Wire {
 
     /// Begins the first card's trace, or a pending run, with a frame that continues no other frame.
     /// A recent stray that leads to the frame becomes the first frame of the run. `compared`: the
-    /// frame compared with each card.
+    /// comparison of the frame with each card.
     fn hold(
         &mut self,
         arrival: &Arrival<'_>,

@@ -1,4 +1,4 @@
-//! Decides about every combination of evidence.
+//! Checks the decisions about every combination of evidence.
 
 use super::*;
 use crate::decode::rules::tests::check;
@@ -51,8 +51,8 @@ fn a_frame_continues_a_trace_only_with_a_counter_that_the_card_uses_now() {
     }
 }
 
-/// Only a report after a loss of the DDR clock, whose counts start again, and frames without counts
-/// are exempt.
+/// Exempt are frames without counts, and the first report after a loss of the DDR clock, because
+/// the card counts from 0 again.
 #[test]
 fn contradicting_counts_never_continue_a_trace() {
     for evidence in all() {
@@ -78,7 +78,8 @@ fn a_frame_follows_exactly_only_by_its_counts_or_those_of_the_frame_after() {
     }
 }
 
-/// Frames made up at random state such counts and clocks.
+/// A frame whose counts and clock are no more like the card's than random ones continues a trace
+/// only if it is a copy, or if its counts exactly fit the frame before or after it.
 #[test]
 fn counts_and_clocks_as_made_up_at_random_continue_no_trace() {
     let random =
@@ -91,10 +92,9 @@ fn counts_and_clocks_as_made_up_at_random_continue_no_trace() {
     }
 }
 
-/// Whether a frame continues a trace does not depend on the counts that the card could state at
-/// other counters. Whether a damaged frame could continue it depends neither on the clock nor on
-/// whether the counts fit those of the frames before and after, unless the counts are exactly the
-/// next.
+/// Whether a frame continues a trace does not depend on [`Next`], which compares the counts
+/// whatever the counter. What must be damaged in a frame does not depend on the frames around its
+/// counter, unless the counter is free and the counts are exactly the next.
 #[test]
 fn evidence_that_does_not_belong_to_a_decision_does_not_change_it() {
     for evidence in all() {
@@ -105,7 +105,8 @@ fn evidence_that_does_not_belong_to_a_decision_does_not_change_it() {
         }
         let (before, after, clock) = (Before::Unknown, After::Unknown, Clock::Possible);
         let bare = Evidence { before, after, clock, ..evidence };
-        // Only a frame that states exactly the next counts is compared with its place, too.
+        // Only a frame with a free counter and exactly the next counts is also compared with the
+        // frames around its counter.
         if evidence.next != Next::Exact || evidence.counter != Counter::Free {
             assert_eq!(DAMAGE.decide(&evidence), DAMAGE.decide(&bare));
         }

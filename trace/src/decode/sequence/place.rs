@@ -5,7 +5,8 @@ use hmtt_format::frame::{COUNTER_BITS, COUNTER_MASK};
 use super::{FARTHEST_DETOUR, FIRST_FRAMES, Sequencer, WINDOW, first_place};
 use crate::decode::arrival::{Arrival, StoredFrame};
 
-/// Longest gap, in frames. A report with counter 0 that is further ahead is from a restarted card.
+/// Maximum length of a gap, in frames, that does not count as a long gap (`Reach::LongGap`). The
+/// first frame of a session (counter 0) that is further ahead is from a restarted card.
 pub(in crate::decode) const FARTHEST_GAP: u64 = 1 << 20;
 
 /// Bound of a session's unwrapped counters. No card sends that many frames, but each forged frame
@@ -55,7 +56,8 @@ impl Sequencer {
         self.open.then(|| self.unwrapped(counter).checked_sub(self.newest + 1))?
     }
 
-    /// The place of a frame.
+    /// Determines the place of a frame from its counter. Its fingerprint distinguishes a copy from
+    /// another frame with the same counter.
     pub(in crate::decode) fn place(&self, arrival: &Arrival<'_>) -> Place {
         let frame = &arrival.frame;
         if !self.open {

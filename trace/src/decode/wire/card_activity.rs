@@ -5,9 +5,9 @@ use super::power_on::BesidePowerOn;
 use crate::decode::compare::Comparison;
 use crate::decode::evidence::{Damage, Likeness, Reach};
 
-/// Number of frames after which a card is taken to send beside a run of one frame that it could
-/// have sent. Fewer frames could have been sent before the run and have arrived after it, later
-/// than the window allows.
+/// Number of a card's frames after which the card is taken to send beside a run, if the run has one
+/// frame and could continue the card after a gap. Fewer frames could have been sent before the run
+/// and have arrived after it, later than the window allows.
 const GOES_ON: u32 = 4;
 /// Number of frames of a card after which a single pending frame that states the card's counter or
 /// counts is taken for a damaged frame of the card.
@@ -26,17 +26,17 @@ pub(super) struct CardActivity {
     pub likeness: Likeness,
     /// Frames of the card since the run's first frame.
     pub frames: u32,
-    /// Number of `frames` that the card cannot have sent before the run
+    /// Number of these `frames` that the card cannot have sent before the run
     /// ([`super::pending_run::PendingRun::is_sent_after`]).
     pub frames_beside: u32,
-    /// Number of `frames_beside` that arrived after the run's second frame.
+    /// Number of frames among `frames_beside` that arrived after the run's second frame.
     pub beside_since_second: u32,
     /// Evaluation of `frames_beside` for a run that begins like a card that was just switched on.
     pub power_on: BesidePowerOn,
 }
 
 impl CardActivity {
-    /// `first`: the first frame of a run, compared with a card's trace.
+    /// `first`: the comparison of a run's first frame with the card's trace.
     pub fn new(first: &Comparison) -> Self {
         CardActivity {
             reach: first.reach(),

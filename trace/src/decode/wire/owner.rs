@@ -22,7 +22,7 @@ use crate::decode::sequence::WINDOW;
 /// The owner of a frame; numbers are indices into the wire's cards, pending runs or parked traces.
 #[derive(Debug)]
 pub(super) enum Owner {
-    /// A card; the frame is certainly its next frame.
+    /// A card; the frame is certainly the card's next frame.
     Certain(usize),
     Card(usize),
     Pending(usize),
@@ -30,16 +30,16 @@ pub(super) enum Owner {
     /// An earlier session of a card, before its restart; the frame is a copy or a late frame of
     /// that session.
     Past(usize, Fit),
-    /// Not known yet: other frames may confirm it.
+    /// The owner is not known yet: other frames may confirm this frame.
     Unknown,
-    /// No card.
+    /// No card sent the frame, as far as the wire shows.
     Stray,
 }
 
 listed! {
     /// How well the frame fits the best card, the best pending run or the best parked trace.
     Claim {
-        /// The frame fits none.
+        /// The frame fits no claimant.
         No,
         Late,
         /// [`Fit::Near`], but at a distance of [`WINDOW`] frames or more: there was nothing to
@@ -77,7 +77,7 @@ impl Claim {
 }
 
 listed! {
-    /// What the frame holds, as far as the owner depends on it.
+    /// Content of the frame. The choice of the owner distinguishes these four kinds.
     Content { Data, Report, Heartbeat, Unreadable, }
 }
 
@@ -214,7 +214,7 @@ pub(super) const OWNER: Table<Claims, Choice> = Table {
 
 impl Wire {
     /// The owner of a frame that has arrived. If the frame is not certainly a card's next frame,
-    /// `compared` is set to the frame compared with each card.
+    /// `compared` is set to the comparison of the frame with each card.
     pub(super) fn owner(&self, arrival: &Arrival<'_>, compared: &mut Vec<Comparison>) -> Owner {
         let certain = |card: &usize| self.cards[*card].is_certain(&arrival.frame);
         let last_first = (self.last..self.cards.len()).chain(0..self.last);
@@ -252,7 +252,7 @@ impl Wire {
         }
     }
 
-    /// Compares a frame with all cards.
+    /// Compares a frame with all cards, and stores the comparisons in `compared`, by card number.
     pub(super) fn compare(&self, arrival: &Arrival<'_>, compared: &mut Vec<Comparison>) {
         compared.clear();
         compared.extend(self.cards.iter().map(|trace: &CardTrace| trace.compare(arrival)));

@@ -15,7 +15,7 @@ use hmtt_format::frame::Sync;
 use crate::decode::card_trace::CardTrace;
 use crate::decode::counts::Counts;
 
-/// Most parked traces.
+/// Maximum number of parked traces.
 const MAX_PARKED: usize = 4;
 
 /// The part of a card's trace before frames that may be another card's.
@@ -44,7 +44,8 @@ impl ParkedTraces {
         self.0.get(at).map(|parked| parked.card)
     }
 
-    /// Parks a trace. If there are too many, another one is released for it.
+    /// Parks a trace. If [`MAX_PARKED`] traces are parked already, the trace with the fewest frames
+    /// is released first.
     pub fn keep(&mut self, parked: Parked, cards: &mut [CardTrace]) {
         if self.0.len() >= MAX_PARKED {
             let frames = |at: &usize| self.0[*at].trace.frames();

@@ -9,7 +9,7 @@ use crate::decode::counts_after::may_be_near;
 use crate::decode::evidence::Fit;
 use crate::decode::fingerprint::are_alike;
 
-/// A frame of a pending run.
+/// A frame that waits in a pending run or among the latest strays.
 #[derive(Debug)]
 pub(super) struct PendingFrame {
     pub stored: StoredFrame,

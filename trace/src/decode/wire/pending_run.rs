@@ -18,11 +18,12 @@ use crate::decode::evidence::{Fit, Reach};
 use crate::decode::fingerprint::are_alike;
 use crate::decode::sequence::{FARTHEST_DETOUR, FARTHEST_GAP, FIRST_FRAMES, WINDOW};
 
-/// Most frames of a run: the number of frames that a card may send before another frame of the same
-/// wire counts as late.
+/// Number of readable frames at which a run is decided: after as many frames of a card, an earlier
+/// frame on the same wire counts as late. A run becomes longer only while late frames of a card are
+/// awaited.
 const MAX_FRAMES: usize = LONG_USED as usize;
 
-/// Most unreadable frames of a run.
+/// Maximum number of unreadable frames in a run.
 const MAX_UNREADABLE: usize = 8;
 
 /// How well a frame fits a run.
@@ -47,8 +48,9 @@ pub(super) struct PendingRun {
     in_order: bool,
     /// Bits by which the frames confirm each other.
     confirmation: u32,
-    /// Number of frames with counts, without copies and without the first of these frames. 0 means
-    /// that no two frames with counts continue each other.
+    /// Number of frames with counts, without copies and without the first frame with counts. It is
+    /// counted until the run is confirmed. 0 means that no two frames with counts continue each
+    /// other.
     links: usize,
     /// Number of frames that cannot be read.
     unreadable: usize,
@@ -65,9 +67,9 @@ pub(super) struct PendingRun {
 }
 
 impl PendingRun {
-    /// Begins a run with one frame. `compared`: the frame compared with each card; `serial`: the
-    /// frame's serial number on its wire. Earlier frames of this run are forgotten; their memory is
-    /// reused.
+    /// Begins a run with one frame. `compared`: the comparison of the frame with each card;
+    /// `serial`: the frame's serial number on its wire. Earlier frames of this run are forgotten;
+    /// their memory is reused.
     pub fn begin(&mut self, compared: &[Comparison], arrival: &Arrival<'_>, serial: u64) {
         let counter = arrival.frame.counter;
         self.trace = OnceCell::new();
@@ -93,12 +95,13 @@ impl PendingRun {
         self.is_alone().then(|| self.frames.pop())?
     }
 
-    /// Keeps a frame whose memory the run's next first frame reuses.
+    /// Keeps a frame, so that the next [`PendingRun::begin`] reuses its memory.
     pub fn use_memory(&mut self, frame: PendingFrame) {
         self.frames.push(frame);
     }
 
-    /// Appends a frame that continues the run. `compared`: the frame compared with each card.
+    /// Appends a frame that continues the run. `compared`: the comparison of the frame with each
+    /// card; `serial`: the frame's serial number on its wire.
     pub fn push(&mut self, compared: &[Comparison], arrival: &Arrival<'_>, serial: u64) {
         let counter = arrival.frame.counter;
         if self.first_with_counts().is_none() && arrival.frame.sync().is_some() {
@@ -206,7 +209,7 @@ impl PendingRun {
         Some(Fit::Next(if is_data { apart(sync.clock, end.clock) } else { 0 }))
     }
 
-    /// The first frame, compared with a card's trace.
+    /// The comparison of the first frame with a card's trace; `None` for a run without frames.
     fn compare_first(&self, trace: &CardTrace) -> Option<Comparison> {
         Some(trace.compare(&self.frames.first()?.stored.arrival()))
     }

@@ -20,8 +20,8 @@ const SILENT: usize = WINDOW as usize;
 /// still.
 const GOES_ON: u32 = 4;
 
-/// Frames of a card since the beginning of a run that may be a power-on. Counts only frames whose
-/// counters show that the card sent them after the run began. The counters of a card that has
+/// Frames of a card since the beginning of a run that may be a power-on. Only frames are counted
+/// whose counters show that the card sent them after the run began. The counters of a card that has
 /// restarted do not show this, because they begin again with 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BesidePowerOn {
@@ -33,7 +33,8 @@ pub(super) struct BesidePowerOn {
     /// Number of frames of the run when the card's last frame arrived; `None` before the card's
     /// first frame.
     run_at_last: Option<usize>,
-    /// Whether a frame arrived after the last possible late frame.
+    /// Whether a frame of the card arrived when run and card had at least [`ALL_LATE`] frames, so
+    /// that it is no late frame.
     continues: bool,
 }
 

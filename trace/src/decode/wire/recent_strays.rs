@@ -14,7 +14,7 @@ use super::pending_frame::PendingFrame;
 use crate::decode::arrival::Arrival;
 use crate::decode::sequence::WINDOW;
 
-/// Most strays that are kept: 1.5 MiB of frames.
+/// Maximum number of strays that are kept: 1.5 MiB of frames.
 const MAX_RECENT_STRAYS: usize = 1024;
 
 /// A hash that multiplies by a random factor. It is fast, and a sender who does not know the factor
@@ -63,7 +63,7 @@ impl Hasher for RandomFactorHash {
     }
 }
 
-/// A key of the index.
+/// A key by which the index finds the last stray that has this key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     /// A stretch of [`WINDOW`] counters: its first counter divided by [`WINDOW`].

@@ -62,7 +62,7 @@ impl Wire {
     /// only if there was no stray so far, if no run that is taken for a card's begins with the same
     /// counter, and in one of two cases:
     ///
-    /// - Another run could follow it soon.
+    /// - Another run could follow this run soon.
     /// - Each pending run is taken for a card's, has several frames, begins a session, or has a
     ///   counter or counts that a card could use next or after a gap.
     fn is_believed(&self, at: usize) -> bool {
@@ -151,7 +151,8 @@ impl Wire {
         }
     }
 
-    /// Gives the frames of a pending run to a card.
+    /// Gives the frames of a pending run to a card. The other pending runs are then compared again
+    /// with the card.
     fn give(&mut self, card: usize, run: PendingRun, sink: &mut impl Sink) {
         let Some(trace) = self.cards.get_mut(card) else { return };
         for waiting in run.frames() {
@@ -171,8 +172,9 @@ impl Wire {
     }
 
     /// Resumes a parked trace, because its card continues it: the frames that seemed to follow it
-    /// are another card's. The trace becomes a new card. If the number of cards is at its limit, it
-    /// keeps its old number, and the trace that followed it is closed.
+    /// are another card's. The trace becomes a new card. If there are already [`MAX_CARDS`] cards,
+    /// the parked trace keeps its old card number, and the trace that followed the parked trace is
+    /// closed.
     pub(super) fn resume_parked(&mut self, at: usize, sink: &mut impl Sink) -> usize {
         let Some(Parked { mut trace, card, .. }) = self.parked.take(at, &mut self.cards) else {
             return self.last;

@@ -141,7 +141,7 @@ fn each_rule_decides_about_some_frame() {
     panic!("rules that decided about no frame: {unused:#?}");
 }
 
-/// Most wires that are decoded until each rule has decided.
+/// Maximum number of wires that are decoded until each rule has decided.
 const MOST_WIRES: u64 = 2_000;
 
 #[test]

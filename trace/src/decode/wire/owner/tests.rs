@@ -1,4 +1,4 @@
-//! Decides about every combination of claims.
+//! Checks the decisions about every combination of claims.
 
 use super::*;
 use crate::decode::rules::tests::check;
@@ -88,9 +88,9 @@ fn a_frame_that_fits_nothing_waits_or_is_a_stray() {
     }
 }
 
-/// If a frame fits a card at least as well as everything else, only a parked trace that it
-/// continues exactly, or a run that may be a repetition after a restart, takes it from the card. If
-/// it fits several cards, its card may be unknown.
+/// A frame that fits a card at least as well as it fits a run is the card's, with three exceptions:
+/// the frame exactly continues a parked trace; the run may be a repetition of the silent card after
+/// a restart; or several cards are possible, and the owner is unknown.
 #[test]
 fn a_card_keeps_a_frame_that_it_fits_best() {
     for claims in all().iter().filter(|claims| claims.prefers_card()) {

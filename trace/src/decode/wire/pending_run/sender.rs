@@ -1,5 +1,5 @@
 //! Decides whether a pending run continues a card (after a gap, after a restart, or as a damaged
-//! frame of it) or is another card's.
+//! frame of the card) or is another card's.
 //!
 //! Uses what each card has sent since the run began ([`CardActivity`]). `settle` acts on the
 //! answers.
@@ -13,8 +13,8 @@ use crate::decode::sequence::WINDOW;
 use crate::decode::wire::card_activity::{CardActivity, LONG_USED};
 
 impl PendingRun {
-    /// Compares the run again with a card that has been given another run, which this one may
-    /// continue.
+    /// Compares this run again with a card to which `other_run` was given. This run may continue
+    /// `other_run`.
     pub fn reconsider(&mut self, card: usize, trace: &CardTrace, other_run: &PendingRun) {
         let Some(compared) = self.compare_first(trace) else { return };
         let since = |at: usize| {
@@ -57,7 +57,8 @@ impl PendingRun {
     }
 
     /// Whether the run could continue a card that has been silent since the run began, with a few
-    /// frames lost before the run. `least`: least agreement of the run with the card's last frames.
+    /// frames lost before the run. `least`: minimum agreement of the run with the card's last
+    /// frames.
     pub fn follows_soon(&self, least: Likeness) -> bool {
         self.cards.iter().any(|activity| {
             let is_like = activity.likeness >= least;
@@ -91,10 +92,10 @@ impl PendingRun {
         self.cards.iter().position(used).filter(|_| self.is_single())
     }
 
-    /// The card that sent this single frame damaged: the card has since used the frame's counter
-    /// and counts. `is_final`: no more frames follow. In this case a report whose counter has one
-    /// flipped bit is a damaged frame, too: it holds no access, and as a card's next frame it would
-    /// make many frames missing.
+    /// The card that sent this single frame damaged: the card could have used the frame's counter
+    /// or counts next, and has sent other frames since. `is_final`: no more frames follow. In this
+    /// case a report whose counter has one flipped bit is a damaged frame, too: it holds no access,
+    /// and as a card's next frame it would make many frames missing.
     pub fn damaged_frame_of(&self, is_final: bool) -> Option<usize> {
         if !is_final {
             return self.left_behind(LONG_USED);
@@ -133,9 +134,10 @@ impl PendingRun {
     }
 
     /// Whether a frame with this counter, which arrives after the run's frames, was also sent after
-    /// them, if one card sent this frame and the run. `false` if its counter is less than
-    /// [`WINDOW`] counts before the run's first frame and behind its newest: frames are put in
-    /// order within [`WINDOW`] counts, so this frame may only be late.
+    /// them, if one card sent this frame and the run. `false` if the counter is less than
+    /// [`WINDOW`] counts before the counter of the run's first frame, and less than [`WINDOW`]
+    /// counts behind the run's newest counter: frames are put in order within [`WINDOW`] counts, so
+    /// this frame may only be late.
     fn is_sent_after(&self, counter: u64) -> bool {
         let before = self.counter.wrapping_sub(counter) & COUNTER_MASK;
         let behind = self.newest.wrapping_sub(counter) & COUNTER_MASK;
@@ -174,10 +176,11 @@ impl PendingRun {
         }
     }
 
-    /// The card that sent the run, if frames that arrived later have shown it. The earliest frame
-    /// of the run now exactly follows the card's frames, because a frame in between has arrived; or
-    /// a single frame now lies between two frames of the card. If several cards could have sent the
-    /// run, it is also the only card that does not send beside it.
+    /// The card that sent the run, if frames that arrived later have shown the card. Either the
+    /// earliest frame of the run now exactly follows the card's frames, because a frame in between
+    /// has arrived; or the run is a single frame that now lies between two frames of the card. If
+    /// several cards could have sent the run, the second case is another one: the card is the only
+    /// card that does not send beside the run, and the run could be the card's after a gap.
     pub fn matching_card(&self, cards: &[CardTrace]) -> Option<usize> {
         let behind =
             |frame: &&PendingFrame| self.newest.wrapping_sub(frame.stored.counter()) & COUNTER_MASK;
