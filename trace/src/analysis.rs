@@ -120,11 +120,11 @@ pub trait Analysis: Sized + Serialize + DeserializeOwned {
     }
 
     /// Adds the next accesses to the memory. The accesses of each thread, and of each card, come in
-    /// their order.
+    /// the order in which they were made.
     fn add(&mut self, batch: &Batch<'_>);
 
-    /// Adds elements of a string instruction that are known as a whole. By default they are a gap,
-    /// for analyses that need each element.
+    /// Adds elements of a string instruction that are known as a whole. By default the elements are
+    /// a gap, for analyses that need each element.
     fn elements(&mut self, range: &ElementRange) {
         self.gap(&Gap { lost_accesses: Some(range.elements), ..Gap::default() });
     }
@@ -135,14 +135,14 @@ pub trait Analysis: Sized + Serialize + DeserializeOwned {
         Detail::Address
     }
 
-    /// Adds accesses to one page whose lines are not known. By default they are a gap, for analyses
-    /// that need addresses.
+    /// Adds accesses to one page, whose lines in the page are not known. By default the accesses
+    /// are a gap, for analyses that need addresses.
     fn page_run(&mut self, run: &PageRun) {
         self.gap(&run.as_gap());
     }
 
-    /// Adds accesses in a slice of time whose pages are not known. By default they are a gap, for
-    /// analyses that need pages.
+    /// Adds accesses in a slice of time, whose pages are not known. By default the accesses are a
+    /// gap, for analyses that need pages.
     fn frequency_slice(&mut self, slice: &FrequencySlice) {
         self.gap(&slice.as_gap());
     }

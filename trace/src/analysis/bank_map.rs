@@ -9,12 +9,12 @@ use hmtt_format::address_map::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Most banks of all ranks.
+/// Maximum number of banks of all ranks together.
 pub const MOST_BANKS: usize = 1 << (MAX_RANK_BITS + MAX_BANK_BITS);
-/// Bytes of an address that a map can name.
+/// Number of low bytes of an address whose bits a map can name.
 const BYTES: usize = ADDRESS_BITS / 8;
 
-/// For each bit of the rank, bank and row of an address, the address bits whose XOR it is.
+/// For each bit of the rank, bank and row: a mask of the address bits whose XOR the bit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BankMap {
     rank: [u64; MAX_RANK_BITS as usize],
@@ -46,17 +46,19 @@ pub struct Place {
     pub row: u32,
 }
 
-/// The rank of a bank, and its number in the rank. `index`: as [`Place::index`].
+/// The number of a bank's rank, and the number of the bank in this rank. `index`: as
+/// [`Place::index`].
 pub fn rank_and_bank(index: usize) -> (u16, u16) {
     ((index >> MAX_BANK_BITS) as u16, (index & ((1 << MAX_BANK_BITS) - 1)) as u16)
 }
 
-/// Looks up banks and rows.
+/// Tables that give the bank and the row of an address: for each byte of an address, the
+/// coordinates of each value of the byte.
 #[derive(Clone, Debug)]
 pub struct BankLookup([[u64; 256]; BYTES]);
 
 impl BankLookup {
-    /// The lookup of a map.
+    /// Computes the tables of a map.
     pub fn new(map: &BankMap) -> Box<BankLookup> {
         let mut lookup = Box::new(BankLookup([[0; 256]; BYTES]));
         // The row is in the low half, the bank above it, and the rank above the bank.

@@ -6,12 +6,13 @@
 pub const LINE_LOG2: u32 = 6;
 /// log2 of the bytes of a page, in all analyses.
 pub const PAGE_LOG2: u32 = 12;
-/// Most bytes of one access that count as touched. Instructions have no larger accesses.
+/// Maximum number of bytes of one access that count as touched. Instructions have no larger
+/// accesses.
 pub const MOST_TOUCHED_BYTES: u32 = 4096;
-/// Most units that [`Batch::each_units`] passes on at once.
+/// Maximum number of units that [`Batch::each_units`] passes on at once.
 pub(super) const UNITS_AT_ONCE: usize = 256;
 
-/// Accesses of one card or thread, in its order.
+/// Accesses of one card or thread, in the order in which they were made.
 ///
 /// ```
 /// use hmtt::analysis::Batch;
@@ -63,13 +64,13 @@ impl<'a> Batch<'a> {
         Batch { instructions: cut(instructions, self.len()), ..self }
     }
 
-    /// Adds the function of each access's instruction, by its number in the source; 0 where it is
-    /// not known. A column that is too short is ignored.
+    /// Adds the function of each access's instruction, by the function's number in the source; 0
+    /// where the function is not known. A column that is too short is ignored.
     pub fn with_functions(self, functions: &'a [u32]) -> Self {
         Batch { functions: cut(functions, self.len()), ..self }
     }
 
-    /// Adds the thread that has made the accesses, by its number in the system.
+    /// Adds the thread that has made the accesses, by the thread's number in the system.
     pub fn with_thread(self, thread: u32) -> Self {
         Batch { thread: Some(thread), ..self }
     }
@@ -80,7 +81,7 @@ impl<'a> Batch<'a> {
         Batch { unit_bytes, ..self }
     }
 
-    /// The accesses of a range of rows; none if the batch has fewer rows.
+    /// The accesses of a range of rows; none if the range ends beyond the last row.
     pub fn rows(&self, rows: std::ops::Range<usize>) -> Batch<'a> {
         let (Some(addresses), Some(writes)) =
             (self.addresses.get(rows.clone()), self.writes.get(rows.clone()))
@@ -108,7 +109,7 @@ impl<'a> Batch<'a> {
         self.addresses.is_empty()
     }
 
-    /// Byte addresses.
+    /// Address of the first byte of each access.
     pub fn addresses(&self) -> &'a [u64] {
         self.addresses
     }
@@ -118,28 +119,28 @@ impl<'a> Batch<'a> {
         self.writes
     }
 
-    /// The clock of each access.
+    /// The clock of each access; `None` without this column.
     pub fn clocks(&self) -> Option<&'a [u64]> {
         self.clocks
     }
 
-    /// The bytes of each access; 0 where they are not known.
+    /// The bytes of each access; 0 where they are not known. `None` without this column.
     pub fn sizes(&self) -> Option<&'a [u32]> {
         self.sizes
     }
 
-    /// The address of each access's instruction.
+    /// The address of each access's instruction; `None` without this column.
     pub fn instructions(&self) -> Option<&'a [u64]> {
         self.instructions
     }
 
-    /// The function of each access's instruction, by its number in the source; 0 where it is not
-    /// known.
+    /// The function of each access's instruction, by the function's number in the source; 0 where
+    /// the function is not known.
     pub fn functions(&self) -> Option<&'a [u32]> {
         self.functions
     }
 
-    /// The thread that has made the accesses.
+    /// The thread that has made the accesses; `None` if it is not known.
     pub fn thread(&self) -> Option<u32> {
         self.thread
     }

@@ -9,10 +9,10 @@
 //! later ones of sampled lines twice. [`Reuses::sampling_rate`] is the last and smallest rate; it
 //! is 1 if all distances are exact.
 //!
-//! Memory: 42 to 74 bytes for each of these lines, and up to 24 bytes more while half of the lines
-//! are left out. Addresses that were chosen by their hash, so that no line is left out, can exceed
-//! this bound. [`Analysis::append`] is exact if both pieces are exact; otherwise the lines of the
-//! later piece count as new, as after a merge. [`Analysis::merge`] adds counts.
+//! Memory: 42 to 74 bytes for each measured line, and up to 24 bytes more while half of the lines
+//! are left out. The bound does not hold if an author of a trace chooses addresses by their hash,
+//! so that no line is left out. [`Analysis::append`] is exact if both pieces are exact; otherwise
+//! the lines of the later piece count as new, as after a merge. [`Analysis::merge`] adds counts.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,7 @@ impl Bounded {
         Bounded { unit_log2: LINE_LOG2, most: most.max(1), now, earlier }
     }
 
-    /// Whether both have the same unit.
+    /// Whether `other` has the same unit, so that it can be appended or merged.
     pub(super) fn is_like(&self, other: &Bounded) -> bool {
         self.unit_log2 == other.unit_log2
     }

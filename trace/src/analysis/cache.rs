@@ -3,9 +3,9 @@
 //!
 //! A translation buffer is a cache whose lines are pages: `256K,4,4096,lru` has 64 entries in 4
 //! ways. Memory is constant: 8 bytes for each line of the caches. A serialised state has the counts
-//! but not the lines: after it was read, caches are empty. So each piece begins with empty caches.
-//! After [`Analysis::append`] there are too many misses, for each piece at most the number of lines
-//! of the caches; [`CacheCounts::empty_caches`] states how many pieces began empty.
+//! but not the lines: after a state was read, caches are empty. So each piece begins with empty
+//! caches. After [`Analysis::append`] the misses are too many, for each piece by at most the number
+//! of lines of the caches; [`CacheCounts::empty_caches`] states how many pieces began empty.
 //! [`Analysis::merge`] adds the counts of other caches, for another memory.
 
 use hmtt_format::Direction;

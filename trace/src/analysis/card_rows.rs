@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::decode::Item;
 
-/// The part of the hot pages whose dump has the row outcomes, too.
+/// Number of the part of the hot pages that is dumped together with the row outcomes.
 const PART_WITH_ROWS: u8 = 0;
 
 /// Difference between the bank numbers of adjacent ranks in count records.
@@ -93,8 +93,8 @@ impl CardRows {
         self.close(false);
     }
 
-    /// Counts a record of the open dump. Returns the number of its records so far; `None` if the
-    /// record is of another dump, or if no dump is open.
+    /// Counts a record of the open dump. Returns the number of records of this dump so far; `None`
+    /// if the record is of another dump, or if no dump is open.
     fn record(&mut self, number: u8) -> Option<u32> {
         let open = self.open.as_mut()?;
         if *open.number.get_or_insert(number) != number {

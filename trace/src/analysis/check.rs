@@ -13,10 +13,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::pages::{from_hexadecimal, hexadecimal};
 use super::{Analysis, Batch, Detail, Gap, Known, PAGE_LOG2, PageRun};
 
-/// Most places that are kept for each kind of violation.
+/// Maximum number of places that are kept for each kind of violation.
 pub const MOST_PLACES: usize = 20;
 
-/// A kind of violation.
+/// The condition that an access violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -38,7 +38,7 @@ impl Kind {
         [Kind::ClockBack, Kind::BeyondMemory, Kind::Unaligned, Kind::BeyondEnd, Kind::NoSize];
 }
 
-/// The place of a violation.
+/// An access that violates a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The kind of violation.
@@ -70,7 +70,7 @@ pub struct Violations {
 pub struct Checked {
     /// Number of accesses.
     pub accesses: u64,
-    /// Number of violations of each kind.
+    /// Number of violations of each kind, in the order of [`Kind::ALL`].
     pub kinds: Vec<Violations>,
     /// The first violations of each kind.
     pub places: Vec<Place>,
@@ -78,7 +78,7 @@ pub struct Checked {
     pub gap_count: u64,
     /// Accesses that are missing at these places, as far as their numbers are known.
     pub lost_accesses: u64,
-    /// Restarts of the clock.
+    /// Number of times that the clock began at 0 again.
     pub restarts: u64,
 }
 
@@ -114,12 +114,12 @@ pub struct Check {
     gap_count: u64,
     lost_accesses: u64,
     restarts: u64,
-    /// Number of merged memories.
+    /// Number of merged memories, without this memory.
     merged: u64,
     merged_accesses: u64,
 }
 
-/// Reads places, and rejects more than [`MOST_PLACES`] for each kind.
+/// Reads places, and rejects more than [`MOST_PLACES`] times the number of kinds.
 fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Place>, D::Error> {
     let places = Vec::<Place>::deserialize(deserializer)?;
     if places.len() > MOST_PLACES * Kind::ALL.len() {

@@ -9,10 +9,10 @@ use super::columns::{Column, Columns};
 use super::slices::SliceUnit;
 use super::{Batch, Gap, Known};
 
-/// Clocks that are compared at once.
+/// Number of clocks that are compared at once.
 const PIECE: usize = 64;
 
-/// The time of the accesses to one memory. After a restart of the clock it continues.
+/// The time of the accesses to one memory. The time continues after a restart of the clock.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Clock {
     known: Known,
@@ -31,7 +31,7 @@ impl Clock {
         self.known = *known;
     }
 
-    /// The unit of time; accesses, before the first access.
+    /// The unit of time; [`SliceUnit::Accesses`] until the first access.
     pub fn unit(&self) -> SliceUnit {
         self.unit.unwrap_or(SliceUnit::Accesses)
     }
@@ -110,7 +110,7 @@ impl Clock {
     }
 
     /// The times of the first and the last clock of a record that states only the number of its
-    /// accesses. If accesses are the time: the times of its first and its last access.
+    /// accesses. If accesses are the time: the times of the record's first and last access.
     pub fn of_record(&mut self, first: u64, last: u64, accesses: u64) -> (u64, u64) {
         let usual = if self.known.clocks { SliceUnit::Clocks } else { SliceUnit::Accesses };
         let (first, last) = match *self.unit.get_or_insert(usual) {
@@ -143,7 +143,7 @@ impl Clock {
         }
     }
 
-    /// The time at which a later piece is appended: its time 0 becomes this time.
+    /// The time at which a later piece is appended: the piece's time 0 becomes this time.
     pub fn shift(&self) -> u64 {
         self.before
     }

@@ -1,10 +1,10 @@
-//! Defines accesses for which a card records less than each address: runs of page mode, and slices
-//! of frequency mode.
+//! Defines accesses whose addresses a card does not record one by one: runs of page mode, and
+//! slices of frequency mode.
 //!
-//! A card in page mode records how many accesses in a row are to one page ([`PageRun`]). A card in
-//! frequency mode records how many accesses a slice of time has ([`FrequencySlice`]). Both count
-//! bursts, and not lines. [`Detail`] states what an analysis needs. Accesses that it cannot use are
-//! a gap in the analysis, and [`CoarseAccesses`] counts them for the source.
+//! A card in page mode records how many consecutive accesses are to one page ([`PageRun`]). A card
+//! in frequency mode records how many accesses a slice of time has ([`FrequencySlice`]). Both count
+//! bursts, and not lines. [`Detail`] states what an analysis needs. Accesses that an analysis
+//! cannot use are a gap in the analysis, and [`CoarseAccesses`] counts them for the source.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ pub struct PageRun {
 /// Accesses of a card in a slice of time. No other record states these accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrequencySlice {
-    /// The first clock.
+    /// First clock of the slice.
     pub clock: u64,
     /// Length in clocks, if it is known.
     pub length_clocks: Option<u64>,
@@ -101,7 +101,7 @@ impl FrequencySlice {
         bytes_of(self.accesses(), self.burst_bytes)
     }
 
-    /// The last clock.
+    /// Last clock of the slice; the first clock if the length is not known.
     pub fn last_clock(&self) -> u64 {
         self.clock.saturating_add(self.length_clocks.unwrap_or(1).max(1) - 1)
     }
@@ -123,8 +123,8 @@ pub struct CoarseAccesses {
     pub page_run_accesses: u64,
     /// Accesses in slices of frequency mode.
     pub frequency_accesses: u64,
-    /// Accesses that the source has only as sums, and does not pass on. They are in rows of a table
-    /// whose accesses may also be in other rows.
+    /// Accesses that the source has only as sums, and does not pass on. A table has these sums in
+    /// rows of slices, and other rows of the table may state the same accesses.
     pub unread_accesses: u64,
 }
 

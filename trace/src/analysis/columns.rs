@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// Most columns from the first one in use to the last.
+/// Maximum number of columns, from the first one in use to the last.
 pub const MOST_COLUMNS: u64 = 512;
 
 /// The counts of a column.
@@ -43,7 +43,7 @@ impl<C: Column> Columns<C> {
         (0..).zip(&self.cells).map(|(index, cell)| (self.first.saturating_add(index), cell))
     }
 
-    /// The columns, to be changed.
+    /// The columns, in the order of time, for changes of their counts.
     pub fn cells_mut(&mut self) -> impl Iterator<Item = &mut C> {
         self.cells.iter_mut()
     }
@@ -54,8 +54,8 @@ impl<C: Column> Columns<C> {
         if self.cells.is_empty() { 0 } else { end.saturating_mul(1 << self.log2()) }
     }
 
-    /// The column of a time. If it is too far from the other columns, columns become longer until
-    /// there are at most [`MOST_COLUMNS`].
+    /// The column of a time. If the time is too far from the other columns, columns become longer
+    /// until there are at most [`MOST_COLUMNS`].
     #[inline]
     pub fn at(&mut self, at: u64) -> &mut C {
         let index = (at >> self.log2()).wrapping_sub(self.first);

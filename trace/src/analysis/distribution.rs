@@ -9,7 +9,7 @@ use super::PAGE_LOG2;
 use super::page_counts::{PageCount, PageCounts};
 use super::pages::{Pages, hexadecimal};
 
-/// The hottest pages, and the part of all touches that they have.
+/// The touches of a number of hottest pages, and their share of all touches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HotShare {
     /// Number of the hottest pages, of 4 KiB each.
@@ -20,8 +20,8 @@ pub struct HotShare {
     pub touch_share: f64,
 }
 
-/// The distribution at increasing numbers of hottest pages: 1, then each about 1 + 1/`steps` times
-/// the last one, up to all pages.
+/// The shares of increasing numbers of hottest pages. The first number is 1, each further number is
+/// about 1 + 1/`steps` times the number before it, and the last number is the number of all pages.
 pub fn distribution(counted_pages: &Pages, steps: u64) -> Vec<HotShare> {
     let counts = counted_pages.counts().iter().flat_map(PageCounts::iter);
     let mut touches: Vec<u64> = counts.map(|page: PageCount| page.touches()).collect();
@@ -85,8 +85,8 @@ pub fn by_address(counted_pages: &Pages, most: usize) -> AddressDistribution {
     AddressDistribution { block_bytes: 1 << (log2 + PAGE_LOG2), blocks }
 }
 
-/// log2 of the pages of a block, so that at most `most` blocks are touched. `pages`: memory, page
-/// and touches, in order.
+/// log2 of the smallest number of pages of a block with which at most `most` blocks are touched.
+/// `pages`: the memory, the number and the touches of each page, in order.
 fn block_log2(pages: &[(u64, u64, u64)], most: usize) -> u32 {
     // Element n: how many pages are in another block than the page before, if blocks have 2^n
     // pages.

@@ -4,7 +4,7 @@ use super::Batch;
 
 /// Elements of a string instruction at consecutive addresses, which are too many to be passed on
 /// one by one. For example, a `rep stosq` that fills 1 GiB can be one range of 2^27 elements of 8
-/// bytes. Analyses that only add up count the elements; for other analyses they are a gap.
+/// bytes. Analyses that only add up count the elements; for other analyses the elements are a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementRange {
     /// The lowest address of the elements.
@@ -17,14 +17,15 @@ pub struct ElementRange {
     pub is_write: bool,
     /// Address of the instruction.
     pub instruction: u64,
-    /// The function of the instruction, by its number in the source; 0 if it is not known.
+    /// The function of the instruction, by the function's number in the source; 0 if the function
+    /// is not known.
     pub function: u32,
-    /// The thread that has made the accesses, by its number in the system.
+    /// The thread that has made the accesses, by the thread's number in the system.
     pub thread: u32,
 }
 
 impl ElementRange {
-    /// Bytes of all elements.
+    /// Bytes of all elements, at most 2^64 - 1.
     pub fn bytes(&self) -> u64 {
         self.elements.saturating_mul(self.size.into())
     }

@@ -91,7 +91,7 @@ impl<A: Analysis + Clone> Fold<A> {
         self.of(memory).gap(gap);
     }
 
-    /// Passes on that the clock of a memory's accesses begins again.
+    /// Passes on a restart: the clock of a memory's accesses begins at 0 again.
     pub fn restart(&mut self, memory: usize) {
         self.of(memory).restart();
     }

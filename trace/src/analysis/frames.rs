@@ -26,7 +26,7 @@ pub struct Frames {
     accesses: PageTable<u64>,
 }
 
-/// How many pages were accessed.
+/// The result: how many pages were accessed, and how often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FrameCounts {
     /// Distinct pages.
@@ -36,12 +36,12 @@ pub struct FrameCounts {
 }
 
 impl Frames {
-    /// Pages of 2^`page_log2` bytes.
+    /// Begins without accesses. Pages have 2^`page_log2` bytes, with `page_log2` from 1 to 63.
     pub fn new(page_log2: u32) -> Self {
         Frames { page_log2: page_log2.clamp(1, 63), accesses: PageTable::default() }
     }
 
-    /// The number of each accessed page, with its accesses.
+    /// The number of each accessed page, with the count of accesses to this page.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
         self.accesses.iter()
     }

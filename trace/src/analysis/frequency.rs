@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::slices::{Slice, SliceLength, SliceUnit, Slices};
 use super::{Analysis, Batch, Detail, FrequencySlice, Known, PageRun};
 
-/// Reads and writes.
+/// The reads and writes of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Counts {
     reads: u64,

@@ -1,10 +1,10 @@
 //! Maps numbers of lines or pages to values, with one memory access for most lookups.
 //!
-//! Keys and values are in one array. A key whose first place is taken is at one of the next places
-//! for it. Neighbouring keys are neighbours in the array, so that a scan takes one memory access
-//! for several lookups. The hash has a random key, so that the author of a trace cannot choose
-//! addresses that collide. At most half of the places are in use: 32 to 64 bytes for each key with
-//! a value of 8 bytes.
+//! Keys and values are in one array. A key whose first place is taken by another key is stored at
+//! the next free place in the key's order of places. Neighbouring keys are neighbours in the array,
+//! so that a scan takes one memory access for several lookups. The hash has a random key, so that
+//! the author of a trace cannot choose addresses that collide. At most half of the places are in
+//! use: 32 to 64 bytes for each key with a value of 8 bytes.
 
 use std::hash::{BuildHasher, RandomState};
 use std::hint::black_box;
@@ -92,7 +92,7 @@ impl<V: Copy + Default> Table<V> {
         black_box(keys.iter().fold(0, |sum, key| sum ^ self.places[self.first(*key)].0));
     }
 
-    /// The value of a key.
+    /// The value of a key; `None` if the key is not in the table.
     #[inline]
     pub fn get(&self, key: u64) -> Option<V> {
         let (stored_key, value) = self.places[self.place(key)];

@@ -14,10 +14,10 @@ use super::hash::Table;
 use super::slices::SliceUnit;
 use super::{Analysis, Batch, Detail, FrequencySlice, Gap, Known, LINE_LOG2, PAGE_LOG2, PageRun};
 
-/// Most blocks of addresses.
+/// Maximum number of blocks of addresses.
 pub const MOST_ROWS: usize = 128;
 
-/// Accesses whose rows are found at once.
+/// Number of accesses whose rows are found at once.
 const TOGETHER: usize = 256;
 
 /// The accesses of a column, by row.
@@ -275,8 +275,8 @@ impl Analysis for HeatMap {
         }
     }
 
-    /// Adds the columns that the [timeline](super::timeline) has for the slice, so that both have
-    /// the same columns.
+    /// Adds the columns that the [timeline](super::timeline) has for the slice, so that heat map
+    /// and timeline have the same columns.
     fn frequency_slice(&mut self, slice: &FrequencySlice) {
         if let Some(memory) = self.memories.first_mut() {
             let last = slice.last_clock();
@@ -286,8 +286,8 @@ impl Analysis for HeatMap {
         }
     }
 
-    /// Adds the column that the [timeline](super::timeline) has for the gap, so that both have the
-    /// same columns.
+    /// Adds the column that the [timeline](super::timeline) has for the gap, so that heat map and
+    /// timeline have the same columns.
     fn gap(&mut self, gap: &Gap) {
         if let Some(memory) = self.memories.first_mut() {
             memory.columns.at(memory.clock.of_gap(gap));

@@ -13,7 +13,7 @@ pub struct Histogram {
     counts: Vec<u64>,
 }
 
-/// Most buckets: enough for all numbers below 2^64.
+/// Maximum number of buckets: enough for all numbers below 2^64.
 const MOST_BUCKETS: usize = u64::BITS as usize + 1;
 
 impl TryFrom<Vec<u64>> for Histogram {
@@ -32,12 +32,12 @@ impl From<Histogram> for Vec<u64> {
     }
 }
 
-/// Number of the bucket of a number.
+/// Index of the bucket that counts a number, from 0 to 64.
 pub fn bucket(number: u64) -> usize {
     (u64::BITS - number.leading_zeros()) as usize
 }
 
-/// Lowest and highest number of a bucket.
+/// Lowest and highest number that a bucket counts.
 pub fn limits(bucket: usize) -> (u64, u64) {
     match bucket {
         0 => (0, 0),
@@ -52,7 +52,7 @@ impl Histogram {
         self.add_many(number, 1);
     }
 
-    /// Counts a number `times` times.
+    /// Counts a number `times` times. A count stops at 2^64 - 1.
     #[inline]
     pub fn add_many(&mut self, number: u64, times: u64) {
         let bucket = bucket(number);

@@ -1,17 +1,17 @@
-//! Defines what a source knows of its accesses ([`Known`]), and the accesses that are missing in it
+//! Defines what a source knows of its accesses ([`Known`]), and the accesses that the source lacks
 //! ([`Gap`]).
 
 use serde::{Deserialize, Serialize};
 
 use super::bank_map::BankMap;
 
-/// The kind of the addresses.
+/// Whether addresses are physical or virtual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AddressSpace {
-    /// Physical memory, as on the bus.
+    /// Addresses of physical memory, as on the bus.
     Physical,
-    /// The memory of a process.
+    /// Addresses in the memory of a process.
     Virtual,
     /// Not known.
     #[default]
@@ -21,7 +21,7 @@ pub enum AddressSpace {
 /// What a source knows of its accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
-    /// The kind of the addresses.
+    /// Whether addresses are physical or virtual.
     pub address_space: AddressSpace,
     /// Whether accesses have clocks.
     pub clocks: bool,
@@ -39,7 +39,7 @@ pub struct Known {
     pub capacity_bytes: Option<u64>,
     /// Bytes that the memory's data bus transfers on each edge of the clock.
     pub bus_bytes: Option<u32>,
-    /// Banks and rows of addresses.
+    /// The map from addresses to banks and rows.
     pub bank_map: Option<BankMap>,
     /// Number of the board in a data set. Memories with the same number are runs of one board, one
     /// after the other.
@@ -68,19 +68,21 @@ impl Known {
         }
     }
 
-    /// Most bytes in a second that the data bus can transfer: two transfers in each clock.
+    /// Maximum number of bytes that the data bus can transfer in a second: two transfers in each
+    /// clock. `None` if the clock period or the width of the bus is not known.
     pub fn bus_bytes_per_second(&self) -> Option<f64> {
         let seconds = self.seconds(1).filter(|seconds| *seconds > 0.0)?;
         Some(2.0 * f64::from(self.bus_bytes?) / seconds)
     }
 
-    /// Seconds of clocks, if the period is known.
+    /// Duration of `clocks` clocks in seconds; `None` if accesses have no clocks, or if the period
+    /// is not known.
     pub fn seconds(&self, clocks: u64) -> Option<f64> {
         self.tck_ps.filter(|_| self.clocks).map(|period| clocks as f64 * f64::from(period) * 1e-12)
     }
 }
 
-/// Accesses that are missing, and where.
+/// Missing accesses, and the clocks before and after them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// Number of missing accesses, if it is known.

@@ -96,13 +96,13 @@ pub enum Mrc {
     Exact(Reuse),
     /// Distances of sampled lines.
     Sampled(Shards),
-    /// Exact distances, while there are not too many lines.
+    /// Exact distances up to a given number of lines, then distances of sampled lines.
     Bounded(Bounded),
 }
 
 impl Mrc {
-    /// Whether both are of one kind, with the same unit and rate, so that they can be appended or
-    /// merged.
+    /// Whether both curves are of one kind, with the same unit and rate, so that they can be
+    /// appended or merged.
     pub fn is_of_kind(&self, other: &Mrc) -> bool {
         match (self, other) {
             (Mrc::Exact(own), Mrc::Exact(other)) => own.is_like(other),

@@ -3,8 +3,8 @@
 //! Bits are in blocks of one cache line each. The lowest level of counts has the number of set bits
 //! of each block, 16 counts to a line. Each level above has the sums of the lines below, again 16
 //! to a line, up to a level of a single line. So each bit belongs to one count in one line of each
-//! of O(log n) levels. The number of set bits after it is the sum of the later bits in its block,
-//! and of the later counts in each of these lines. These are sums of a fixed number of elements,
+//! of O(log n) levels. The number of set bits after a bit is the sum of the later bits in its block
+//! and of the later counts in each of its lines. Each of these sums has a fixed number of elements,
 //! without a branch that depends on the bit. All but the lowest two levels fit into a first-level
 //! cache.
 
@@ -15,9 +15,9 @@ const WORD_LOG2: u32 = u64::BITS.trailing_zeros();
 const WORDS_LOG2: u32 = 3;
 const BLOCK_LOG2: u32 = WORD_LOG2 + WORDS_LOG2;
 const COUNTS_LOG2: u32 = 4;
-/// Words of a block.
+/// Number of 64-bit words of a block. A block fills a cache line.
 const WORDS: usize = 1 << WORDS_LOG2;
-/// Elements of a line of counts.
+/// Number of counts in a cache line.
 const COUNTS: usize = 1 << COUNTS_LOG2;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,7 +64,7 @@ impl OrderedBits {
         OrderedBits { blocks, levels }
     }
 
-    /// Number of bits.
+    /// Number of bits, set or not: a multiple of the bits of a block.
     pub fn len(&self) -> usize {
         self.blocks.len() << BLOCK_LOG2
     }
@@ -95,7 +95,7 @@ impl OrderedBits {
         let (word, shift) = place(to);
         self.blocks[new].0[word] |= 1 << shift;
         for level in &mut self.levels {
-            // An element with both bits keeps its count, and no set bit is after it.
+            // An element that has both bits keeps its count. No set bit is after this element.
             if element == new {
                 break;
             }

@@ -12,7 +12,7 @@ use super::page_table::PageTable;
 use super::runs::TOGETHER;
 use super::{LINE_LOG2, PAGE_LOG2};
 
-/// Lines of a page.
+/// Number of lines of a page: 64.
 pub const PAGE_LINES: usize = 1 << (PAGE_LOG2 - LINE_LOG2);
 
 /// Touches of the lines of a page.
@@ -71,7 +71,7 @@ impl PageCounts {
         self.place(line / PAGE_LINES as u64) * PAGE_LINES + line as usize % PAGE_LINES
     }
 
-    /// Counts a touch of each of some lines.
+    /// Counts one touch of each element of `lines`. A line may occur several times.
     #[inline]
     pub fn touch(&mut self, lines: &[u64]) {
         let mut places = [0; TOGETHER];
@@ -104,7 +104,7 @@ impl PageCounts {
         }
     }
 
-    /// Counts accesses to a page, whose lines are not known.
+    /// Counts accesses to a page whose lines in the page are not known.
     pub fn add_run(&mut self, page: u64, accesses: u64) {
         self.place(page);
         let sum = self.runs.entry(page);

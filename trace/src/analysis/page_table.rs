@@ -16,11 +16,14 @@ use super::hash::Table;
 use super::list;
 
 const GROUP_LOG2: u32 = 4;
-/// Pages whose values are stored together.
+/// Number of pages whose values are stored together.
 pub const GROUP: usize = 1 << GROUP_LOG2;
-/// The array has at most twice this number of elements for each group in use.
+/// A new group lengthens the array if the group's number is below this number times the groups in
+/// use. The length is rounded up to a power of two, so the array has at most twice this number of
+/// elements for each group in use.
 const SPREAD: usize = 32;
-/// Elements that the array may have in any case: enough for 64 MiB of memory.
+/// Number of elements that the array may have even if few groups are in use: enough for 64 MiB of
+/// memory.
 const LEAST_REACH: usize = 1 << 10;
 
 /// A table from numbers of pages to values.

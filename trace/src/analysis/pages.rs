@@ -1,5 +1,5 @@
 //! Finds hot pages and lines: counts the touches of each page and line, how few pages have most of
-//! the touches, and how many touches in a row are to one page.
+//! the touches, and how many consecutive touches are to one page.
 //!
 //! An access touches each line that it has bytes of, once. Memory: as in
 //! [`page_counts`](super::page_counts) for each distinct page, and the last page of each thread.
@@ -17,7 +17,7 @@ use super::histogram::{Histogram, limits};
 use super::page_counts::PageCounts;
 use super::{Analysis, Batch, Detail, Gap, LINE_LOG2, PAGE_LOG2, PageRun, runs};
 
-/// Shares of all touches, in percent. For each share, the fewest pages that have it are counted.
+/// Shares of all touches, in percent. The result has the minimum number of pages for each share.
 const SHARES: [u32; 4] = [50, 90, 99, 100];
 
 /// A page or line, and its touches.
@@ -56,16 +56,16 @@ pub(super) fn from_hexadecimal<'de, D: serde::Deserializer<'de>>(
 pub struct Concentration {
     /// The share, in percent.
     pub share_percent: u32,
-    /// Fewest pages that have this share.
+    /// Minimum number of pages that have this share.
     pub pages: u64,
 }
 
-/// Number of runs with a length in a range. A run is a series of touches of one page in a row.
+/// Number of runs with a length in a range. A run is a series of consecutive touches of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Runs {
-    /// Fewest touches of a run.
+    /// Minimum number of touches of a run.
     pub at_least: u64,
-    /// Most touches of a run.
+    /// Maximum number of touches of a run.
     pub at_most: u64,
     /// Number of runs.
     pub runs: u64,
@@ -87,9 +87,10 @@ pub struct HotPages {
     pub hot_pages: Vec<Hot>,
     /// Lines with most touches, in descending order; touches of page runs are not known by line.
     pub hot_lines: Vec<Hot>,
-    /// Fewest pages that have 50, 90, 99 and 100 % of all touches.
+    /// Minimum numbers of pages that have 50, 90, 99 and 100 % of all touches.
     pub concentration: Vec<Concentration>,
-    /// Runs of touches in a row of one page, by a thread or card.
+    /// Numbers of runs by length. A run is a series of consecutive touches of one page by one
+    /// thread or card.
     pub page_runs: Vec<Runs>,
 }
 
@@ -116,8 +117,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Begins without accesses. `most`: most hot pages, and hot lines, that are listed in the
-    /// result.
+    /// Begins without accesses. `most`: maximum number of hot pages that are listed in the result,
+    /// and also of hot lines.
     pub fn new(most: usize) -> Self {
         let (run_lengths, open) = Default::default();
         Pages { most, memories: vec![PageCounts::default()], run_lengths, open }
@@ -141,7 +142,7 @@ impl Pages {
         for (memory, source) in self.memories.iter().zip(1..) {
             units(memory, &mut |touches, address| {
                 let hot = Reverse((touches, Reverse((source, address))));
-                // Most pages and lines are colder than the coldest one in the list.
+                // Nearly all pages and lines are colder than the coldest one in the list.
                 if heap.len() >= self.most && heap.peek().is_none_or(|coldest| hot > *coldest) {
                     return;
                 }

@@ -8,9 +8,9 @@
 //!
 //! Boundaries become changes in the order of their scores, down to [`LEAST_SCORE`], if no boundary
 //! within [`WINDOW`] slices has become a change before. Slices without accesses are compared, too,
-//! but at most [`WINDOW`] in a row. The last slice, and the first slice of clocks, are not whole
-//! and are not compared. So a change that lasts for only a few slices may be seen as two changes,
-//! and a slow change as none.
+//! but at most [`WINDOW`] consecutive ones. The last slice, and the first slice of clocks, are not
+//! whole and are not compared. So a change that lasts for only a few slices may be seen as two
+//! changes, and a slow change as none.
 //!
 //! Memory, [`Analysis::append`] and [`Analysis::merge`] are described in
 //! [`working_set`](super::working_set).
@@ -23,7 +23,7 @@ use super::{Analysis, Batch, Detail, FrequencySlice, Known, PageRun};
 
 /// Slices on each side of a boundary that are compared.
 pub const WINDOW: usize = 4;
-/// Least score of a change.
+/// Minimum score of a change.
 pub const LEAST_SCORE: f64 = 1.5;
 
 /// Slices between two changes.
@@ -119,7 +119,7 @@ fn changes(working_sets: &WorkingSets) -> Vec<usize> {
     boundaries
 }
 
-/// The phases of working sets.
+/// Divides the slices of working sets into phases.
 pub fn phases(working_sets: &WorkingSets) -> MemoryPhases {
     let mut ends = changes(working_sets);
     ends.push(working_sets.slices.len());

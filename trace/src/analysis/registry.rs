@@ -19,9 +19,9 @@ use super::working_set::WorkingSet;
 use super::{Analysis, Batch, ElementRange, FrequencySlice, Gap, Known, PAGE_LOG2, PageRun};
 use super::{check::Check, mrc::Mrc};
 
-/// Most entries of each list in a result.
+/// Maximum number of entries of each list in a result.
 const LISTED: usize = 20;
-/// Share of lines that is sampled.
+/// Share of lines that `shards` samples.
 const RATE: f64 = 0.01;
 
 /// An [`Analysis`] whose type is known only at run time.
@@ -123,7 +123,7 @@ impl<A: Analysis> AnyAnalysis for A {
 /// A registered analysis.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The name by which programs choose it.
+    /// The name by which programs choose the analysis.
     pub name: &'static str,
     /// The result in a few words.
     pub about: &'static str,

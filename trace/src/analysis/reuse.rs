@@ -6,10 +6,10 @@
 //! distinct lines: 42 to 74 bytes for each line.
 //!
 //! [`Analysis::append`] is exact: a piece keeps the order of the first touches and of the last
-//! touches of its lines. So a touch that is the first one of its line only within the later piece
-//! gets its distance when the pieces are joined (Niu et al., PARDA, 2012). [`Analysis::merge`] adds
-//! the counts of another memory; no distance crosses memories. Threads share one stack, in the
-//! order in which the source has their accesses.
+//! touches of its lines. So if both pieces touch a line, the first touch in the later piece gets
+//! its distance when the pieces are joined (Niu et al., PARDA, 2012). [`Analysis::merge`] adds the
+//! counts of another memory; no distance crosses memories. Threads share one stack, in the order of
+//! the accesses in the source.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -48,7 +48,8 @@ pub(super) struct Distances {
     own: Touches,
     /// Sums over merged memories.
     others: Touches,
-    /// Lines whose hash is lower are sampled. 2^[`HASH_LOG2`] samples all lines.
+    /// Lines whose hash is lower than this threshold are sampled. 2^[`HASH_LOG2`] samples all
+    /// lines.
     #[serde(deserialize_with = "threshold")]
     pub threshold: u32,
 }
@@ -85,7 +86,8 @@ impl Distances {
         });
     }
 
-    /// Touches one unit several times in a row. `is_sampled`: whether the unit is sampled.
+    /// Touches one unit `touches` times, without another unit in between. `is_sampled`: whether the
+    /// unit is sampled.
     pub fn touch_run(&mut self, unit: u64, touches: u64, is_sampled: bool) {
         if is_sampled && touches > 0 {
             self.touch(&[unit]);
@@ -95,9 +97,9 @@ impl Distances {
     }
 
     pub fn append(&mut self, later: &Distances) {
-        // `firsts` lists the first touches of the later piece. Some of them have a distance here,
-        // because this piece has touched the line. The lines that the later piece has touched
-        // before a first touch are exactly the lines before it in the list.
+        // `firsts` lists the lines of the later piece by first touch. A first touch has a distance
+        // if this piece has touched its line. The lines that the later piece has touched before
+        // this first touch are exactly the earlier lines in the list.
         self.touch(&later.firsts);
         self.stack.touch_all(&later.stack.order(), |_, _| {});
         self.own.all = self.own.all.saturating_add(later.own.all);
@@ -114,8 +116,8 @@ impl Distances {
         self.stack.len()
     }
 
-    /// Samples fewer lines from here on: `threshold` is lower, and `keep` tells which lines stay.
-    /// Returns the touches up to here.
+    /// Samples fewer lines from here on: `threshold` is lower, and `keep` returns whether a line
+    /// stays. Returns the touches up to here.
     pub fn restrict(&mut self, threshold: u32, keep: impl Fn(u64) -> bool) -> Touches {
         self.stack.retain(&keep);
         self.firsts.retain(|line| keep(*line));
@@ -197,7 +199,7 @@ pub struct Reuses {
     /// Number that was added to the touches of distance 0, because fewer touches were sampled than
     /// expected; negative if more were sampled.
     pub adjustment: f64,
-    /// Touches by distance.
+    /// Touches by distance, without first touches. The limits of the ranges are powers of two.
     pub distances: Vec<Bucket>,
 }
 

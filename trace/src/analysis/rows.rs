@@ -18,12 +18,12 @@ use super::columns::{Column, Columns};
 use super::slices::SliceUnit;
 use super::{Analysis, Batch, FrequencySlice, Gap, Known};
 
-/// Numbers of accesses by the comparison of their row with the row of their bank's last access.
+/// Numbers of accesses by outcome: whether an access is to the row of the last access to its bank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes {
     /// Accesses to the row of the bank's last access: an upper bound of the row hits.
     pub same_row_accesses: u64,
-    /// Accesses to another row than the bank's last access.
+    /// Accesses to another row than the row of the bank's last access.
     pub other_row_accesses: u64,
     /// Accesses whose bank's last row is not known: the first access to the bank, and the first one
     /// after a gap or a restart.
@@ -147,9 +147,9 @@ struct Bank {
     outcomes: Outcomes,
     /// The row of the last access, if it is known.
     last: Option<u32>,
-    /// Row of the first access in this piece, and a time in its slice; `None` if accesses before it
-    /// are missing. The first access gets its outcome when an earlier piece, with the row before
-    /// it, is joined.
+    /// Row of the first access in this piece, and a time in the slice of this access; `None` if
+    /// accesses before this access are missing. When an earlier piece is joined, which has the row
+    /// before, the first access gets its outcome.
     first: Option<(u32, u64)>,
 }
 
@@ -188,7 +188,8 @@ impl Memory {
         let Memory { clock, map, lookup, unmapped, is_cut, banks, columns } = self;
         let Some(map) = map else {
             *unmapped = unmapped.saturating_add(batch.len() as u64);
-            // The columns have to be the same as in the timeline.
+            // Accesses without a map get columns, too, because rows and timeline have to have the
+            // same columns.
             clock.each_column(batch, columns, |_, _, _, _| {});
             return;
         };
@@ -317,15 +318,15 @@ impl Analysis for Rows {
         self.own(|memory| memory.add(batch));
     }
 
-    /// Adds the columns that the [timeline](super::timeline) has for the slice, so that both have
-    /// the same columns.
+    /// Adds the columns that the [timeline](super::timeline) has for the slice, so that rows and
+    /// timeline have the same columns.
     fn frequency_slice(&mut self, slice: &FrequencySlice) {
         self.gap(&slice.as_gap());
         self.gap(&Gap { after_clock: Some(slice.last_clock()), ..Gap::default() });
     }
 
-    /// Adds the column that the [timeline](super::timeline) has for the gap, so that both have the
-    /// same columns.
+    /// Adds the column that the [timeline](super::timeline) has for the gap, so that rows and
+    /// timeline have the same columns.
     fn gap(&mut self, gap: &Gap) {
         self.own(|memory| {
             memory.forget();

@@ -1,6 +1,6 @@
-//! Counts runs by length. A run is a series of touches in a row of lines of one page. For example,
-//! touches of the lines 0, 5, 64, 65, 1 are in the pages 0, 0, 1, 1, 0, and are runs of 2, 2 and 1
-//! touches.
+//! Counts runs by length. A run is a series of consecutive touches of lines in one page. For
+//! example, touches of the lines 0, 5, 64, 65, 1 are in the pages 0, 0, 1, 1, 0, and are runs of 2,
+//! 2 and 1 touches.
 //!
 //! Some hundred touches are divided at once and without branches, so that the processor need not
 //! predict where runs end.
@@ -8,16 +8,17 @@
 use super::histogram::{Histogram, bucket};
 use super::{Batch, LINE_LOG2, PAGE_LOG2};
 
-/// Touches that are divided at once.
+/// Number of touches that are divided at once.
 pub const TOGETHER: usize = 256;
 /// Buckets for the lengths of runs that begin and end within [`TOGETHER`] touches: at most 2^8
 /// touches.
 const BUCKETS: usize = 16;
-/// Copies of the counts of runs, which are used in turn: an addition need not wait for the one
-/// before.
+/// Number of copies of the counts of runs. The copies are used in turn, so that an addition need
+/// not wait for the addition before.
 const TURNS: usize = 4;
 
-/// The last touched page, and the number of its touches in a row; 0 touches if there is no page.
+/// The last touched page, and the number of consecutive touches of this page; 0 touches if there is
+/// no page.
 pub type Run = (u64, u64);
 
 /// Calls `add` for the lines that a batch touches, in order and in pieces of at most [`TOGETHER`].
@@ -45,7 +46,7 @@ pub fn pieces(batch: &Batch<'_>, mut add: impl FnMut(&[u64])) {
 }
 
 /// Adds the lengths of the runs that end within `lines`, which has at most [`TOGETHER`] touches.
-/// `last`: the unfinished run before `lines`; afterwards the unfinished run at their end.
+/// `last`: the unfinished run before `lines`; on return the unfinished run at the end of `lines`.
 pub fn add(lines: &[u64], last: &mut Run, lengths: &mut Histogram) {
     // The index at which each run begins, without the run that continues from before.
     let (mut begins, mut count) = ([0u16; TOGETHER], 0);

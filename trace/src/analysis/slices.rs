@@ -11,16 +11,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{Batch, Known};
 
-/// Most slices with accesses.
+/// Maximum number of slices with accesses.
 pub const MOST_SLICES: usize = 1 << 20;
 
-/// The unit of slices.
+/// The unit in which the length of slices is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SliceUnit {
-    /// Clocks.
+    /// Clocks of the source.
     Clocks,
-    /// Accesses, because the period of the clock is not known.
+    /// Accesses, because the source has no clock, or because slices of a given time need the period
+    /// of the clock, which is not known.
     Accesses,
 }
 
@@ -77,7 +78,7 @@ pub struct Slices<S> {
 }
 
 impl<S: Slice> Slices<S> {
-    /// No slices yet.
+    /// Begins without slices. `length`: the wanted length of slices.
     pub fn new(length: SliceLength) -> Self {
         Slices { length, unit: None, width: length.accesses.max(1), before: 0, slices: Vec::new() }
     }
@@ -96,7 +97,7 @@ impl<S: Slice> Slices<S> {
         self.unit = period.map(|_| SliceUnit::Clocks);
     }
 
-    /// The unit of the slices.
+    /// The unit of the slices; [`SliceUnit::Accesses`] until it is chosen.
     pub fn unit(&self) -> SliceUnit {
         self.unit.unwrap_or(SliceUnit::Accesses)
     }

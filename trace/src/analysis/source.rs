@@ -43,7 +43,7 @@ use kind::BEGIN_BYTES;
 pub use kind::Kind;
 pub use memories::MOST_MEMORIES;
 
-/// The reason why a file cannot be analysed, or not to its end.
+/// The reason why a file cannot be analysed, or cannot be analysed to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The file cannot be opened or read.
@@ -108,8 +108,8 @@ fn compressed(compression: Compression) -> String {
 /// A part of the content of a source, for one memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Part<'a> {
-    /// The facts that are known of the memory's accesses: before the first access, and again when
-    /// more is known.
+    /// The facts that are known of the memory's accesses. Passed on before the first access, and
+    /// again when more is known.
     Known(&'a Known),
     /// The next accesses.
     Batch(Batch<'a>),
@@ -150,8 +150,8 @@ pub struct Ending {
     pub memories: Vec<Known>,
     /// Losses, as texts for people; empty if nothing is missing.
     pub missing: Vec<String>,
-    /// Losses for analyses that need each access, but not for sums: [`Part::Elements`]. Texts for
-    /// people.
+    /// Accesses that are a loss for analyses that need each access, but not for sums
+    /// ([`Part::Elements`]), as texts for people.
     pub only_summed: Vec<String>,
     /// Other facts that limit the results, as texts for people.
     pub notes: Vec<String>,
@@ -225,7 +225,7 @@ impl Source {
         Source { with_functions: true, ..self }
     }
 
-    /// The kind of the file.
+    /// The kind of the file, decided by its first bytes or its name.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -284,7 +284,7 @@ pub fn losses_and_notes(
     capture::in_words(counts, accesses)
 }
 
-/// A count with a noun, for people.
+/// A count and its noun as text for people: the noun is `singular` for a count of 1, else `plural`.
 fn counted(count: u64, singular: &str, plural: &str) -> String {
     format!("{count} {}", if count == 1 { singular } else { plural })
 }

@@ -19,11 +19,11 @@ use super::hash::Table;
 use super::ordered_bits::OrderedBits;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Least number of slots for each line, after slots were numbered anew.
+/// Minimum number of slots for each line, after slots were numbered anew.
 const SLOTS_PER_LINE: usize = 4;
-/// Least number of slots of a stack.
+/// Minimum number of slots of a stack.
 const LEAST_SLOTS: usize = 1 << 12;
-/// Accesses whose lines are looked up at once.
+/// Number of accesses whose lines are looked up at once.
 const CHUNK: usize = 64;
 
 /// An LRU stack.
@@ -70,8 +70,8 @@ impl Stack {
         self.replace(old[0])
     }
 
-    /// Accesses lines in order. `report` receives each line with the result of [`Stack::touch`] for
-    /// it.
+    /// Accesses lines in order. `report` receives each line with the result that [`Stack::touch`]
+    /// has for the line.
     pub fn touch_all(&mut self, lines: &[u64], mut report: impl FnMut(u64, Option<u64>)) {
         for chunk in lines.chunks(CHUNK) {
             self.reserve(chunk.len());

@@ -3,11 +3,12 @@
 //! An access is *in a stream* if its stride, the distance from the access before it, is not 0 and
 //! equals the stride before it. If instructions are known, "before" means by the same instruction
 //! in the same thread. Otherwise the access's line is looked up in a table of [`OPEN_STREAMS`]
-//! streams. It continues the stream whose next line it is, or else the nearest stream within
-//! [`NEAR_LINES`] lines. If there is neither, it begins a new stream in place of the one that was
-//! used longest ago. The length of a stream is the number of its accesses, including the two before
-//! the first access that is in it. For example, the addresses 0, 128, 256, 384 have two accesses in
-//! a stream of length 4. All streams end at a gap and at a restart.
+//! streams. The line continues the stream that has this line as its next line, or else the nearest
+//! stream within [`NEAR_LINES`] lines. If there is no such stream, the line begins a new stream in
+//! place of the stream that was used longest ago. The length of a stream is the number of its
+//! accesses, including the two accesses before the first access in the stream. For example, the
+//! addresses 0, 128, 256, 384 have two accesses in a stream of length 4. All streams end at a gap
+//! and at a restart.
 //!
 //! Memory: 80 to 160 bytes for each instruction, and at most [`MOST_STRIDES`] strides; accesses
 //! with further strides are counted together. In [`Analysis::append`] each stream that is open
@@ -28,7 +29,7 @@ pub const OPEN_STREAMS: usize = 16;
 /// Longest distance, in lines, from the last line of a stream to a line that continues the stream
 /// with another stride.
 pub const NEAR_LINES: u64 = 64;
-/// Most strides that are counted separately.
+/// Maximum number of strides that are counted separately.
 pub const MOST_STRIDES: usize = 1 << 16;
 
 /// An open stream.
@@ -38,8 +39,8 @@ struct Stream {
     stride: i64,
     /// Accesses of the stream so far; it has a stride if there are at least 2.
     accesses: u64,
-    /// For an open stream: number of looked-up lines when it was used last. For an instruction's
-    /// stream: number of gaps before it.
+    /// For an open stream: number of looked-up lines when the stream was used last. For an
+    /// instruction's stream: number of gaps before the stream.
     used: u64,
 }
 
@@ -123,9 +124,9 @@ pub struct Stride {
 /// Number of streams with a length in a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Lengths {
-    /// Fewest accesses of a stream.
+    /// Minimum number of accesses of a stream.
     pub at_least: u64,
-    /// Most accesses of a stream.
+    /// Maximum number of accesses of a stream.
     pub at_most: u64,
     /// Number of streams.
     pub streams: u64,
@@ -177,14 +178,15 @@ pub struct Streams {
     gaps: u64,
 }
 
-/// The key of an instruction of a thread.
+/// Key of an instruction of a thread in the table of streams: below 2^64 - 1, the key of free
+/// places.
 fn key(instruction: u64, thread: Option<u32>) -> u64 {
     let thread = u64::from(thread.unwrap_or(0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (instruction ^ thread).min(u64::MAX - 1)
 }
 
 impl Streams {
-    /// Begins without accesses. `most`: most strides that are listed in the result.
+    /// Begins without accesses. `most`: maximum number of strides that are listed in the result.
     pub fn new(most: usize) -> Self {
         let (counts, instructions, open) = Default::default();
         Streams { most, counts, instructions, open, looked_up: 0, gaps: 0 }
@@ -201,7 +203,7 @@ impl Streams {
         });
         open.change(at, self.looked_up, |stream| {
             if stream.accesses > 0 && stream.last == line {
-                // Several accesses in a row to one line are one step of the line's stream.
+                // Consecutive accesses to one line are one step of the line's stream.
                 counts.repeated = counts.repeated.saturating_add(1);
             } else {
                 counts.follow(stream, line, LINE_LOG2);

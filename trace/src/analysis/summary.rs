@@ -21,7 +21,7 @@ use crate::page_ranges::PageRanges;
 
 /// log2 of the lines of a page.
 const PAGE_LINES_LOG2: u32 = PAGE_LOG2 - LINE_LOG2;
-/// log2 of the pages that have a bit in one entry.
+/// log2 of the number of pages that have a bit in one entry of `run_pages`.
 const RUN_PAGES_LOG2: u32 = u64::BITS.ilog2();
 
 /// The sums of accesses.
@@ -47,8 +47,8 @@ pub struct Sums {
     pub lines: u64,
     /// Threads that have made the accesses, if they are known.
     pub thread_count: Option<u64>,
-    /// Clocks from the first access to the last one, of all sessions; `None` if there are no
-    /// clocks.
+    /// Clocks from the first access to the last access of a session, summed over all sessions;
+    /// `None` if there are no clocks.
     pub duration_clocks: Option<u64>,
     /// The duration in seconds; `None` if the period of the clock is not known.
     pub duration_seconds: Option<f64>,
@@ -104,7 +104,8 @@ impl UsedTime {
         }
     }
 
-    /// The longer one of two times, so that clocks and seconds are of one board.
+    /// Returns the longer one of two times as a whole, so that its clocks and its seconds are of
+    /// the same board.
     fn or_longer(self, other: UsedTime) -> UsedTime {
         let is_longer = match (self.seconds, other.seconds) {
             (Some(own), Some(more)) => more > own,
@@ -117,14 +118,15 @@ impl UsedTime {
 /// The times of merged memories.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct BoardTimes {
-    /// By the number of the board: the time of all its runs.
+    /// The time of all runs of each board, by the number of the board.
     boards: BTreeMap<u32, UsedTime>,
     /// The longest time of the memories without a known board.
     others: UsedTime,
 }
 
 impl BoardTimes {
-    /// Adds the time of a memory.
+    /// Adds the time of a memory: to the time of its board, or as the longest time if the board is
+    /// not known.
     fn add(&mut self, board: Option<u32>, time: UsedTime) {
         match board {
             Some(board) => {
@@ -161,7 +163,7 @@ pub struct Summary {
     known: Known,
     /// Sums of this memory, without the fields that the result computes.
     own: Sums,
-    /// A bit for each touched line of a page.
+    /// For each page, a bit for each touched line.
     pages: PageTable<u64>,
     /// A bit for each page that has runs, by the number of the page divided by 64.
     run_pages: PageTable<u64>,

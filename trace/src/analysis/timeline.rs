@@ -3,9 +3,9 @@
 //!
 //! Slices are the columns of [`columns`](super::columns): they become longer with the accesses, so
 //! that a trace of any length has some hundred slices. Each slice counts the first touch of each
-//! page in it. The touch's time is compared with the time of the page's first touch in the last
-//! earlier slice that has the page. The counts are kept by the highest bit in which the two times
-//! differ. A touch is the first one in a slice of 2^n if this bit is bit n or higher. So the
+//! page in this slice. The touch's time is compared with the time of the page's first touch in the
+//! last earlier slice that has the page. The counts are kept by the highest bit in which the two
+//! times differ. A touch is the first one in a slice of 2^n if this bit is bit n or higher. So the
 //! numbers of distinct pages stay exact when slices are joined. For example, a page is first
 //! touched at time 4 in one slice of length 2 and at time 6 in the next. The times differ in bit 1,
 //! so both touches count in slices of length 2, but only the first counts in slices of length 4.
@@ -24,7 +24,7 @@ use super::slices::SliceUnit;
 use super::working_set::{Working, WorkingSets};
 use super::{Analysis, Batch, Detail, FrequencySlice, Gap, Known, PAGE_LOG2, PageRun};
 
-/// Most gaps of a memory that are listed.
+/// Maximum number of gaps of a memory that are listed.
 pub const MOST_GAPS: usize = 100;
 /// Number of counts of touches: one for equal times, one for each highest bit in which two times
 /// can differ, and one for the first touches of pages.
@@ -161,8 +161,8 @@ impl MemoryTime {
     }
 }
 
-/// How many of `whole` are in the first `part` of `length`, if they are spread evenly, rounded
-/// down. For example, `part_of(10, 1, 4)` is 2.
+/// The number of accesses in the first `part` of `length` clocks, if `whole` accesses are spread
+/// evenly over the `length` clocks. Rounded down. For example, `part_of(10, 1, 4)` is 2.
 fn part_of(whole: u64, part: u64, length: u64) -> u64 {
     match whole.checked_mul(part) {
         _ if part == length => whole,

@@ -1,11 +1,11 @@
 //! Measures the working set over time: the accesses and distinct pages of each slice.
 //!
-//! Memory: 8 to 26 bytes for each distinct page, up to 400 for a page without neighbours, and 32
+//! Memory: 8 to 26 bytes for each distinct page, up to 400 for a page without neighbours, and 40
 //! bytes for each slice ([`slices`](super::slices)). If both pieces of an [`Analysis::append`] have
-//! accesses in a slice, the larger one of their numbers of pages is kept, which is a lower bound.
-//! Slices that are joined are treated in the same way. A page that is new in both pieces is counted
-//! as new twice. All other numbers are exact. [`Analysis::merge`] keeps the slices of each memory
-//! apart.
+//! accesses in a slice, the larger number of pages of the two pieces is kept, which is a lower
+//! bound. Slices that are joined are treated in the same way. A page that is new in both pieces is
+//! counted as new twice. All other numbers are exact. [`Analysis::merge`] keeps the slices of each
+//! memory apart.
 
 use serde::{Deserialize, Serialize};
 
@@ -102,7 +102,7 @@ pub struct WorkingSet {
 }
 
 impl WorkingSet {
-    /// Slices of this length.
+    /// Creates an analysis with slices of this length.
     pub fn new(length: SliceLength) -> Self {
         let slices = Slices::new(length);
         let memory = Memory { known: Known::default(), slices, last: PageTable::default() };

@@ -30,7 +30,7 @@ pub fn open(path: &Path) -> Result<Capture<std::fs::File>, ReadError> {
     let mut ahead = Trace::open(path)?;
     let mut reports: Vec<(CardId, Known)> = Vec::new();
     for _ in 0..BATCHES_AHEAD {
-        // An error is found again when the capture is read.
+        // The same error occurs again when the capture is read.
         let Ok(Some(batch)) = ahead.next_batch() else { break };
         if let Some(Item::Report { report, .. }) = &batch.item
             && reports.len() < super::MOST_MEMORIES
@@ -93,7 +93,7 @@ pub fn read<R: Read>(
     let mut failure = pass_on(&mut trace, &reports, &mut memories, &mut coarse).err();
     let mut ending = memories.finish();
     ending.has_analysis_mode = coarse.has_analysis_mode;
-    // An error here is the error above again.
+    // An error here is the same as the error above.
     if let Ok(counts) = trace.counts() {
         let (missing, notes) = in_words(&counts.sum(), ending.accesses);
         ending.missing.extend(missing);
@@ -211,6 +211,7 @@ fn pass_on<R: Read>(
 }
 
 /// Losses that counts show, and notes on other limits of the results, as texts for people.
+/// `accesses`: number of accesses that were passed on.
 pub fn in_words(counts: &Counts, accesses: u64) -> (Vec<String>, Vec<String>) {
     let losses = [
         (counts.lost_accesses, "access is missing", "accesses are missing"),

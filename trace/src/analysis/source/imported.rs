@@ -14,9 +14,9 @@ use crate::imported::{
     Contents, ImportedAccess, ImportedAddresses, ImportedFormat, ImportedReader,
 };
 
-/// Bytes that are read at a time.
+/// Number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Accesses that are passed on at once.
+/// Number of accesses that are passed on at once.
 const BATCH: usize = 4096;
 fn known(contents: Contents) -> Known {
     let Contents { clocks, tck_ps, sizes, threads, instructions, addresses, .. } = contents;

@@ -1,4 +1,5 @@
-//! Decides the kind of a file.
+//! Decides the kind of a file by its first bytes, or by its name if the first bytes do not state a
+//! kind.
 
 use std::path::Path;
 
@@ -14,16 +15,16 @@ pub(super) const BEGIN_BYTES: usize = 4096;
 const BEGINS: [(&[u8], Kind); 3] =
     [(b"HMTTACCS", Kind::Program), (b"hmtt-tag", Kind::TagLog), (b"PAR1", Kind::Parquet)];
 
-/// The kind of a file.
+/// The kind of a file, which decides how it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A capture.
+    /// A capture in a file.
     Capture,
     /// A capture that is read from a pipe.
     Stream,
-    /// The accesses of a program.
+    /// The accesses of a program, as `hmtt trace` writes them.
     Program,
-    /// A log of tags.
+    /// A log of tags, which has no accesses.
     TagLog,
     /// A table in Parquet.
     Parquet,
@@ -65,7 +66,7 @@ impl Kind {
         }
     }
 
-    /// The kind by the first bytes; `None` if they do not state it.
+    /// The kind by the first bytes; `None` if the first bytes do not state a kind.
     fn of_content(begin: &[u8]) -> Option<Kind> {
         if pcapng::is_plain_capture(begin) {
             return Some(Kind::Capture);
@@ -110,8 +111,8 @@ impl Kind {
         })
     }
 
-    /// Whether files of this kind are read from begin to end, so that they may be compressed or
-    /// come from a pipe.
+    /// For kinds other than captures: whether files of this kind are read from begin to end, so
+    /// that they may be compressed or come from a pipe.
     fn is_read_forward(self) -> bool {
         #[cfg(feature = "tables")]
         return matches!(self, Kind::Imported(_));
@@ -119,7 +120,7 @@ impl Kind {
         false
     }
 
-    /// The kind, if it has accesses.
+    /// Returns the kind; an error for a log of tags, which has no accesses.
     pub(super) fn check(self) -> Result<Kind, SourceError> {
         match self {
             Kind::TagLog => Err(SourceError::NoAccesses(

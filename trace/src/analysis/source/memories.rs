@@ -9,10 +9,10 @@ use super::{Batch, Ending, FrequencySlice, Gap, Known, PageRun, Part, SourceErro
 use crate::decode::Item;
 use crate::identity::CardId;
 
-/// Most memories of a source. Each has an instance of the analysis.
+/// Maximum number of memories of a source. Each memory has an instance of the analysis.
 pub const MOST_MEMORIES: usize = 1024;
 
-/// Passes on the parts of a source with the numbers of their memories, and counts for the ending.
+/// Passes on the parts of a source with the numbers of their memories, and collects the [`Ending`].
 pub struct Memories<'a> {
     add: &'a mut dyn FnMut(usize, Part<'_>),
     /// The card of each memory.
@@ -24,7 +24,7 @@ pub struct Memories<'a> {
     clocks: Vec<ClockOrder>,
 }
 
-/// Whether the clocks of a memory ascend.
+/// Order of the clocks of a memory: counts how often a clock is lower than the clock before it.
 #[derive(Clone, Copy, Default)]
 struct ClockOrder {
     /// Clock of the last access; `None` at the begin of a session.

@@ -18,9 +18,10 @@ use crate::access_trace::{
 use crate::analysis::{AddressSpace, ElementRange};
 use crate::identity::CardId;
 
-/// Bytes that are read at a time.
+/// Number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Accesses that are passed on at once: few enough for a processor's second-level cache.
+/// Number of accesses that are passed on at once. Their columns fit into a processor's second-level
+/// cache.
 const BATCH: usize = 4096;
 
 const KNOWN: Known = Known {
@@ -95,14 +96,15 @@ impl Columns<'_, '_> {
         }
     }
 
-    /// Adds an access to the current instruction, whose function has this number.
+    /// Adds an access to the current instruction. `function`: the number of the instruction's
+    /// function.
     #[inline]
     pub fn push(&mut self, function: u32, access: Made) {
         self.function = function;
         self.budget.earn();
         if access.elements == 1 && self.instruction.is_empty() {
-            // Later accesses of the instruction come after this one, however many elements they
-            // have.
+            // This access has to come before the later accesses of the instruction, however many
+            // elements the later accesses have.
             self.add(&Made { address: access.address.filter(|_| is_known(&access)), ..access });
         } else {
             self.instruction.push(access);

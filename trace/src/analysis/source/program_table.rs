@@ -1,10 +1,10 @@
 //! Reads tables of the accesses of a program, as `hmtt convert` writes them.
 //!
 //! A table does not state which accesses belong to one execution of an instruction. A string
-//! instruction has at most one operand that it reads, followed by one other operand. So its
-//! accesses are found by their directions: a read, followed by an access with as many elements, is
-//! one execution. Two scans of a string in a row by the same instruction, with no other access
-//! between them, look like a comparison of two strings.
+//! instruction has at most one operand that it reads, followed by one other operand. So the
+//! accesses of one execution are found by their directions: a read, followed by an access with as
+//! many elements, is one execution. Two consecutive scans of a string by the same instruction, with
+//! no other access between them, look like a comparison of two strings.
 
 use std::collections::HashMap;
 use std::rc::Rc;

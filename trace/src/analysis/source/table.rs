@@ -24,12 +24,13 @@ use crate::table::jsonl::JsonlReader;
 use crate::table::parquet::ParquetReader;
 use crate::table::{Card, Entry, Reader, Row};
 
-/// Bytes that are read at a time.
+/// Number of bytes that are read at a time.
 const BUFFER_BYTES: usize = 1 << 20;
-/// Bytes of a table that show whether it is a program's: more than a heading has.
+/// Number of first bytes that show whether a table has the accesses of a program. A heading has
+/// fewer bytes.
 #[cfg(feature = "access-traces")]
 const BEGIN_BYTES: u64 = 256;
-/// Accesses that are passed on at once.
+/// Number of accesses that are passed on at once.
 const BATCH: usize = 4096;
 
 /// Accesses of one card that were not passed on yet.
@@ -40,7 +41,8 @@ struct Columns {
     writes: Vec<bool>,
 }
 
-/// The content of a table while it is passed on, and counts of what is missing in it.
+/// The state of passing a table on, with counts of its gaps, of missing accesses and of accesses
+/// that are not passed on.
 struct Table<'a> {
     memories: Memories<'a>,
     described: Vec<(CardId, Known)>,

@@ -17,13 +17,14 @@ use crate::decode::Item;
 pub enum Chooser {
     /// All accesses are in one group. `note`: the fact that is not known, or another note.
     One { name: &'static str, note: Option<&'static str> },
-    /// A pair of marks or tags. `names`: the groups inside and outside of its stretches.
+    /// The group of an access depends on a pair of marks or tags. `names`: the groups inside and
+    /// outside of its stretches.
     Pair { state: PairState, names: [&'static str; 2] },
-    /// The thread of a batch.
+    /// The group of an access is the thread of its batch.
     Thread,
-    /// The functions of instructions.
+    /// The group of an access is the function of its instruction.
     Instructions(Instructions),
-    /// Tags in the trace.
+    /// The groups of an access are the functions that tags in the trace show.
     #[cfg(feature = "tags")]
     Tagged(Box<Tagged>),
 }
@@ -37,7 +38,7 @@ const SELF_ONLY: &str =
     "callers of functions are not known: accesses are those of the functions themselves";
 
 impl Chooser {
-    /// The chooser for a memory of which `known` is known.
+    /// The chooser for a memory. `known`: the facts that the source knows of the memory.
     pub fn new(by: &By, known: &Known) -> Chooser {
         let is_program = known.address_space == AddressSpace::Virtual;
         match by {
@@ -131,8 +132,8 @@ impl Chooser {
         }
     }
 
-    /// A text for people that says what is missing for the groups: functions whose tags the card
-    /// cannot see.
+    /// A text for people on functions whose tags the card cannot see, so that no group has their
+    /// accesses; `None` if there are no such functions.
     pub fn missing(&self) -> Option<String> {
         match self {
             #[cfg(feature = "tags")]

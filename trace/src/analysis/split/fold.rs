@@ -12,7 +12,7 @@ use super::{By, MOST_GROUPS};
 /// The result for the accesses of a group.
 #[derive(Clone, Debug)]
 pub struct GroupResult<R> {
-    /// Name of the group. A name in parentheses is no function's.
+    /// Name of the group. A name in parentheses is not the name of a function.
     pub name: String,
     /// Path of the function's file; empty if it has none.
     pub object: String,
@@ -22,7 +22,7 @@ pub struct GroupResult<R> {
     pub result: R,
 }
 
-/// An analysis for each group of accesses, and the sums of each.
+/// An analysis and sums for each group of accesses.
 ///
 /// ```
 /// use hmtt::analysis::source::Source;
@@ -128,8 +128,8 @@ impl<A: Analysis + Clone> SplitFold<A> {
         });
     }
 
-    /// Texts for people on what is missing for the groups of each memory: functions whose tags its
-    /// card cannot have seen.
+    /// For each memory whose card cannot have seen the tags of some functions: the number of the
+    /// memory, and a text for people on these functions.
     pub fn missing(&self) -> Vec<(usize, String)> {
         let missing = |(memory, chooser): (usize, &Option<Chooser>)| {
             Some((memory, chooser.as_ref()?.missing()?))

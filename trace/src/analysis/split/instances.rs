@@ -21,7 +21,8 @@ struct Happened {
     gap: Gap,
 }
 
-/// An instance, and the facts and events that it has received, as numbers of [`Happened`].
+/// An instance, and the numbers in [`Happened`] up to which the instance has received facts and
+/// events.
 #[derive(Clone, Debug)]
 struct Instance<A> {
     analysis: A,
@@ -36,7 +37,7 @@ struct Instance<A> {
 pub struct Instances<A> {
     new: A,
     memories: Vec<Happened>,
-    /// By group, then by memory.
+    /// The instances, by group and then by memory.
     groups: Vec<BTreeMap<usize, Instance<A>>>,
 }
 

@@ -7,7 +7,7 @@ use super::OTHERS;
 /// The name of a group, and the file of its function.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Label {
-    /// Name of the group. A name in parentheses is no function's.
+    /// Name of the group. A name in parentheses is not the name of a function.
     pub name: String,
     /// Path of the function's file; empty if it has none.
     pub object: String,
@@ -30,7 +30,7 @@ pub struct Labels {
 }
 
 impl Labels {
-    /// Begins without groups. `most`: most groups, besides the group [`OTHERS`].
+    /// Begins without groups. `most`: maximum number of groups, besides the group [`OTHERS`].
     pub fn new(most: usize) -> Labels {
         Labels { most, numbers: HashMap::new(), all: Vec::new(), others: None }
     }

@@ -21,9 +21,9 @@ pub struct PairState {
     pair: Pair,
     /// The position of the trace.
     pub side: Side,
-    /// Number of begins, and of ends, in the trace.
+    /// Numbers of begins and of ends in the trace, in this order.
     pub found: [u64; 2],
-    /// Number of begins within a stretch, and of ends outside of a stretch.
+    /// Numbers of begins within a stretch and of ends outside of a stretch, in this order.
     pub unpaired: [u64; 2],
 }
 

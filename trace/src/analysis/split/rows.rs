@@ -32,7 +32,8 @@ impl Rows {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         order.extend((0..batch.len()).map(group_of).zip(0..));
-        // Equal groups keep the order of their rows, because pairs end with the row.
+        // The rows of one group keep their order, because each pair has the group first and the row
+        // second.
         order.sort_unstable();
         for rows in order.chunk_by(|row, next| row.0 == next.0) {
             let group = rows[0].0;

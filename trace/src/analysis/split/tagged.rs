@@ -27,7 +27,8 @@ pub struct Tagged {
     inclusive: bool,
     /// Groups by owner.
     groups: HashMap<Owner, usize>,
-    /// Groups of the next access, until a call changes.
+    /// Groups of the next access. Computed again after each record or report, because a call may
+    /// have changed.
     current: Option<Vec<usize>>,
     tags: u64,
 }

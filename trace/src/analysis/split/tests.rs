@@ -1,4 +1,5 @@
-//! Compares groups with analyses of the accesses that a plain computation finds in them.
+//! Compares the result of each group with an analysis of the accesses that a plain computation
+//! assigns to the group.
 
 use std::collections::BTreeMap;
 

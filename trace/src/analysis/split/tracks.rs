@@ -4,9 +4,10 @@
 //! memory, in the order of the file. Memory and output are bounded: a track has at most
 //! [`MOST_COLUMNS`](super::super::columns::MOST_COLUMNS) slices, and accesses beyond
 //! [`MOST_TRACKS`] tracks are counted in one track for each memory. All tracks of a memory have
-//! slices of one length. The sum of all tracks is the number of accesses; with
-//! [`Functions::inclusive`](super::Functions::inclusive), each access counts once for each open
-//! function.
+//! slices of one length. The sum of all tracks is the number of accesses in batches; accesses
+//! without an exact time (page runs, slices of frequency mode, ranges of elements) are in no track.
+//! With [`Functions::inclusive`](super::Functions::inclusive), each access counts once for each
+//! open function.
 
 mod events;
 
@@ -22,7 +23,7 @@ use super::labels::Labels;
 use super::rows::Rows;
 use super::{By, OTHERS};
 
-/// Most tracks that are counted separately.
+/// Maximum number of tracks that are counted separately.
 pub const MOST_TRACKS: usize = 1024;
 
 /// Number of accesses in a slice.
@@ -76,7 +77,7 @@ impl Memory {
 }
 
 impl Tracks {
-    /// Begins without accesses. `most`: most groups, besides the group of all others.
+    /// Begins without accesses. `most`: maximum number of groups, besides the group of all others.
     pub fn new(by: By, most: usize) -> Self {
         Tracks {
             by,
@@ -106,7 +107,7 @@ impl Tracks {
         match part {
             Part::Known(_) => {}
             Part::Batch(batch) => self.batch(memory, &batch),
-            // These accesses have no exact time.
+            // These accesses have no exact time, and are in no track.
             Part::Elements(_) | Part::PageRun(_) | Part::FrequencySlice(_) | Part::LeftOut(_) => {}
             Part::Gap(_) => state.chooser.lose(),
             Part::Restart => {

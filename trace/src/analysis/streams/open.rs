@@ -17,13 +17,13 @@ const NO_LINE: u64 = 1 << 63;
 const ASCENDING: u64 = 0xfedc_ba98_7654_3210;
 const EACH_NIBBLE: u64 = 0x1111_1111_1111_1111;
 
-/// Places whose next lines are compared at once.
+/// Number of places whose next lines are compared at once.
 const COMPARED: usize = 4;
 
 // Places of streams are nibbles.
 const _: () = assert!(OPEN_STREAMS == 16);
 
-/// Open streams.
+/// The table of open streams. Each stream keeps its place until another stream replaces it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "[Stream; OPEN_STREAMS]", into = "[Stream; OPEN_STREAMS]")]
 pub(super) struct Open {
@@ -67,9 +67,9 @@ impl Open {
         &self.streams
     }
 
-    /// The place of the stream that a line continues: the stream whose next line it is, or else the
-    /// nearest stream within [`NEAR_LINES`]; the first one in the table if there are several.
-    /// `None` if there is no such stream.
+    /// The place of the stream that a line continues: the stream that has this line as its next
+    /// line, or else the nearest stream within [`NEAR_LINES`] lines. Of several such streams, the
+    /// first stream in the table is taken. `None` if there is no such stream.
     #[inline]
     pub fn continued(&self, line: u64) -> Option<usize> {
         // Scans are mostly in the first places, so a few places are compared at a time.
@@ -131,7 +131,7 @@ impl Open {
     #[inline]
     fn use_now(&mut self, at: usize) {
         // The nibble that equals `at` becomes 0. The search for a nibble of 0 is exact for the
-        // lowest one.
+        // lowest nibble of 0.
         let other = self.order ^ (EACH_NIBBLE * at as u64);
         let zero = other.wrapping_sub(EACH_NIBBLE) & !other & (EACH_NIBBLE << 3);
         let older = (1 << (zero.trailing_zeros() & !3)) - 1;

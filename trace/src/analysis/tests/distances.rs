@@ -186,7 +186,7 @@ fn random(state: &mut u64) -> u64 {
 }
 
 /// 4 million accesses: a loop, two scans, and a skewed choice among 2^21 lines. No line has a large
-/// part of all accesses; otherwise the error would depend on whether this line is sampled.
+/// part of all accesses; otherwise the error would depend on whether such a line is sampled.
 fn mixed() -> Vec<u64> {
     let (mut state, mut scan) = (0x1234_5678_9abc_def1, 0u64);
     let lines = (0..4_000_000u64).map(|at| match random(&mut state) % 8 {

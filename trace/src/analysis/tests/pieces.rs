@@ -25,7 +25,7 @@ const EXACT: [&str; 6] = ["summary", "frequency", "reuse", "shards", "mrc", "che
 
 fn add(analysis: &mut dyn AnyAnalysis, accesses: &Accesses, rows: std::ops::Range<usize>) {
     analysis.known(&KNOWN);
-    // In batches of any length.
+    // In two batches of different lengths, with a gap between them.
     let middle = rows.start + rows.len() / 3;
     analysis.add(&accesses.batch(rows.start..middle));
     analysis.gap(&Gap::default());

@@ -1,4 +1,4 @@
-//! Rows and banks, compared with a map of the last row of each bank.
+//! Compares rows and banks with a map of the last row of each bank.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::{Accesses, accesses};
 use crate::analysis::rows::{MemoryRows, Outcomes, Rows};
 use crate::analysis::{Analysis, Batch, Gap, Known};
 
-/// Two ranks of eight banks, whose bits are XORed with those of the row.
+/// A memory of two ranks of eight banks. The bits of the bank are XORed with bits of the row.
 fn map() -> AddressMap {
     let mut map = MapBuilder::default();
     (0..6).for_each(|bit| map.bit(Axis::Column, bit, 1 << (3 + bit)).unwrap());
@@ -24,10 +24,11 @@ fn known(is_clocked: bool) -> Known {
     Known { clocks: is_clocked, tck_ps: Some(1250), bank_map, ..Known::default() }
 }
 
-/// Rank and bank.
+/// Number of the rank, and number of the bank in the rank.
 type Number = (u16, u16);
 
-/// Accesses, a row of which has no known row before: the first one after a gap.
+/// Outcomes of each bank, and the bank and the outcome of each access. `gap`: index of the access
+/// before which the last rows are forgotten.
 fn expected(
     accesses: &Accesses,
     gap: usize,

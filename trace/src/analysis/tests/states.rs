@@ -46,7 +46,7 @@ fn values() -> impl Strategy<Value = Value> {
     ])
 }
 
-/// Number of values in a value.
+/// Number of JSON values in a JSON value, which itself counts as one.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(elements) => elements.iter().map(count).sum(),
@@ -55,7 +55,8 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Replaces a value in a value, by its number in the order of [`count`].
+/// Replaces one of the JSON values in `value` by `with`. `number`: number of the replaced value in
+/// the order of [`count`], from 0; `usize::MAX` after the replacement.
 fn replace(value: &mut Value, number: &mut usize, with: &Value) {
     if *number == 0 {
         *value = with.clone();
@@ -81,7 +82,8 @@ fn replace_next(value: &mut Value, number: &mut usize, with: &Value) {
     }
 }
 
-/// Does all that can be done with a state.
+/// Uses an analysis that may have any state: adds accesses, a gap and a restart, and appends and
+/// merges its own state.
 fn use_up(analysis: &mut dyn AnyAnalysis, batch: &Batch<'_>) {
     analysis.result().unwrap();
     let state = analysis.state().unwrap();
@@ -93,7 +95,8 @@ fn use_up(analysis: &mut dyn AnyAnalysis, batch: &Batch<'_>) {
     analysis.known(&KNOWN);
     analysis.result().unwrap();
     for _ in 0..2 {
-        // An analysis may write numbers in its state that it refuses to read.
+        // An analysis may refuse to read a state that it has written, because of a number in the
+        // state.
         let _ = analysis.append(state.clone());
         let _ = analysis.merge(state.clone());
         analysis.add(batch);

@@ -1,4 +1,4 @@
-//! Sums, pages, caches and checks, compared with maps and naive models.
+//! Compares sums, pages, caches and checks with maps and naive models.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,8 @@ fn counts(units: &[u64]) -> BTreeMap<u64, u64> {
     counts
 }
 
-/// Addresses and counts of the units with highest counts, equal ones by address.
+/// Addresses and counts of the units with the highest counts. Units with equal counts are ordered
+/// by address.
 fn hottest(counts: &BTreeMap<u64, u64>, log2: u32, most: usize) -> Vec<(u64, u64)> {
     let mut hottest: Vec<_> = counts.iter().map(|(unit, count)| (unit << log2, *count)).collect();
     hottest.sort_by_key(|(address, count)| (std::cmp::Reverse(*count), *address));
@@ -227,8 +228,8 @@ fn runs_of_one_board_follow_each_other_and_boards_run_side_by_side() {
     };
     let rate = |summary: &Summary| summary.result().bytes_per_second.unwrap();
     let own = rate(&summary(Some(0), &[0, 100]));
-    // Three runs of a board have its rate, in any grouping, and another board at the same time adds
-    // its own.
+    // Three runs of a board have the rate of one run, in any grouping. A second board at the same
+    // time adds its own accesses.
     let mut runs = summary(Some(0), &[0, 100]);
     let mut later = summary(Some(0), &[50, 150]);
     later.merge(summary(Some(0), &[7, 107]));

@@ -1,4 +1,4 @@
-//! Slices, working sets and phases, compared with maps.
+//! Compares slices, working sets and phases with maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,8 +118,8 @@ fn slices_become_longer_before_they_are_too_many() {
 fn changes_of_rate_and_of_working_set_are_found_where_they_are() {
     let mut phases = Phases::new(SliceLength { ns: 1000, accesses: 1 });
     phases.known(&CLOCKED);
-    // 800 clocks are a slice. For 20 slices 100 accesses in each to 2 pages, then 20 with 300, then
-    // 20 to 60 pages.
+    // A slice has 800 clocks. The first 20 slices have 100 accesses each to 2 pages, the next 20
+    // have 300 accesses each to 2 pages, and the last 20 have 300 accesses each to 60 pages.
     let mut accesses = super::Accesses::default();
     for slice in 0..60u64 {
         let (count, pages) = match slice / 20 {
@@ -154,8 +154,7 @@ fn even_accesses_are_one_phase() {
 
 #[test]
 fn slices_of_a_sparse_trace_become_longer_as_often_as_needed() {
-    // One access in each slice of 80 clocks that is a multiple of 50, so that slices have to be
-    // joined many times.
+    // One access in every 50th slice of 80 clocks, so that slices have to be joined many times.
     let count = (1 << 20) + 1;
     let clocks: Vec<u64> = (0..count).map(|at| at * 4000).collect();
     let (addresses, writes) = (vec![0; count as usize], vec![true; count as usize]);
@@ -215,12 +214,12 @@ fn pieces_with_slices_of_other_lengths_count_where_they_begin() {
         (result.slice_length, slices)
     };
     let nanoseconds = |clocks: u64| clocks * u64::from(CLOCKED.tck_ps.unwrap()) / 1000;
-    // Slices of 400 and of 200 clocks: of the shorter ones two are one.
+    // Slices of 400 clocks, then slices of 200 clocks: two of the shorter slices become one slice.
     let mut joined = piece(nanoseconds(400), 0);
     joined.append(piece(nanoseconds(200), 1200));
     assert_eq!(result_slices(joined), (400, (0..6).map(|slice| (slice, 400)).collect()));
-    // Of 300 and of 400: these become 600, and each slice of the later piece is in the one in which
-    // it begins.
+    // Slices of 300 clocks, then slices of 400 clocks: all become slices of 600 clocks, and each
+    // slice of the later piece is counted in the slice in which it begins.
     let mut joined = piece(nanoseconds(300), 0);
     joined.append(piece(nanoseconds(400), 1200));
     assert_eq!(result_slices(joined), (600, vec![(0, 600), (1, 600), (2, 800), (3, 400)]));
@@ -228,8 +227,8 @@ fn pieces_with_slices_of_other_lengths_count_where_they_begin() {
 
 #[test]
 fn the_working_set_is_exact_when_slices_become_longer_within_a_batch() {
-    // One access in each slice of 80 clocks, to one page. The last one of the first batch doubles
-    // the slices, and the next batch continues its slice.
+    // One access in each slice of 80 clocks, to one page. The last access of the first batch makes
+    // slices twice as long, and the next batch continues the last slice.
     let count = MOST_SLICES + 3;
     let clocks: Vec<u64> = (0..count as u64).map(|at| at * 80).collect();
     let (addresses, writes) = (vec![0x1000; count], vec![false; count]);

@@ -1,4 +1,4 @@
-//! The timeline, the heat map and the distribution, compared with maps.
+//! Compares the timeline, the heat map and the distribution with maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::analysis::phases::phases;
 use crate::analysis::timeline::{MOST_GAPS, Timeline};
 use crate::analysis::{Analysis, Batch, Gap, Known};
 
-/// What a source with a clock of 1.25 ns knows.
+/// The facts of a source whose clock has a period of 1.25 ns.
 fn clocked() -> Known {
     Known { clocks: true, tck_ps: Some(1250), ..Known::default() }
 }

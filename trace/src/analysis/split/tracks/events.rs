@@ -10,9 +10,10 @@ use super::super::super::slices::SliceUnit;
 use super::{Columns, Count, Key, Known, OTHERS, Tracks};
 use crate::trace_events::TraceEvents;
 
-/// Most tracks that are written separately. With 512 slices each they are at most about 20 MB.
+/// Maximum number of tracks that are written separately. With 512 slices in each track, the output
+/// is at most about 20 MB.
 pub const MOST_WRITTEN: usize = 256;
-/// Most characters of a track's name.
+/// Maximum number of characters of a track's name.
 const MOST_LETTERS: usize = 200;
 
 /// Picoseconds that an access, or a clock of unknown period, takes in the trace.
@@ -23,7 +24,7 @@ const UNKNOWN_PS: u64 = 1000;
 pub struct Written {
     /// Number of tracks that belong to one group and thread.
     pub tracks: usize,
-    /// Accesses without a track of their own, which are in the tracks of all other accesses.
+    /// Accesses without a track of their own. They are counted in the tracks of all other accesses.
     pub other_accesses: u64,
     /// Slices of each memory.
     pub slices: Vec<Slices>,
@@ -68,7 +69,7 @@ struct Track {
 }
 
 impl Tracks {
-    /// log2 of the length of each memory's slices: the longest one of its tracks.
+    /// log2 of the length of each memory's slices: the longest length among the memory's tracks.
     fn lengths(&self) -> BTreeMap<usize, u32> {
         let mut lengths = BTreeMap::new();
         for ((memory, ..), columns) in &self.tracks {
