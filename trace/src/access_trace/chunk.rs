@@ -10,7 +10,7 @@ use super::content::ReadError;
 pub struct Chunk {
     /// Offset of the chunk's header in the file, in bytes.
     pub at: u64,
-    /// The header, whose sizes are possible.
+    /// The parsed header. Its sizes are within the limits of the format.
     pub header: ChunkHeader,
     /// The bytes behind the header, which `header.checksum` covers.
     pub compressed: Vec<u8>,

@@ -1,5 +1,5 @@
-//! Writes and reads the column of values: by how much slots differ from the values expected of
-//! them.
+//! Writes and reads the column of values. It contains the differences between the values of slots
+//! and their expected values.
 //!
 //! A difference is folded so that its sign is the lowest bit (0, -1, 1, -2 become 0, 1, 2, 3). It
 //! takes 1, 2, 4 or 9 bytes. The lowest two bits of the first byte state this length. For example,
@@ -9,17 +9,17 @@ use hmtt_files::access_trace::{SLOT_BYTES, VALUE_BYTES};
 
 use super::column::{Column, take};
 
-/// Most bytes of a difference. A writer always writes so many, and keeps only the bytes that the
-/// difference needs.
+/// Maximum number of bytes of a difference. A writer always writes this number of bytes, and keeps
+/// only the bytes that the difference needs.
 pub const MOST_VALUE_BYTES: usize = 9;
 
 /// Mask of the bytes of a difference, by the lowest two bits of its first byte. It is 0 for a
 /// difference of 9 bytes, whose first byte contains the length alone.
 const SHORT: [u64; 4] = [0xff, 0xffff, 0xffff_ffff, 0];
 
-/// Compares at most eight values with the expected ones. Writes the differences that are not 0, and
-/// replaces the expected values by the right ones. Returns a bit for each value that differs; the
-/// first value has the lowest bit.
+/// Compares at most eight values with the expected values. Writes the differences that are not 0,
+/// and replaces the expected values by the actual ones. Returns a bit for each value that differs;
+/// the first value has the lowest bit.
 ///
 /// [`MOST_VALUE_BYTES`] must be reserved in the column for each value.
 pub fn write_differences(

@@ -10,8 +10,8 @@ use std::fmt;
 
 use hmtt_files::access_trace::Made;
 
-/// Most elements of a string instruction. A larger number must be forged, because its elements need
-/// more memory than a process is likely to have.
+/// Maximum number of elements of a string instruction. A larger number must be forged, because so
+/// many elements need more memory than a process is likely to have.
 pub const MOST_ELEMENTS: u64 = 1 << 32;
 /// Elements in the budget of a file before its first access.
 pub const FIRST_ELEMENTS: u64 = 1 << 24;
@@ -21,17 +21,17 @@ pub const FIRST_BYTES: u64 = 32 << 20;
 pub const ELEMENTS_OF_EACH: u64 = 1024;
 /// Bytes of elements that the budget of a file earns with each access that was read.
 pub const BYTES_OF_EACH: u64 = 4096;
-/// Elements that the budget of a running program earns with each access. It is larger, because the
-/// program itself takes time for each of its elements.
+/// Elements that the budget of a running program earns with each access. This number is larger than
+/// [`ELEMENTS_OF_EACH`], because the program itself takes time to access each element.
 const RUNNING_OF_EACH: u64 = 1 << 16;
 
 /// Elements of string instructions that were not passed on one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// Number of these elements.
+    /// Number of refused elements.
     pub elements: u64,
-    /// The first access with such an element, counted from 1. In a table it is the number of the
-    /// row.
+    /// Number of the first access with a refused element, from 1. In a table, this is the number of
+    /// the row.
     pub first: u64,
 }
 
@@ -90,18 +90,20 @@ impl ElementBudget {
         Self::new([elements, bytes], [0; 2])
     }
 
-    /// The budget of a file.
+    /// The budget of a file. It begins with 2^24 elements and 32 MiB, and grows with each access
+    /// that is read.
     pub const fn of_file() -> Self {
         Self::new([FIRST_ELEMENTS, FIRST_BYTES], [ELEMENTS_OF_EACH, BYTES_OF_EACH])
     }
 
-    /// The budget of a running program. Its bytes are not limited: unless the program forges
-    /// numbers, it takes time itself to access them.
+    /// The budget of a running program. It does not limit bytes: unless the program forges numbers,
+    /// the program itself takes time to access these bytes.
     pub const fn of_running_program() -> Self {
         Self::new([MOST_ELEMENTS, u64::MAX], [RUNNING_OF_EACH, 0])
     }
 
-    /// Enlarges the budget, because an access was read.
+    /// Enlarges the budget. To be called once for each access that was read, before the elements of
+    /// that access are spent.
     #[inline]
     pub fn earn(&mut self) {
         self.accesses += 1;
@@ -110,11 +112,11 @@ impl ElementBudget {
     }
 
     /// Whether all elements of an instruction may be passed on one by one. If so, they are taken
-    /// from the budget, and otherwise counted as refused. `instruction`: its accesses, which must
-    /// be the last ones that were read.
+    /// from the budget, and otherwise counted as refused. `instruction`: the accesses of the
+    /// instruction, which must be the accesses that were read last.
     ///
-    /// Accesses without a known address cost nothing, because they are never split, and neither do
-    /// accesses with one element.
+    /// Accesses without a known address cost nothing, because they are never split. Accesses with
+    /// one element cost nothing either.
     pub fn spend(&mut self, instruction: &[Made]) -> bool {
         let has_elements = |access: &&Made| access.elements > 1 && access.address.is_some();
         let (mut elements, mut bytes, mut is_possible) = (0u64, 0u64, true);
@@ -134,8 +136,9 @@ impl ElementBudget {
         false
     }
 
-    /// Takes as many of `further` elements, of `bytes` bytes each, from the budget as it has.
-    /// Returns their number, and counts the others as refused.
+    /// Takes `further` elements of `bytes` bytes each from the budget, or fewer if the budget does
+    /// not cover all of them. Returns the number of elements that were taken, and counts the others
+    /// as refused.
     pub fn spend_some(&mut self, further: u64, bytes: u64) -> u64 {
         let by_bytes = self.bytes.checked_div(bytes).unwrap_or(u64::MAX);
         let granted = further.min(self.elements).min(by_bytes);
@@ -147,7 +150,8 @@ impl ElementBudget {
         granted
     }
 
-    /// Counts refused elements. `accesses`: how many of the last accesses have them.
+    /// Counts refused elements. `accesses`: number of the last accesses, to which these elements
+    /// belong.
     fn refuse(&mut self, elements: u64, accesses: u64) {
         let Refused { elements: sum, first } = &mut self.refused;
         if *sum == 0 {

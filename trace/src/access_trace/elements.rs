@@ -42,12 +42,13 @@ pub const MOST_ACCESS_BYTES: u32 = 4096;
 pub struct Elements<'a> {
     /// Accesses of later instructions.
     rest: &'a [Made],
-    /// Accesses of the current instruction, and the highest number of elements that one of these
-    /// accesses has.
+    /// Accesses of the current instruction.
     instruction: &'a [Made],
+    /// Highest number of elements of an access in `instruction`.
     elements: u64,
-    /// Index in `instruction` of the next access, and the index of its next element.
+    /// Index in `instruction` of the next access.
     next: usize,
+    /// Index of the next element of the next access.
     element: u64,
 }
 
@@ -74,7 +75,7 @@ impl<'a> Elements<'a> {
 /// [`Elements`].
 ///
 /// The accesses of an instruction are passed on when another instruction follows, and at the latest
-/// when the visitor is dropped. So each visitor receives the accesses of one thread only. The
+/// when the visitor is dropped. So a visitor may receive the accesses of one thread only. The
 /// accesses of a string instruction that the budget does not cover come once and without an
 /// address. Nothing is passed on after the closure has returned [`ControlFlow::Break`].
 pub struct EachElement<'b, F: FnMut(Made) -> ControlFlow<()>> {
@@ -86,8 +87,8 @@ pub struct EachElement<'b, F: FnMut(Made) -> ControlFlow<()>> {
 }
 
 impl<'b, F: FnMut(Made) -> ControlFlow<()>> EachElement<'b, F> {
-    /// Passes accesses on to `add`. `budget`: the budget of the file or running program, which all
-    /// its units share.
+    /// Passes accesses on to `add`. `budget`: the budget that all units of the file or running
+    /// program share.
     pub const fn new(budget: &'b mut ElementBudget, add: F) -> Self {
         EachElement { instruction: Vec::new(), budget, is_over: false, add }
     }
@@ -107,7 +108,7 @@ impl<'b, F: FnMut(Made) -> ControlFlow<()>> EachElement<'b, F> {
 
 impl<F: FnMut(Made) -> ControlFlow<()>> Visitor for EachElement<'_, F> {
     fn block(&mut self, _executed: &Executed<'_>) {
-        // A block may begin with the instruction with which the last one ended.
+        // A block may begin with the instruction with which the block before it ended.
         self.pass_on();
     }
 
@@ -191,7 +192,7 @@ mod tests {
         Made { pc, direction, address, represents, size, elements, is_down, conditional }
     }
 
-    /// Instruction, address and number of elements of all that is passed on.
+    /// Instruction, address and number of elements of each access that is passed on.
     fn all(block: &[Made]) -> Vec<(u64, Option<u64>, u64)> {
         Elements::new(block).map(|access| (access.pc, access.address, access.elements)).collect()
     }

@@ -16,9 +16,10 @@ use super::predictor::{Layouts, Predictor};
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     predictor: Predictor,
-    /// For each number in units, from 1 on, its number in the file; and how often the program had
-    /// begun to number from 1 when they were copied last.
+    /// For each number in units, from 1 on, its number in the file. A copy of the numbers in
+    /// [`Layouts`], which [`learn`](Self::learn) brings up to date.
     current: Vec<u32>,
+    /// How often the program had begun to number from 1 when `current` was copied last.
     begun: u32,
     /// How many of these numbers the units of the current chunk may contain.
     known: usize,
@@ -31,8 +32,8 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Learns the blocks and paths of `layouts` that it does not know yet. The known ones must be
-    /// first in `layouts`.
+    /// Learns the blocks and paths of `layouts` that are new. `layouts` must begin with the blocks
+    /// and paths that were learned before.
     pub fn learn(&mut self, layouts: &Layouts) {
         self.predictor.learn(layouts);
         layouts.copy_current(&mut self.current, &mut self.begun);

@@ -25,9 +25,10 @@ const LEVEL: i32 = -1;
 /// Level of compression for large columns. Mostly random bits are left in them. With [`LEVEL`],
 /// columns of bzip2 took 2.6 times the time, and 30 % less space.
 const FAST_LEVEL: i32 = -20;
-/// Columns are large if they have more bytes than their units divided by this number.
+/// Columns are large if the number of their bytes, multiplied by this number, exceeds the number of
+/// bytes of their units.
 const LARGE_PART: usize = 6;
-/// Chunks in memory for each worker. If there are more, the writer waits.
+/// Maximum number of chunks in memory for each worker. If there are more, the writer waits.
 const JOBS_PER_THREAD: usize = 3;
 
 /// Layouts that all workers share.
@@ -95,7 +96,7 @@ enum Source {
     },
 }
 
-/// Encodes chunks.
+/// Encodes and compresses chunks, on worker threads or on the calling thread.
 pub struct Encoders {
     layouts: Shared,
     source: Source,
@@ -141,7 +142,8 @@ impl Encoders {
         layouts.add_current(numbers);
     }
 
-    /// States that the program numbers blocks and paths from 1 on again. No chunk may be in work.
+    /// States that the program numbers blocks and paths from 1 on again. All chunks that were added
+    /// before must have been encoded.
     pub fn begin(&mut self) {
         self.layouts.write().unwrap_or_else(PoisonError::into_inner).begin();
     }
@@ -164,8 +166,9 @@ impl Encoders {
     }
 
     /// The next encoded chunk, in the order in which units were added. Waits for it if `waits` is
-    /// set, or if more than [`JOBS_PER_THREAD`] chunks for each worker are in memory. Otherwise
-    /// `None` if it is not encoded yet; also `None` if all chunks were returned.
+    /// set, or if more than [`JOBS_PER_THREAD`] chunks for each worker are in memory. If it does
+    /// not wait, returns `None` for a chunk that is not encoded yet. Also returns `None` if all
+    /// chunks were returned.
     ///
     /// # Errors
     /// A chunk cannot be compressed, or a worker has ended early.

@@ -1,7 +1,8 @@
 //! Assigns numbers in a file to functions, blocks and paths.
 //!
-//! A program numbers them from 1 on again each time that its recording is resumed. One that is
-//! equal to an earlier one keeps that number in the file, and is not described again:
+//! A program numbers its functions, blocks and paths from 1 on again each time that its recording
+//! is resumed. A function, block or path that is equal to an earlier one keeps the number of the
+//! earlier one in the file, and is not described again:
 //!
 //! ```text
 //! recording   functions of the program   numbers in the file   described
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 
 use hmtt_files::access_trace::{BlockAccesses, Function, Part, Repeated};
 
-/// The numbers that were assigned.
+/// The numbers that were assigned in a file so far.
 #[derive(Clone, Debug, Default)]
 pub struct FileNumbers {
     functions: HashMap<Function, u32>,
@@ -21,9 +22,9 @@ pub struct FileNumbers {
     blocks: HashMap<BlockAccesses, u32>,
     /// The last number in the file that a block or path has.
     last: u32,
-    /// For each number of the program, from 1 on, the number in the file: of functions, and of
-    /// blocks and paths.
+    /// For each number of a function in the program, from 1 on, the number in the file.
     current_functions: Vec<u32>,
+    /// For each number of a block or path in the program, from 1 on, the number in the file.
     current: Vec<u32>,
 }
 
@@ -112,7 +113,7 @@ mod tests {
         let next =
             [&[block(0x2000, 1), block(0x1000, 3)], &paths[..], &[block(0x2000, 2)]].concat();
         let Added { new, numbers } = numbers.add_blocks(&next);
-        // The path has the function and the blocks that the file has.
+        // The new path names its function and its blocks by their numbers in the file.
         assert_eq!(new, [path(1, [1, 1]), block(0x2000, 3)]);
         assert_eq!(numbers, [2, 1, 3, 4, 5, 6, 7]);
     }

@@ -1,8 +1,8 @@
 //! Hands the values that an execution keeps to a repeated execution behind it.
 //!
-//! A path that is executed right behind itself need not record values that follow from the
-//! execution before it. `hmtt_files::access_trace::Repeated` states how many values the repeated
-//! path takes, and from which path:
+//! If a path is executed several times in succession, the later executions need not record values
+//! that follow from the execution before them. `hmtt_files::access_trace::Repeated` states how many
+//! values the repeated path takes, and from which path:
 //!
 //! ```text
 //! first path      slot 0x5000             keeps its slot + 16
@@ -15,7 +15,7 @@ use super::numbers::Numbered;
 /// The last execution of a thread in a chunk, and the values that it has kept.
 #[derive(Clone, Debug, Default)]
 pub struct LastExecution {
-    /// The number of the whole path. 0 if it keeps no values, or was not executed to its end.
+    /// The number of the whole path. 0 if the path keeps no values, or was not executed to its end.
     number: u32,
     /// The kept values. Only valid if `number` is not 0.
     kept: Vec<u64>,
@@ -23,8 +23,8 @@ pub struct LastExecution {
 
 impl LastExecution {
     /// Appends the kept values to the slots in `values` if the next execution takes kept values.
-    /// Returns false if it may not take them, because the last execution was not one of the same
-    /// path, or was not whole.
+    /// Returns false if the next execution takes kept values but there are none: the last execution
+    /// was of another path, or incomplete.
     #[inline]
     pub fn hand_over(&self, next: &Numbered<'_>, values: &mut Vec<u64>) -> bool {
         let repeated = next.block.repeated;

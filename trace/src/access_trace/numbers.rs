@@ -1,7 +1,7 @@
 //! Finds the block or path that a number in the recorded units of a thread stands for.
 //!
-//! A block has one number. A path has one for each of its blocks, which stands for the path up to
-//! that block. Numbers are assigned in the order of the descriptions:
+//! A block has one number. A path has one number for each of its blocks. This number stands for the
+//! path up to that block. Numbers are assigned in the order of the descriptions:
 //!
 //! ```text
 //! description                      numbers
@@ -50,7 +50,8 @@ pub struct Represented {
 }
 
 impl Represented {
-    /// The accesses that the recorded accesses of a block or path represent.
+    /// The accesses that the recorded accesses of a block or path represent; `None` if each
+    /// represents itself alone.
     fn of(block: &BlockAccesses) -> Option<Self> {
         let by = |known| match known {
             Known::Address(index) => Some(usize::from(index)),
@@ -82,33 +83,34 @@ impl Represented {
     }
 }
 
-/// A description up to a part: what a number stands for.
+/// The meaning of a number: a description, up to one of its parts.
 #[derive(Clone, Copy, Debug)]
 struct UpTo {
     /// Index of the description.
     described: u32,
     /// Index of the part; 0 for a block.
     part: u32,
-    /// How many instructions, slots and derived values the description has up to the end of the
-    /// part.
+    /// Number of instructions up to the end of the part.
     instructions: u16,
+    /// Number of slots up to the end of the part.
     slots: u16,
+    /// Number of derived values that are needed up to the end of the part.
     derived: u16,
     /// The number of the whole block or path.
     whole: u32,
 }
 
-/// A description, and the part up to which a number stands for it.
+/// The meaning of a number: a block, or a path up to one of its blocks (the *last block*).
 #[derive(Clone, Copy, Debug)]
 pub struct Numbered<'n> {
     /// The description of the block or of the whole path.
     pub block: &'n BlockAccesses,
-    /// How many instructions the path has up to the end of the last block that is meant.
+    /// Number of instructions up to the end of the last block.
     pub instructions: u16,
-    /// How many slots the path has up to the same end.
+    /// Number of slots up to the end of the last block.
     pub slots: u16,
-    /// How many derived values are needed for the accesses up to the same end and, for a whole
-    /// path, for the kept values.
+    /// Number of derived values that the accesses up to the end of the last block need. For a whole
+    /// path, the kept values may need further derived values.
     pub derived: u16,
     /// The number of the whole block or path.
     pub whole: u32,
@@ -116,14 +118,14 @@ pub struct Numbered<'n> {
     /// block.
     pub first: u32,
     represented: Option<&'n Represented>,
-    /// For each block of a path up to the last one that is meant, the range of its accesses.
+    /// For each block of a path up to the last block, the range of its accesses. Empty for a block.
     accesses: &'n [Range<usize>],
 }
 
 impl<'n> Numbered<'n> {
-    /// The accesses that the recorded accesses represent, if fewer than all instructions were
-    /// executed. `None` otherwise: then
-    /// [`Made::represents`](hmtt_files::access_trace::Made::represents) is right.
+    /// The accesses that the recorded accesses represent, if fewer than all instructions of the
+    /// block or whole path were executed. Otherwise, or if each access represents itself alone,
+    /// `None`: then [`Made::represents`](hmtt_files::access_trace::Made::represents) is right.
     #[inline]
     pub fn represented(&self, executed: usize) -> Option<&'n Represented> {
         self.represented.filter(|_| executed < usize::from(self.block.instructions))
@@ -193,7 +195,7 @@ impl Numbers {
         Some(Numbered { block, instructions, slots, derived, whole, first, represented, accesses })
     }
 
-    /// The blocks of a path up to the last one that is meant, in order. Empty for a block.
+    /// The blocks of a path up to the last block, in order. Empty for a block.
     pub fn parts<'n>(&'n self, numbered: &Numbered<'n>) -> impl Iterator<Item = PartOf<'n>> {
         let Numbered { block: path, accesses, .. } = *numbered;
         let starts = std::iter::once(0).chain(path.parts.iter().map(|part| part.instructions));

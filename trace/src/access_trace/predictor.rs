@@ -8,8 +8,8 @@
 
 use hmtt_files::access_trace::BlockAccesses;
 
-/// For each number, how many slots it has, and the place of their values. Encoders and decoders
-/// share this.
+/// For each number, how many slots it has, and the place of their values. Encoders and decoders use
+/// the same layouts.
 #[derive(Clone, Debug)]
 pub struct Layouts {
     /// By number. The first element is not used, because numbers begin at 1.
@@ -119,8 +119,8 @@ impl Default for Predictor {
 }
 
 impl Predictor {
-    /// Learns the blocks and paths of `layouts` that it does not know yet. The known ones must be
-    /// first in `layouts`.
+    /// Learns the blocks and paths of `layouts` that are new. `layouts` must begin with the blocks
+    /// and paths that were learned before.
     pub fn learn(&mut self, layouts: &Layouts) {
         let new = layouts.numbers.get(self.numbers.len()..).unwrap_or_default();
         self.numbers
@@ -156,7 +156,7 @@ impl Predictor {
     }
 
     /// Advances to the execution of `number`, for which [`slots`](Self::slots) returns a number.
-    /// Returns the expected values of its slots. The caller must replace them by the right ones.
+    /// Returns the expected values of its slots. The caller must replace them by the actual values.
     #[inline]
     pub fn follow(&mut self, number: u32) -> &mut [u64] {
         self.numbers[self.last as usize].next = number;

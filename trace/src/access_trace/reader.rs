@@ -17,7 +17,8 @@ use super::chunk::Chunk;
 use super::content::{Content, ReadError};
 use super::decoders::{Decoders, Pending};
 
-/// Most threads that decode chunks. More threads would decode faster than the caller analyses.
+/// Maximum number of threads that decode chunks. More threads would decode faster than the caller
+/// analyses.
 const MOST_THREADS: usize = 8;
 
 /// A reader of the chunks of a file, in order.
@@ -26,8 +27,9 @@ const MOST_THREADS: usize = 8;
 /// them.
 pub struct ChunkReader<R> {
     input: R,
-    /// Offset of the next chunk to read, and of the chunk that was returned last.
+    /// Offset of the next chunk to read, in bytes.
     next: u64,
+    /// Offset of the chunk that was returned last, in bytes.
     at: u64,
     /// Bytes of all descriptions of functions, blocks and paths.
     described: usize,

@@ -3,7 +3,7 @@
 //! Instructions are counted as the units come. Of an interrupted block only the executed
 //! instructions count. Units before the region and behind it are left out. If the region begins
 //! within a block, the last instructions of that block are described as a new block
-//! ([`BlockAccesses::tail`]). If it ends within a block, a note cuts this block, as it does after
+//! ([`BlockAccesses::tail`]). If the region ends within a block, a note cuts this block, as after
 //! an interruption.
 //!
 //! ```text
@@ -14,9 +14,9 @@
 //! ```
 //!
 //! A thread that is far from the region need not record accesses, but only the blocks that it
-//! executes ([`RegionStage`]). It runs ahead of the units that were read, by at most as many
-//! instructions as fit in its ring (`lead`). So it starts to record accesses that many instructions
-//! before the region.
+//! executes ([`RegionStage`]). The thread runs ahead of the units that were read, by at most as
+//! many instructions as fit in its ring (`lead`). So the thread starts to record accesses that many
+//! instructions before the region.
 //!
 //! Invariant: only instructions and accesses of the region are passed on, and each of them is
 //! passed on or counted as missing. The program itself writes the units and may forge them: a
@@ -64,11 +64,11 @@ pub struct SeenInRegion {
     pub native: u64,
     /// Words of 4 bytes that the thread has dropped, also before the region.
     pub lost: u64,
-    /// Calls of [`RegionCutter::units`] with a unit that is not valid. The rest of these units was
-    /// left out.
+    /// Number of calls of [`RegionCutter::units`] with an invalid unit. That unit and the units
+    /// behind it were left out.
     pub invalid_chunks: u64,
     /// Instructions of the region whose accesses were not recorded, because their block only
-    /// counts, or because it could not be divided.
+    /// counts, or because the region begins within a path, which cannot be divided.
     pub counted_only: u64,
 }
 
@@ -79,8 +79,9 @@ struct Number {
     block: u32,
     /// Index of the part; 0 for a block.
     part: u16,
-    /// How many instructions and slots it has up to the end of the part.
+    /// Number of instructions up to the end of the part.
     instructions: u16,
+    /// Number of slots up to the end of the part.
     slots: u16,
 }
 
@@ -91,10 +92,11 @@ pub struct RegionCutter {
     /// none.
     region: Range<u64>,
     count: Option<u64>,
-    /// By how many instructions the thread may be ahead of the units that were read, at most.
+    /// Maximum number of instructions by which the thread may be ahead of the units that were read.
     lead: u64,
-    /// Instructions that were executed, and instructions that were passed on.
+    /// Number of instructions that were executed.
     executed: u64,
+    /// Number of instructions of the region that were passed on.
     recorded: u64,
     /// Descriptions of all blocks and paths.
     blocks: Vec<BlockAccesses>,
@@ -116,8 +118,8 @@ pub struct RegionCutter {
 
 impl RegionCutter {
     /// Starts before the first instruction of the thread. `skip`: how many instructions are left
-    /// out. `count`: how many instructions behind them are passed on; `None` for all. `lead`: by
-    /// how many instructions the thread may be ahead of the units that were read, at most.
+    /// out. `count`: how many instructions behind them are passed on; `None` for all. `lead`:
+    /// maximum number of instructions by which the thread may be ahead of the units that were read.
     pub fn new(skip: u64, count: Option<u64>, lead: u64) -> Self {
         // A file states this number for a region without an end.
         let count = count.filter(|count| *count != u64::MAX);
@@ -224,8 +226,8 @@ impl RegionCutter {
         cut
     }
 
-    /// Extracts the part of words that is in the region. Returns whether all words are valid. Words
-    /// behind an invalid one are left out.
+    /// Extracts the part of words that is in the region. Returns whether all words are valid. An
+    /// invalid word and the words behind it are left out.
     fn cut(
         &mut self,
         words: &[Word],
@@ -265,9 +267,9 @@ impl RegionCutter {
         true
     }
 
-    /// Counts the executions at the start of words that are before the region. Stops at an
-    /// execution that is cut, and at a note other than START and CALL. Returns how many words were
-    /// counted.
+    /// Skips executions before the region at the start of `words`, and counts their instructions.
+    /// Stops at an execution that is cut, and at a note other than START and CALL. Returns the
+    /// number of words that were skipped.
     fn skip(&mut self, words: &[Word]) -> usize {
         let (mut at, mut executed) = (0, self.executed);
         let mut before_last = (at, executed);

@@ -15,9 +15,10 @@ use crate::page_ranges::PageRanges;
 
 const PAGE_LOG2: u32 = 12;
 const LINE_LOG2: u32 = 6;
-/// Most pages that are counted one by one, besides the pages in ranges: 16 GiB.
+/// Maximum number of pages that are counted one by one (16 GiB). Pages in ranges are counted in
+/// addition.
 const MOST_PAGES: usize = if cfg!(test) { 1 << 12 } else { 1 << 22 };
-/// Most ranges of pages.
+/// Maximum number of ranges of pages.
 const MOST_RANGES: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
 /// Entries of the cache of recently accessed pages.
 const RECENT: usize = 1 << 10;
@@ -181,9 +182,10 @@ impl Default for Span {
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     threads: BTreeMap<u32, Sums>,
-    /// Sums that are not added to `threads` and `functions` yet: of the consecutive blocks of one
-    /// thread and function, whose numbers are in `place`.
+    /// Sums of consecutive blocks of one thread and function. They are not added to `threads` and
+    /// `functions` yet.
     open: Sums,
+    /// Numbers of the thread and of the function to which `open` belongs.
     place: (u32, u32),
     /// By number of the function. The first element is for accesses of no known function.
     functions: Vec<(Option<Function>, Sums)>,
@@ -191,13 +193,15 @@ pub struct Summary {
     /// Lowest and highest address of all accesses.
     span: Span,
     unknown: u64,
-    /// By number of the description by which blocks were recorded.
+    /// Executions of blocks, by the number of the description that recorded them.
     recorded: Vec<Recorded>,
-    /// By number of the block: the accuracy of the execution that was recorded first.
+    /// The accuracy of the execution that was recorded first of each block, by the number of the
+    /// block.
     blocks: Vec<Option<Accuracy>>,
 }
 
-/// The executions of a block that one description has recorded: the block's own, or a path's.
+/// The executions of a block that one description has recorded: the description of the block
+/// itself, or of a path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recorded {
     /// The accuracy of one execution.
@@ -312,7 +316,8 @@ impl Summary {
         (lowest <= highest).then_some((lowest, highest))
     }
 
-    /// Adds the memory of an access with all its elements.
+    /// Adds the pages and lines of all elements of an access. Counts an access without a known
+    /// address.
     #[inline]
     fn touch(&mut self, access: &Made) {
         let Some(address) = access.address else {

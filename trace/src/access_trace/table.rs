@@ -7,11 +7,11 @@
 //! | `pc` | address of the instruction |
 //! | `direction` | `R` or `W`; in Parquet `is_write` |
 //! | `address` | virtual address of the first byte, or of the first element; nothing if it is not known |
-//! | `size_bytes` | number of bytes, or of bytes of one element if there are several; 0 if it is not known |
+//! | `size_bytes` | number of bytes of the access, or of one element if there are several elements; 0 if it is not known |
 //! | `elements` | number of elements of a string instruction, and otherwise 1 |
 //! | `downwards` | whether each element is at a lower address than the one before it |
 //! | `conditional` | whether memory may not have been accessed |
-//! | `represents` | number of executed accesses of the block or superblock with this address, itself included, of which only this one has a row; 0 if it is not known, because accesses were sampled |
+//! | `represents` | number of executed accesses that this row stands for: the accesses of the block or superblock to this address, of which only one has a row; 0 if it is not known, because accesses were sampled |
 //! | `function` | name of the function; nothing if it is not known |
 //! | `object` | path of the function's file; nothing if it is not known |
 //!

@@ -20,13 +20,14 @@ pub struct Executed<'f> {
     pub number: u32,
     /// Description of the block, with its code.
     pub block: &'f BlockAccesses,
-    /// The function that contains its first instruction; `None` if it is not known.
+    /// The function that contains the first instruction of the block; `None` if it is not known.
     pub function: Option<&'f Function>,
-    /// How many of its instructions were executed, from the first one on. If the next instruction
-    /// is a repeated string instruction, it may have accessed some of its elements. In a forged
-    /// file the number may be larger than the block's.
+    /// Number of instructions of the block that were executed, from the first one on. If the next
+    /// instruction is a repeated string instruction, it may have accessed some of its elements. In
+    /// a forged file, the number may be larger than the number of instructions of the block.
     pub instructions: usize,
-    /// The description by which its accesses were recorded: the block's own, or a path's.
+    /// The description by which the accesses were recorded: the description of the block itself, or
+    /// of a path.
     pub recorded: &'f BlockAccesses,
     /// Number of `recorded` in the file; for a path, the number of the path up to this block.
     pub recorded_number: u32,
@@ -72,8 +73,8 @@ pub enum Gap {
     },
 }
 
-/// Receives executed blocks, accesses and gaps. Each thread's come in the order in which they
-/// occurred.
+/// Receives executed blocks, accesses and gaps. The events of each thread come in the order in
+/// which they occurred.
 pub trait Visitor {
     /// A thread has executed a block. Its accesses follow before the next block.
     fn block(&mut self, executed: &Executed<'_>) {

@@ -18,11 +18,11 @@ use super::file_numbers::{Added, FileNumbers};
 
 /// Level of compression for chunks without units.
 const LEVEL: i32 = 1;
-/// Most bytes of units in a chunk of the file. Encoded as columns they may be larger by one
-/// seventh.
+/// Maximum number of bytes of units in a chunk of the file. Units that are encoded as columns may
+/// be larger by one seventh.
 const MOST_UNITS: usize = MOST_BYTES / 4 * 3;
 
-/// Most written chunks of units whose memory is kept for reuse.
+/// Maximum number of written chunks of units whose memory is kept for reuse.
 const MOST_MEMORY: usize = 4;
 
 /// A chunk that is not written yet, in the order of the file.
@@ -132,7 +132,7 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes the descriptions of the program's next blocks and paths, as far as they are new in
-    /// the file. Their functions must have been written.
+    /// the file. The functions that they name must have been written before.
     ///
     /// # Errors
     /// All descriptions together have more than [`MOST_DESCRIBED`] bytes, or the output returns an
@@ -185,8 +185,8 @@ impl<W: Write> Writer<W> {
         self.described
     }
 
-    /// Writes the chunks that are ready, up to the first one that is not. With `waits`, waits for
-    /// all chunks.
+    /// Writes chunks in order, up to the first chunk that is not ready. With `waits`, waits until
+    /// all chunks are ready.
     fn write(&mut self, waits: bool) -> io::Result<()> {
         while let Some(next) = self.next.front() {
             match next {

@@ -11,8 +11,9 @@ use super::{CutUnits, Number, RegionCutter, Word};
 pub(super) struct Execution<'u> {
     pub(super) number: u32,
     pub(super) slots: &'u [Word],
-    /// How many of its instructions were executed, and whether a note states this number.
+    /// Number of its instructions that were executed.
     executed: u64,
+    /// Whether a note states this number.
     is_cut: bool,
 }
 
@@ -57,8 +58,8 @@ impl RegionCutter {
         if end > limit || end == limit && execution.is_cut && self.has_elements_at_end(execution) {
             self.next = self.address(execution.number, limit - begin, offset);
         }
-        // An interrupted string instruction at the start of the region belongs to it: its other
-        // elements are accessed when it is executed again.
+        // A string instruction that was interrupted at the start of the region belongs to the
+        // region: the other elements are accessed when the instruction is executed again.
         if end < start || end == start && !(execution.is_cut && self.has_elements_at_end(execution))
         {
             return;
@@ -149,8 +150,8 @@ impl RegionCutter {
     }
 
     /// Passes on the first `executed` instructions of an execution, or of its tail if there is one.
-    /// `ends`: whether the region ends behind them, so that the next instruction has accessed
-    /// nothing.
+    /// `ends`: whether the region ends behind these instructions, so that the next instruction must
+    /// have accessed nothing.
     fn pass_part(
         &self,
         execution: &Execution<'_>,
@@ -170,7 +171,8 @@ impl RegionCutter {
             None => self.passed_number(execution.number),
         };
         if ends {
-            // A path that is left behind one of its parts is written with the number of this part.
+            // If the path ends within one of its parts or at the end of a part, it is written with
+            // the number of this part.
             let last = (0..part).find(|part| u64::from(block.up_to(*part).0) >= executed);
             let last = last.unwrap_or(part);
             number -= (part - last) as u32;

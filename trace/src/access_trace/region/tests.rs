@@ -30,8 +30,8 @@ fn access(pc: u64, operation: u16, place: Place) -> Access {
     Access { pc, operation, direction, represents, size, conditional, adds_fs, place }
 }
 
-/// A block of instructions of one byte, each of which has no accesses, some, elements of strings,
-/// or lanes.
+/// A block of instructions of one byte each. An instruction has no accesses, some accesses,
+/// accesses to elements of strings, or accesses to lanes.
 fn block(random: &mut Random, start: u64) -> BlockAccesses {
     let instructions = 1 + random.below(6) as u16;
     let (mut accesses, mut slots) = (Vec::new(), 0);
@@ -190,8 +190,9 @@ fn execute(
 #[derive(Default)]
 struct Numbered {
     accesses: Vec<(u64, Made)>,
-    /// Instructions of blocks before the current one, and of that.
+    /// Number of instructions of the blocks before the current block.
     before: u64,
+    /// Number of executed instructions of the current block.
     current: u64,
 }
 
@@ -225,8 +226,8 @@ fn offset(_: &BlockAccesses, instruction: u16) -> usize {
     instruction.into()
 }
 
-/// Random blocks and paths, and chunks of units. Paths are executed from some instruction on, as
-/// after the start of a region.
+/// Random blocks and paths, and chunks of units. The first `paths_from` instructions are executed
+/// in blocks only, as before a region.
 fn sample(random: &mut Random, paths_from: u64) -> (Vec<BlockAccesses>, Vec<Vec<u8>>) {
     let mut blocks: Vec<BlockAccesses> = Vec::new();
     for index in 0..5 {
@@ -272,8 +273,7 @@ proptest! {
             accesses.into_iter().filter(|(number, _)| (skip..end).contains(number)).collect();
         let mut cutter = RegionCutter::new(skip, count, 0);
         if is_counted {
-            // As if accesses were recorded from some number on; nothing of the numbers before is in
-            // units.
+            // All blocks record their accesses, as if no block had only counted before.
             cutter.set_counted(0);
         } else if cutter.stage() == RegionStage::Counting {
             cutter.set_counted(0);
@@ -306,7 +306,7 @@ proptest! {
         prop_assert_eq!(cutter.seen(), SeenInRegion::default());
     }
 
-    /// What a program writes does no harm.
+    /// Forged units cause no panic, and not more instructions are recorded than the region has.
     #[test]
     fn forged_units_are_counted(
         seed in 1..u64::MAX,
@@ -327,7 +327,8 @@ proptest! {
     }
 }
 
-/// A block of ten instructions that writes to what its slot says.
+/// A block of ten instructions. Each of them writes to an address that follows from the value of
+/// the slot.
 fn ten() -> BlockAccesses {
     let accesses = (0..10).map(|operation| {
         let place = Place::Slot { slot: 0, plus: 8 * i64::from(operation) };
@@ -348,7 +349,7 @@ fn ten() -> BlockAccesses {
 fn accesses_are_recorded_before_the_region_begins() {
     let mut cutter = RegionCutter::new(45, Some(10), 20);
     assert_eq!(cutter.stage(), RegionStage::Counting);
-    // Counted only: it has no accesses.
+    // This block is only counted: it has no accesses.
     let counted = BlockAccesses { slots: 0, accesses: Vec::new(), ..ten() };
     assert_eq!(cutter.add_blocks(std::slice::from_ref(&counted)), []);
     assert_eq!(cutter.units(&bytes(&[1, 1]), offset), CutUnits::default());
@@ -356,7 +357,7 @@ fn accesses_are_recorded_before_the_region_begins() {
     cutter.units(&bytes(&[1]), offset);
     assert_eq!(cutter.stage(), RegionStage::Blocks);
     cutter.set_counted(2);
-    // Another one was translated before, and the next one after that.
+    // Block 2 was translated before accesses were recorded, and block 3 after that.
     assert_eq!(cutter.add_blocks(&[counted, ten()]), [ten()]);
     assert_eq!(cutter.units(&bytes(&[2]), offset), CutUnits::default());
     let cut = cutter.units(&bytes(&[3, 0x5000, 3, 0x6000, 3, 0x7000]), offset);
@@ -367,7 +368,7 @@ fn accesses_are_recorded_before_the_region_begins() {
         Some((0x1005, 5, 1))
     );
     assert_eq!(cutter.stage(), RegionStage::Over);
-    // What is described now has a number behind that of the tail.
+    // Blocks that are described now get numbers after the number of the tail.
     let path = BlockAccesses {
         parts: [4, 3].map(|block| Part { block, instructions: 10, slots: 1 }).to_vec(),
         repeated: Repeated { first: 4, taken: 0 },

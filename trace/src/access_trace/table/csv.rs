@@ -15,7 +15,7 @@ pub(super) const HEADING: &str = "thread,pc,direction,address,size_bytes,element
 /// The fields `function` and `object` of accesses of no known function.
 const UNKNOWN: &str = ",";
 
-/// A writer of CSV.
+/// A writer of CSV: a heading, and a line for each access.
 pub struct CsvWriter<W> {
     output: W,
     names: Kept<String>,

@@ -8,7 +8,7 @@ use super::{AccessWriter, Kept, letter};
 use crate::access_trace::Executed;
 use crate::table::TableError;
 
-/// A writer of JSON lines.
+/// A writer of JSON lines: an object for each access.
 pub struct JsonlWriter<W> {
     output: W,
     names: Kept<String>,

@@ -35,10 +35,10 @@ use crate::table::parquet::Encodings;
 
 pub use reader::{ParquetRows, is_of_program};
 
-/// Rows of a row group.
+/// Maximum number of rows of a row group.
 const GROUP_ROWS: usize = 1 << 18;
 
-/// Values of a column that may be missing.
+/// A column in which rows may lack a value.
 struct Optional<T> {
     values: Vec<T>,
     /// Definition levels: 1 for each row that has a value, and 0 for others.
@@ -79,7 +79,7 @@ struct Columns {
     object: Optional<ByteArray>,
 }
 
-/// A writer of Parquet.
+/// A writer of Parquet: a row for each access.
 pub struct ParquetWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
     columns: Columns,

@@ -52,8 +52,9 @@ pub trait Rows {
 /// ```
 pub struct RowReader<R> {
     lines: Lines<R>,
-    /// Whether the next line is the first one; and whether the lines are JSON objects.
+    /// Whether the next line is the first one.
     is_begin: bool,
+    /// Whether the lines are JSON objects. Known after the first line was read.
     is_jsonl: bool,
 }
 

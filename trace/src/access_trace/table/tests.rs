@@ -1,4 +1,4 @@
-//! Tests of tables: what a trace has is what readers find in them.
+//! Tests that readers of tables return the accesses of the trace from which the table was written.
 
 use std::io::{Seek, SeekFrom};
 
@@ -168,7 +168,7 @@ fn damaged_parquet_tables_are_errors() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x11;
         errors += usize::from(read(&damaged).is_err());
-        // It may be a table of another kind, or none at all; it is never a panic.
+        // The result may be a table of another kind or no table at all, but there must be no panic.
         let _ = parquet::is_of_program(&parquet_file(&damaged));
     }
     assert!(errors > whole.len() / 10, "{errors}");

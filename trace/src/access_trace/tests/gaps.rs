@@ -1,4 +1,4 @@
-//! What is missing in a file is placed and counted.
+//! Tests that the gaps in a file are placed and counted.
 
 use hmtt_files::access_trace::{
     BlockAccesses, Continuation, LOST, NATIVE, START, Unrecorded, note,
@@ -24,7 +24,7 @@ impl Visitor for Gaps {
     }
 }
 
-/// What is found in a file with one block, its units and this.
+/// The gaps in a file with one block, these units and these counts, and the ending of the file.
 fn read(words: &[u64], unrecorded: Option<Unrecorded>) -> (Vec<(usize, Gap)>, Ending) {
     let mut writer = Writer::new(Vec::new()).unwrap();
     writer.blocks(&[BlockAccesses { function: 0, ..block() }]).unwrap();

@@ -1,4 +1,4 @@
-//! Files that threads decode: their contents and errors are those that one thread finds, in the
+//! Tests that several threads decode a file to the same contents and errors as one thread, in the
 //! same order.
 
 use super::*;
@@ -51,8 +51,8 @@ fn cut_and_damaged_files_have_the_same_contents_for_any_number_of_threads() {
 
 #[test]
 fn blocks_that_threads_know_already_are_not_those_of_earlier_chunks() {
-    // Units of block 12 are moved before its description, behind many others that threads are busy
-    // with.
+    // Units of block 12 are moved before the description of the block. At that time, threads still
+    // decode the many units before them.
     let file = mixed(12, 100_000);
     let (chunks, _) = contents(&file, 0);
     let described =

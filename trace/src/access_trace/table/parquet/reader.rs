@@ -13,8 +13,8 @@ use crate::access_trace::table::reader::{Row, Rows};
 use crate::table::TableError;
 use crate::table::parquet::{CheckedFile, Values, catch_panic, open};
 
-/// Longest accepted name, in bytes. A dictionary has a long text once, but every row can refer to
-/// it.
+/// Longest accepted name, in bytes. A dictionary contains a long text once, but every row can refer
+/// to this text.
 const MOST_NAME_BYTES: usize = 1 << 16;
 
 /// Whether a Parquet file is a table of the accesses of a program: it has a column `pc`, and no
