@@ -123,7 +123,7 @@ pub struct ImportedReader<R> {
     error: Option<TableError>,
 }
 
-/// The reader for the kind of format.
+/// The reader of the file: by lines, by records, by messages, or of a whole recording.
 enum Content<R> {
     Text(TextReader<R>),
     Records(RecordReader<R>),
@@ -193,8 +193,8 @@ impl<R: BufRead> ImportedReader<R> {
         }
     }
 
-    /// Sentences on what is missing in the file, as far as it is known after the accesses read so
-    /// far.
+    /// Sentences on accesses that are missing in the file, as far as this is known after the
+    /// accesses read so far.
     pub fn missing(&self) -> Vec<String> {
         let samples = self.format.contents().are_samples.then(|| SAMPLES.to_owned());
         let packets = match &self.content {

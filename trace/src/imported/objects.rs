@@ -8,7 +8,8 @@ use hmtt_format::Direction;
 use super::ImportedAccess;
 use crate::table::requests::LINE_BYTES;
 
-/// Number of objects that have a line of their own. Larger object numbers are taken modulo 2^58.
+/// Number of objects that have a line of their own. Object numbers of 2^58 and more are taken
+/// modulo 2^58.
 const OBJECTS: u64 = u64::MAX / LINE_BYTES + 1;
 
 /// Counts of the converted requests.

@@ -32,16 +32,22 @@ const SECOND_PS: u64 = 1_000_000_000_000;
 /// The first command whose number differs between the versions from 20 on. The commands from it on
 /// are swaps, locked accesses and operations on caches.
 const FIRST_VARYING: u64 = 30;
-/// Field numbers in the header and in packets.
+/// Number of the header's field with the name of the component.
 const NAME: u64 = 1;
+/// Number of the header's field with the ticks in a second.
 const FREQUENCY: u64 = 3;
+/// Number of a packet's field with the time in ticks.
 const TICK: u64 = 1;
+/// Number of a packet's field with the command.
 const COMMAND: u64 = 2;
+/// Number of a packet's field with the address.
 const ADDRESS: u64 = 3;
+/// Number of a packet's field with the number of bytes.
 const SIZE: u64 = 4;
+/// Number of a packet's field with the address of the instruction.
 const PC: u64 = 7;
-/// Number of a field that is a text in the header of packets, and a number in the headers of gem5's
-/// other traces.
+/// Number of a field in the header. Its value is a nested message in traces of packets, and a
+/// number in gem5's traces of instructions.
 const IDENTIFIER: u64 = 4;
 
 /// The effect of a command.
@@ -51,7 +57,7 @@ enum Command {
     Access(Direction),
     /// The command transfers no data: it upgrades or drops a line of a cache.
     NoAccess,
-    /// The command answers a request, or is no command.
+    /// The command answers a request, or no command has this number.
     Response,
     /// The number means different commands in different versions.
     Varying,
@@ -98,10 +104,11 @@ pub struct PacketReader<R> {
     /// The header; `None` before it was read.
     header: Option<Header>,
     message: Vec<u8>,
-    /// Number of packets that transfer no data. The next fields count packets whose commands vary,
-    /// and packets with an address of an instruction.
+    /// Number of packets that transfer no data.
     without_access: u64,
+    /// Number of packets whose command means different operations in different versions of gem5.
     varying: u64,
+    /// Number of packets with the address of an instruction.
     with_pc: u64,
 }
 
@@ -258,7 +265,7 @@ impl<R: BufRead> PacketReader<R> {
 }
 
 impl<R> PacketReader<R> {
-    /// Picoseconds in a tick; `None` if that is no whole number.
+    /// Picoseconds in a tick; `None` if this is no whole number, or if the header was not read yet.
     pub fn tck_ps(&self) -> Option<u32> {
         let frequency = self.header.as_ref()?.frequency;
         let is_whole = frequency > 0 && SECOND_PS.is_multiple_of(frequency);

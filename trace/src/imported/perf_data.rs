@@ -27,24 +27,28 @@ use sample::{Cursor, parse};
 pub const MAGIC: [u8; 8] = *b"PERFILE2";
 /// Bytes of the header.
 const HEADER_BYTES: usize = 104;
-/// Offsets of fields in the header, in bytes: where the data are, the size of an attribute, and
-/// where the attributes are.
+/// Byte offset in the header of the place of the data: their offset and length in the file.
 const DATA_SECTION: usize = 40;
+/// Byte offset in the header of the size of an attribute.
 const ATTRIBUTE_BYTES: usize = 16;
+/// Byte offset in the header of the place of the attributes: their offset and length in the file.
 const ATTRIBUTE_SECTION: usize = 24;
-/// Most bytes before the data. They contain the attributes and the identifiers of counters.
+/// Maximum number of bytes before the data. These bytes contain the attributes and the identifiers
+/// of counters.
 const MOST_BEGIN_BYTES: u64 = 64 << 20;
 /// Bytes of a record's header: type, flags and length.
 const RECORD_HEADER_BYTES: usize = 8;
-/// Types of records. An `AUXTRACE` record states the number of bytes that follow it and do not
-/// belong to it.
+/// Type of a record with a sample.
 const SAMPLE: u32 = 9;
+/// Type of a record that states a number of bytes. That many bytes follow the record without
+/// belonging to it.
 const AUXTRACE: u32 = 71;
+/// Types of compressed records.
 const COMPRESSED: [u32; 2] = [81, 83];
 /// Advice for recordings that are refused.
 const AS_TEXT: &str = "make text of it, which is read: perf script -F comm,tid,time,event,addr,data_src,weight,ip -i FILE > FILE.txt";
 
-/// Error for a sample that is no sample of an access.
+/// Error for a sample that lacks a field that an access needs.
 const NO_SAMPLE: &str = "expected a sample with an instruction, a thread, a time and an address, as `perf mem record` takes them";
 
 /// Reads the samples of a recording.

@@ -1,8 +1,8 @@
 //! Reads binary formats whose records all have the same number of bytes.
 //!
-//! These formats have no magic number. A file is recognised by conditions that its first records
-//! must fulfil, so that other files are not mistaken for it. Invariant: an impossible record, and a
-//! file that ends within a record, are errors with their offset.
+//! These formats have no magic number. A format is recognised by conditions that the first records
+//! of a file must fulfil, so that files of other formats are not mistaken for it. Invariant: an
+//! impossible record, and a file that ends within a record, are errors with their offset.
 
 mod champsim;
 mod oracle;

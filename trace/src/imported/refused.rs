@@ -15,7 +15,7 @@ const KEYS: [&str; 2] = ["\"target_id\"", "\"snapshots\""];
 /// First text in the output of `damo report raw`.
 const RAW: &str = "base_time_absolute:";
 
-/// Most bytes of a compressed record that are decompressed to recognise it.
+/// Maximum number of bytes of a compressed record that are decompressed to recognise it.
 #[cfg(feature = "compressed-captures")]
 const INFLATED_BYTES: u64 = 4096;
 

@@ -24,12 +24,15 @@ pub struct Sample {
 /// Counts of the samples so far.
 #[derive(Default)]
 pub struct Samples {
+    /// Number of accesses with a latency.
     weighted: u64,
+    /// Sum of these latencies, in cycles.
     weights: u64,
+    /// Highest of these latencies, in cycles.
     highest_weight: u64,
-    /// Number of samples without an address. The next field counts samples whose direction is not
-    /// known.
+    /// Number of samples without an address.
     unaddressed: u64,
+    /// Number of samples with an address whose direction is not known.
     undirected: u64,
 }
 

@@ -83,8 +83,8 @@ fn samples() -> Vec<(ImportedFormat, &'static str, Vec<Fields>)> {
     ]
 }
 
-/// An instruction for ChampSim: its address, whether it is a branch and taken, what it writes, and
-/// what it reads.
+/// An instruction for ChampSim: its address, whether it is a branch and whether the branch is
+/// taken, and the addresses that it writes and reads.
 fn instruction(pc: u64, flags: [u8; 2], writes: [u64; 2], reads: [u64; 4]) -> Vec<u8> {
     let numbers =
         |numbers: &[u64]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
@@ -237,7 +237,7 @@ fn what_is_not_understood_is_an_error_with_its_line() {
     for (format, text, expected) in samples() {
         let wrong = format!("{text}what is this\u{202e}\n");
         let (accesses, _, error) = read(format, wrong.as_bytes());
-        // What follows the results of drmemtrace is not read.
+        // Lines after the results of drmemtrace are not read.
         if format == ImportedFormat::Drmemtrace {
             continue;
         }
@@ -257,7 +257,7 @@ fn what_is_not_understood_is_an_error_with_its_line() {
 fn what_no_record_can_be_is_an_error_with_its_offset() {
     let binary = all_samples().into_iter().filter(|(format, ..)| Parser::new(*format).is_none());
     for (format, bytes, expected) in binary {
-        // What follows the samples of perf is not read.
+        // Bytes after the samples of perf are not read.
         if format != ImportedFormat::PerfData {
             let (accesses, _, error) = read(format, &[&bytes[..], &[0xfe; 64]].concat());
             assert_eq!(accesses.len(), expected.len());
@@ -434,7 +434,7 @@ fn own_tables_and_binary_files_are_not_taken_for_others() {
         assert_eq!(ImportedFormat::of(text.as_bytes()), None, "{text}");
     }
     assert_eq!(ImportedFormat::of(b"LD 0x10\n\xff\xff\xff\xff\xff\xff"), None);
-    // The bytes that are looked at may end within a line, but must not begin within one.
+    // The examined bytes may end within a line, but they must not begin within a line.
     let long = "LD 0x10\n".repeat(BEGIN_BYTES / 8 + 1);
     assert_eq!(ImportedFormat::of(&long.as_bytes()[2..BEGIN_BYTES]), None);
     let begin = format!("ST 8\n{long}");

@@ -25,7 +25,7 @@ use perf::PerfScript;
 use requests::Requests;
 use simple_o3::SimpleO3;
 
-/// Most bytes of a line that an error quotes.
+/// Maximum number of bytes of a line that an error quotes.
 const QUOTED_BYTES: usize = 80;
 
 /// The kind of a line.
@@ -80,7 +80,8 @@ impl Parser {
         }
     }
 
-    /// Adds the access that the parser has kept for the case that the next line belongs to it.
+    /// Adds the access that the parser still holds at the end of the file, because a further line
+    /// could have belonged to it.
     fn finish(&mut self, add: &mut VecDeque<ImportedAccess>) {
         if let Parser::Perf(parser) = self {
             parser.finish(add);
@@ -174,7 +175,7 @@ impl<R: BufRead> TextReader<R> {
 
     /// Reads a line, and adds its accesses to `add`. Returns `false` at the end of the file.
     ///
-    /// At the end it also adds the access that the parser has kept for the next line.
+    /// At the end of the file, also adds the access that the parser still holds.
     ///
     /// # Errors
     /// [`TableError`]: the file cannot be read, or the line is not understood.

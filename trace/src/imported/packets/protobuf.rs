@@ -5,7 +5,7 @@
 //! Example: the bytes `96 01` are the number 150. Invariant: no length in a message is trusted
 //! beyond the end of the message.
 
-/// Most bytes of a varint for a 64-bit number.
+/// Maximum number of bytes of a varint for a 64-bit number.
 pub const MOST_VARINT_BYTES: usize = 10;
 /// Number of low bits in a field's tag that are the type.
 const TYPE_BITS: u32 = 3;
@@ -23,7 +23,8 @@ pub enum Value<'m> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoField;
 
-/// Decodes a varint. `bytes`: all of its bytes. Returns `None` if the number has more than 64 bits.
+/// Decodes a varint. `bytes`: all bytes of the varint. Returns `None` if the number has more than
+/// 64 bits.
 pub fn varint(bytes: &[u8]) -> Option<u64> {
     let mut value = 0;
     for (place, byte) in bytes.iter().enumerate() {

@@ -7,15 +7,19 @@ use std::ops::Range;
 use super::sample::{Event, Fields};
 use super::u64_at;
 
-/// Byte offsets in an attribute. The last constant is the least length of an attribute.
+/// Byte offset in an attribute of the set of fields that samples have.
 const SAMPLE_TYPE: usize = 24;
+/// Byte offset in an attribute of the format of counts.
 const READ_FORMAT: usize = 32;
+/// Byte offset in an attribute of the format of branches.
 const BRANCH_TYPE: usize = 72;
+/// Byte offset in an attribute of the set of registers that samples have.
 const USER_REGISTERS: usize = 80;
+/// Least length of an attribute, in bytes.
 const FEWEST_BYTES: usize = 64;
 /// Bytes of the section that follows each attribute: an offset and a length.
 const SECTION_BYTES: usize = 16;
-/// Most events that are read.
+/// Maximum number of events that are read. A sample of a further event is an error.
 const MOST_EVENTS: usize = 4096;
 
 /// The events of a recording.
@@ -27,8 +31,8 @@ pub struct Events {
 
 impl Events {
     /// Parses the attributes. `begin`: the file up to its data. `place`: range of the attributes in
-    /// it. `bytes`: bytes of one attribute with its section. Returns `None` if the attributes are
-    /// damaged.
+    /// `begin`. `bytes`: bytes of one attribute with its section. Returns `None` if the attributes
+    /// are damaged.
     pub fn parse(begin: &[u8], place: Range<u64>, bytes: u64) -> Option<Events> {
         let within = |place: Range<u64>| {
             begin.get(usize::try_from(place.start).ok()?..usize::try_from(place.end).ok()?)
@@ -53,7 +57,8 @@ impl Events {
     }
 
     /// The event of a sample. If there are several events, the sample contains the identifier of
-    /// its counter, which must be at the same offset for all events. Returns `None` otherwise.
+    /// its counter. Returns `None` if this identifier is unknown, or if its offset is not the same
+    /// for all events.
     pub fn of(&self, sample: &[u8]) -> Option<&Event> {
         let first = self.events.first()?;
         if self.events.len() == 1 {

@@ -54,27 +54,34 @@ impl Fields {
 pub struct Event {
     /// The fields of the event's samples.
     pub fields: Fields,
-    /// Formats of the counts, of the branches and of the registers in a sample.
+    /// Format of the counts in a sample (`read_format`).
     pub read_format: u64,
+    /// Format of the branches in a sample (`branch_sample_type`).
     pub branch_type: u64,
+    /// Set of registers in a sample, one bit for each (`sample_regs_user`).
     pub user_registers: u64,
 }
 
 const WORD_BYTES: usize = 8;
-/// Bytes of an entry in a stack of branches. The next constants are bits of `branch_type` that add
-/// words.
+/// Bytes of an entry in a stack of branches.
 const BRANCH_BYTES: u64 = 24;
+/// Bit of `branch_type`: a stack of branches has a word with an index.
 const WITH_INDEX: u64 = 1 << 17;
+/// Bit of `branch_type`: each entry of a stack of branches has a word with counters.
 const WITH_COUNTERS: u64 = 1 << 19;
-/// Bits of `read_format`: the counts have times, identifiers and lost samples, or are the counts of
-/// a group.
+/// Bit of `read_format`: the counts have the time for which the event was enabled.
 const TIME_ENABLED: u64 = 1;
+/// Bit of `read_format`: the counts have the time for which the event was running.
 const TIME_RUNNING: u64 = 1 << 1;
+/// Bit of `read_format`: each count has an identifier.
 const WITH_ID: u64 = 1 << 2;
+/// Bit of `read_format`: the counts are of a group of events.
 const GROUP: u64 = 1 << 3;
+/// Bit of `read_format`: each count has a number of lost samples.
 const WITH_LOST: u64 = 1 << 4;
-/// Bits of the source of the data: the access is a load, or a store.
+/// Bit of the source of the data: the access is a load.
 const LOAD: u64 = 1 << 1;
+/// Bit of the source of the data: the access is a store.
 const STORE: u64 = 1 << 2;
 
 /// The part of a sample that is not read yet.
@@ -119,7 +126,8 @@ impl Cursor<'_> {
             self.skip_words(calls)?;
         }
         if fields.has(Fields::RAW) {
-            // A length of 4 bytes, and as many bytes. Both together are padded to whole words.
+            // A length of 4 bytes, and then as many bytes as it states. Both together are padded to
+            // whole words.
             let bytes = u64::from(u32::from_le_bytes(*self.0.first_chunk()?));
             self.skip((bytes + 4).next_multiple_of(WORD_BYTES as u64))?;
         }
@@ -172,8 +180,8 @@ pub fn parse(event: &Event, mut cursor: Cursor<'_>) -> Option<Sample> {
     if fields.has(Fields::WEIGHT) {
         weight = Some(cursor.word()?);
     } else if fields.has(Fields::WEIGHT_STRUCT) {
-        // The low half of the word is the latency of the whole access. The rest of it has latencies
-        // of its parts.
+        // The low half of the word is the latency of the whole access. The high half has latencies
+        // of parts of the access.
         weight = Some(cursor.word()? & u64::from(u32::MAX));
     }
     let source = fields.has(Fields::DATA_SRC).then(|| cursor.word());

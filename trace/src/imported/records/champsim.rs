@@ -6,8 +6,8 @@
 //! | 8 | 1 | whether it is a branch: 0 or 1 |
 //! | 9 | 1 | whether the branch is taken: 0 or 1 |
 //! | 10 | 6 | registers, which are not used |
-//! | 16 | 16 | two addresses that it writes |
-//! | 32 | 32 | four addresses that it reads |
+//! | 16 | 16 | two addresses that the instruction writes |
+//! | 32 | 32 | four addresses that the instruction reads |
 //!
 //! An address of 0 means none. The reads of an instruction come before its writes.
 
@@ -25,12 +25,12 @@ const IS_TAKEN: usize = 9;
 const WRITTEN: std::ops::Range<usize> = 16..32;
 const READ: std::ops::Range<usize> = 32..64;
 const ADDRESS_BYTES: usize = 8;
-/// Most bytes of an instruction of any processor that is traced in this format.
+/// Maximum length of an instruction in bytes, over all processors that are traced in this format.
 const MOST_INSTRUCTION_BYTES: u64 = 15;
 /// Least number of records by which a file is recognised.
 const FEWEST_RECORDS: usize = 2;
 
-/// Parses records, and counts full ones.
+/// Parses records, and counts the records without a free address.
 #[derive(Default)]
 pub struct ChampSim {
     /// Number of instructions whose record has no free address for a further read or write.

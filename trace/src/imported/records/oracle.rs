@@ -19,10 +19,10 @@ const OBJECT: usize = 4;
 const NEXT: usize = 16;
 /// Values that mean that there is no next request for the object.
 const NONE: [i64; 2] = [-1, i64::MAX];
-/// When a file is recognised, numbers of requests from this one on are not plausible.
+/// Lowest implausible number of a request: a file with such a number is not recognised.
 const MOST_REQUESTS: u64 = 1 << 48;
 
-/// Parses records.
+/// Parses records, and converts the requests to accesses of lines.
 #[derive(Default)]
 pub struct OracleGeneral {
     objects: Objects,
@@ -41,9 +41,9 @@ fn next(record: &[u8; RECORD_BYTES]) -> i64 {
     u64_at(record, NEXT).cast_signed()
 }
 
-/// Whether a file's first bytes are such records. Their times must ascend. The next request of a
-/// record must come after the record, and must be for the same object. Requests may be numbered
-/// from 0 or from 1.
+/// Whether a file's first bytes are such records. Their times must not decrease. The next request
+/// of a record must come after the record, and must be for the same object. Requests may be
+/// numbered from 0 or from 1.
 pub fn are_records(bytes: &[u8]) -> bool {
     let (records, _) = bytes.as_chunks::<RECORD_BYTES>();
     let are_numbered_from = |first: u64| {

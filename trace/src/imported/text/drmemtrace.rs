@@ -15,19 +15,19 @@ const EXPECTED: &str = "`RECORD INSTRUCTION: THREAD read|write SIZE byte(s) @ 0x
 /// Sentence on the order of records of different threads.
 const ORDER: &str = "threads follow each other as drmemtrace has scheduled them: the order of accesses of different threads is known \
      to its time stamps only";
-/// Most words of a line that are parsed.
+/// Maximum number of words of a line that are parsed.
 const MOST_WORDS: usize = 9;
 /// Begin of the summary.
 const RESULTS: &str = "View tool results:";
 
-/// Parses the lines.
+/// Parses the lines of a trace, and counts the records that are not accesses.
 #[derive(Default)]
 pub struct Drmemtrace {
     /// Whether the summary has been reached.
     is_over: bool,
-    /// Thread of the last record. The next field states whether there were records of different
-    /// threads.
+    /// Thread of the last record.
     thread: Option<u32>,
+    /// Whether there were records of different threads.
     has_threads: bool,
     /// Number of records that are no reads, writes, fetches or markers.
     others: u64,

@@ -10,7 +10,7 @@ use super::super::ImportedAccess;
 use super::super::objects::Objects;
 use super::{LineKind, Parsed, decimal, wrong};
 
-/// Most columns that are parsed.
+/// Maximum number of columns that are parsed.
 const MOST_COLUMNS: usize = 64;
 const TIMES: [&str; 5] = ["time", "timestamp", "clock_time", "real_time", "wallclock_time"];
 const OBJECT_NAMES: [&str; 6] = ["obj_id", "obj-id", "objid", "object", "object_id", "id"];
@@ -25,7 +25,7 @@ struct Places {
     operation: Option<usize>,
 }
 
-/// Parses the lines.
+/// Parses the lines, with the columns that the heading names.
 #[derive(Default)]
 pub struct LibCacheSim {
     places: Option<Places>,

@@ -26,9 +26,9 @@ use super::{LineKind, Parsed, decimal, hexadecimal, wrong};
 
 const EXPECTED: &str = "a sample of `perf script -F comm,tid,time,event,addr,data_src,weight,ip`";
 const OPERATION: &str = "|OP ";
-/// Most digits in the fraction of a second. The next constant is the least number of digits of an
-/// instruction's address, which distinguishes it from a latency.
+/// Maximum number of digits in the fraction of a second.
 const NANOSECOND_DIGITS: usize = 9;
+/// Least number of digits of the address of an instruction. Shorter numbers are latencies.
 const ADDRESS_DIGITS: usize = 6;
 
 /// Parses the lines, and counts the samples.
@@ -57,8 +57,8 @@ fn thread(word: &str) -> Option<u32> {
     u32::try_from(decimal(digits)?).ok()
 }
 
-/// The direction of a sample: by its operation, or without one by the name of its event. `None` if
-/// it is not known.
+/// The direction of a sample: by its operation or, if the line has none, by the name of the event.
+/// `None` if it is not known.
 fn direction(operation: Option<&str>, event: &str) -> Option<Direction> {
     let (load, store) = match operation {
         Some(operation) => (operation.contains("LOAD"), operation.contains("STORE")),

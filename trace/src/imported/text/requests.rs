@@ -14,7 +14,7 @@ use hmtt_format::Direction;
 use super::super::ImportedAccess;
 use super::{LineKind, Parsed, decimal, hexadecimal, number, wrong};
 
-/// Most words of a line that are parsed.
+/// Maximum number of words of a line that are parsed.
 const MOST_WORDS: usize = 6;
 
 /// The simulator whose requests are parsed.

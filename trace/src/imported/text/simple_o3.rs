@@ -13,10 +13,10 @@ use super::super::ImportedAccess;
 use super::{LineKind, Parsed, decimal, number, wrong};
 
 const EXPECTED: &str = "`BUBBLES LOAD_ADDRESS` or `BUBBLES LOAD_ADDRESS STORE_ADDRESS`";
-/// Most words of a line that are parsed.
+/// Maximum number of words of a line that are parsed.
 const MOST_WORDS: usize = 4;
 
-/// Parses the lines. Counts instructions without an access, and both forms of lines.
+/// Parses the lines. Counts instructions without an access, and the lines of each form.
 #[derive(Default)]
 pub struct SimpleO3 {
     bubbles: u64,
