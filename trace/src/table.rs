@@ -150,8 +150,8 @@ pub trait Reader {
     /// Reads the next row; `None` at the end. After an error, nothing more can be read.
     ///
     /// # Errors
-    /// [`TableError`]: the file cannot be read, or what follows is not a valid row; it states the
-    /// line, row or offset.
+    /// [`TableError`]: the file cannot be read, or its next row is not valid. The error states the
+    /// line, the row or the offset.
     fn next_row(&mut self) -> Result<Option<Row>, TableError>;
 
     /// The name of a card's interface, if the part of the file that was read names it.

@@ -35,7 +35,7 @@ impl CardChanges {
         }
     }
 
-    /// The interface of a card.
+    /// The interface of a card; `None` if none was stored.
     pub fn interface_of(&self, card: CardId) -> Option<&str> {
         self.interfaces.get(&card).map(String::as_str)
     }

@@ -1,5 +1,5 @@
-//! Adds the values to records that follow from the card's last report: addresses of tags and
-//! lengths of slices.
+//! Completes records with the values that the card's last report determines: the addresses of tags
+//! and the lengths of slices.
 
 use hmtt_format::Event;
 

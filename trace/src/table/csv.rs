@@ -30,7 +30,7 @@ pub use reader::CsvReader;
 /// The notation of rows as comma-separated values.
 pub struct CsvNotation;
 
-/// A writer of CSV.
+/// A writer of CSV: a heading, and then one or two lines for each row.
 pub type CsvWriter<W> = NotationWriter<W, CsvNotation>;
 
 impl Notation for CsvNotation {

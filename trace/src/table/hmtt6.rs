@@ -21,7 +21,8 @@ pub const RECORD_BYTES: usize = 6;
 const LINE_LOG2: u32 = 6;
 /// Width of a line number, in bits: addresses below 128 GiB.
 const LINE_BITS: u32 = 31;
-/// Clocks that an empty record stands for. Only the sequence number of an empty record is not 0.
+/// Clocks that an empty record stands for. An empty record is 0 except for its sequence number; a
+/// reader also ignores its direction.
 const EMPTY_CLOCKS: u64 = 256;
 
 /// The fields of one record.
@@ -60,9 +61,9 @@ impl Record {
     }
 }
 
-/// The address range that the memory map of a machine reserves for devices (memory-mapped I/O).
-/// Memory from offset `base` on appears at twice `base` to the machine; the card counts offsets in
-/// memory, without the hole. A `base` of 0 means that there is no hole.
+/// The address range that the memory map of a machine reserves for devices (memory-mapped I/O). The
+/// machine has the memory from offset `base` on at addresses from twice `base` on. The card counts
+/// offsets in memory, without the hole. A `base` of 0 means that there is no hole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MmioHole {
     /// First address of the hole, and also its size, in bytes.

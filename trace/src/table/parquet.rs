@@ -63,7 +63,8 @@ const KEY_SESSIONS: &str = "hmtt.sessions";
 /// ([`Column::old_name`]), in [`KEY_OLD_SESSIONS`], and in keys of details.
 const OLD_VERSION: &str = "1";
 const KEY_OLD_SESSIONS: &str = "hmtt.captures";
-/// Rows of a page. A reader that searches for a few rows decodes at least one page.
+/// Maximum number of rows of a page. A reader that searches for a few rows decodes at least one
+/// page.
 const PAGE_ROWS: usize = 1 << 17;
 
 /// The columns, in their order in the file.
@@ -147,7 +148,8 @@ enum Annotation {
     Text,
 }
 
-/// Description of one number in the column `session`. The file's metadata has a list of them.
+/// Description of one number in the column `session`. The file's metadata contains a list of these
+/// descriptions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Session {
     /// Number of the card, from 1, as `hmtt decode` and `hmtt info` print it.

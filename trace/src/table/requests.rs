@@ -69,10 +69,11 @@ pub struct RequestSums {
     pub instructions: u64,
     /// Clock of the last request.
     pub last_clock: u64,
-    /// A clock at which even a slow memory has answered all requests: each takes at most
+    /// A clock at which even a slow memory has answered all requests, if each request takes at most
     /// [`SERVICE_CLOCKS`].
     pub drained_clock: u64,
-    /// Bursts that have no request of their own, because another burst of their line has.
+    /// Bursts without a request of their own, because they joined the request of another burst of
+    /// their line.
     pub merged_bursts: u64,
     /// Accesses of unknown size. Each became one request.
     pub unsized_accesses: u64,
@@ -80,9 +81,9 @@ pub struct RequestSums {
     pub tck_ps: Option<u32>,
 }
 
-/// Most clocks for which a memory is assumed to be busy with a request. A request to another row of
-/// the same bank takes tRC, about 46 ns: 75 clocks of DDR4-3200, and refresh takes a tenth of all
-/// clocks.
+/// Maximum number of clocks for which a memory is assumed to be busy with a request. A request to
+/// another row of the same bank takes tRC, about 46 ns: 75 clocks of DDR4-3200, and refresh takes a
+/// tenth of all clocks.
 pub const SERVICE_CLOCKS: u64 = 100;
 
 impl RequestSums {
@@ -111,7 +112,7 @@ pub struct RequestWriter<W: Write> {
     /// For each card that has sent a report, the bytes of an access and the clock period in
     /// picoseconds.
     descriptions: HashMap<CardId, (u32, u32)>,
-    /// Bytes of an access of cards without a report, if the user states them.
+    /// Bytes of an access, for cards without a report; `None` if the user has not stated them.
     unit_bytes: Option<u32>,
     unsized_accesses: u64,
     /// Clocks that are added to the card's clocks: 0, or one more than `last` at the last restart.

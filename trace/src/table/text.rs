@@ -20,7 +20,7 @@ use crate::identity::CardId;
 /// The notation of rows as text.
 pub struct TextNotation;
 
-/// A writer of text.
+/// A writer of text, which no reader reads back.
 pub type TextWriter<W> = NotationWriter<W, TextNotation>;
 
 /// Formats a whole trace as text in memory, for tests and short captures.

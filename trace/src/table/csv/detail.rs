@@ -57,10 +57,11 @@ pub(super) fn hot_page(text: &str) -> Option<(u8, u32, u32)> {
     Some((dump.parse().ok()?, count.parse().ok()?, votes.parse().ok()?))
 }
 
-/// Parses `gap [at start: ][CAUSES, ]N accesses[ lost][ between clocks A and B][, PLACE]`, as
-/// printed by [`Gap`]'s `Display` and [`crate::decode::LocatedGap`]. Causes are accepted with and
-/// without the place of the loss (`7 records lost on the card`, `7 records`), because tables of
-/// different versions have either. PLACE names the packets around the gap.
+/// Parses `gap [at start: ][CAUSES, ]N accesses[ lost][ between clocks A and B][, PLACE]`, also
+/// with ` after clock A` or ` before clock B`, as printed by [`Gap`]'s `Display` and
+/// [`crate::decode::LocatedGap`]. Causes are accepted with and without the place of the loss (`7
+/// records lost on the card`, `7 records`), because tables of different versions have either. PLACE
+/// names the packets around the gap.
 pub(super) fn gap(text: &str) -> Option<Gap> {
     let text = text.strip_prefix("gap ")?;
     let at = [", packet ", ", after packet ", ", before packet "]
@@ -136,9 +137,10 @@ fn cause(text: &str, gap: &mut Gap) -> Option<()> {
     Some(())
 }
 
-/// Parses `DDR clock lost at M ms of the transmit clock (losses since power-on: N)`, as printed by
-/// [`DdrClock`]'s `Display`. The text does not state how often the clock was lost since the last
-/// heartbeat, so one loss is assumed.
+/// Parses `DDR clock lost at M ms of the transmit clock (losses since power-on: N)`, also with
+/// `found again` or `lost and found again`, as printed by [`DdrClock`]'s `Display`. The text does
+/// not state how often the clock was lost since the last heartbeat. So one loss is assumed if it
+/// was lost.
 pub(super) fn ddr_clock(text: &str) -> Option<DdrClock> {
     let (what, rest) = text.strip_prefix("DDR clock ")?.split_once(" at ")?;
     let (milliseconds, rest) = rest.split_once(" ms of the transmit clock ")?;

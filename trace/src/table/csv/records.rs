@@ -18,7 +18,7 @@ use crate::table::TableError;
 const MAX_RECORD_BYTES: u64 = 1 << 16;
 /// Size of the read buffer, in bytes.
 const BUFFER_BYTES: usize = 1 << 16;
-/// Most fields of a record.
+/// Maximum number of fields of a record.
 const MAX_FIELDS: usize = 32;
 /// The record that is appended to the file.
 const LAST: &[u8] = b"\n\0the end of the file\n";
@@ -34,7 +34,7 @@ pub(super) struct Records<R> {
     line: u64,
 }
 
-/// One record. Its fields may not be UTF-8.
+/// One record. Its fields need not be valid UTF-8.
 #[derive(Default)]
 pub(super) struct Record(ByteRecord);
 
@@ -127,8 +127,9 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-/// Offset up to which the file may be read for the current record. [`Records`] sets it and
-/// [`Bounded`] obeys it. They share it, because the csv reader owns the latter.
+/// Offset up to which the file may be read for the current record. [`Records`] sets the offset, and
+/// [`Bounded`] reads no further. Both share the offset, because the reader of the csv crate owns
+/// the [`Bounded`].
 #[derive(Clone, Debug, Default)]
 struct Bound(Arc<AtomicU64>);
 
@@ -163,7 +164,7 @@ impl<R: Read> Read for Bounded<R> {
         let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let read = self.input.read(&mut buffer[..most])?;
         self.offset += read as u64;
-        // Empty lines are not part of a record, so any number of them may precede it.
+        // Empty lines are not part of a record, so any number of empty lines may precede a record.
         let mut empty = 0;
         for byte in &buffer[..read] {
             empty += u64::from(self.is_after_line && *byte == b'\n');

@@ -8,11 +8,11 @@ use super::{EMPTY_CLOCKS, LINE_BITS, LINE_LOG2, MmioHole, Record};
 use crate::identity::CardId;
 use crate::table::{Entry, LeftOut, Row, TableError, Writer};
 
-/// Most empty records for one pause: 43 s of DDR-200 in 100 MB. Longer pauses are shortened and
-/// counted.
+/// Maximum number of empty records for one pause. They take 100 MB, and stand for 43 s of DDR-200.
+/// Longer pauses are shortened and counted.
 const MAX_EMPTY_RECORDS: u64 = 1 << 24;
-/// Added to the sequence number where accesses are missing. It is half the range, so that a reader
-/// cannot take it for a few lost records.
+/// Number that is added to the sequence number where accesses are missing. It is half the range of
+/// sequence numbers, so that a reader cannot take a break for a few lost records.
 const BREAK: u8 = 128;
 
 /// A writer of 6-byte records.
@@ -22,8 +22,8 @@ pub struct Hmtt6Writer<W> {
     sequence: u8,
     /// Clock of the last record; `None` before the first and after a restart.
     clock: Option<u64>,
-    /// Whether the last access was written one clock late, so that `clock` is one more than its
-    /// clock.
+    /// Whether the last access was written one clock late, so that `clock` is one more than the
+    /// clock of this access.
     is_ahead: bool,
     /// Whether accesses are missing before the next record.
     is_broken: bool,

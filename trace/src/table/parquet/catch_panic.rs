@@ -34,7 +34,8 @@ pub(super) fn outside_library<T>(call: impl FnOnce() -> T) -> T {
     with_flag(false, call)
 }
 
-/// Calls `call` with the flag set to `is_in_library`, and restores the flag. A panic leaves it set.
+/// Calls `call` with the flag set to `is_in_library`, and restores the flag. A panic leaves the
+/// flag at `is_in_library`.
 fn with_flag<T>(is_in_library: bool, call: impl FnOnce() -> T) -> T {
     let before = IS_IN_LIBRARY.replace(is_in_library);
     let result = call();

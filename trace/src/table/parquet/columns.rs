@@ -25,7 +25,7 @@ enum Effort {
     Hard = 19,
 }
 
-/// Most rows of a short trace.
+/// Maximum number of rows of a short trace.
 const SHORT_ROWS: usize = 1 << 16;
 
 /// A writer of the columns of row groups.

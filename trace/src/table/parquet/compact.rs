@@ -120,7 +120,7 @@ impl<'a> Compact<'a> {
 
     /// Reads the number and the type of the next field. `None` at the end of the structure, and for
     /// the long form of a field, in which its number follows separately. `before`: number of the
-    /// last field.
+    /// field before it, 0 for the first field.
     pub fn field(&mut self, before: u8) -> Option<(u8, u8)> {
         let byte = self.byte()?;
         let (distance, kind) = (byte >> 4, byte & 15);

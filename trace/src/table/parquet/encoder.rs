@@ -11,7 +11,7 @@ use ::parquet::file::writer::SerializedFileWriter;
 use super::columns::Columns;
 use super::row_group::RowGroup;
 
-/// Most row groups that wait for the encoder.
+/// Maximum number of row groups that wait for the encoder.
 const WAITING: usize = 1;
 
 /// A row group to be encoded, and the number of its session.

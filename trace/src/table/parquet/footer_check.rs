@@ -15,7 +15,7 @@ use crate::table::TableError;
 const MAGIC: [u8; 4] = *b"PAR1";
 /// Bytes after the footer: its length and the magic number.
 const END_BYTES: u64 = 8;
-/// Maximum number of nested groups of a schema, and so of its depth.
+/// Maximum number of groups of a schema besides the root. The depth of a schema cannot be larger.
 const MAX_GROUPS: u64 = 128;
 /// Maximum size of the paths of all columns together, in bytes for each byte of the footer.
 const PATHS_PER_BYTE: u64 = 64;
@@ -46,7 +46,7 @@ pub(super) fn check_footer(file: &File, file_length: u64) -> Result<(), TableErr
 }
 
 /// Checks that the memory for the paths of columns is linear in the size of the footer, and that
-/// the schema is not deep, because the library reads it recursively.
+/// the schema is not deep, because the library reads schemas recursively.
 fn check_schema(schema: SchemaSize, footer_bytes: u64) -> Result<(), &'static str> {
     // A flat table has one group, the root, whose name is in no path.
     let groups = schema.groups.saturating_sub(1);

@@ -139,7 +139,8 @@ mod tests {
     fn differences_of_one_size_take_no_bits() {
         let mut page = Vec::new();
         differences(&[7, 10, 13], &mut page);
-        // 256 in a block, 4 parts, 3 values, the first is 7; the least difference is 3, no widths.
+        // 256 values in a block, 4 parts, 3 values in total, first value 7. Then the block: least
+        // difference 3, and a width of 0 for each part.
         assert_eq!(page, [0x80, 2, 4, 3, 14, 6, 0, 0, 0, 0]);
     }
 }

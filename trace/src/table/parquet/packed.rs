@@ -55,9 +55,11 @@ pub struct PackedChunks {
     level: i32,
     /// Encodings of the file, which determine the version of pages.
     encodings: Encodings,
-    /// The packed values of a page, before and after compression, and the chunk.
+    /// The packed values of a page, before compression.
     values: Vec<u8>,
+    /// The packed values of a page, after compression.
     compressed: Vec<u8>,
+    /// The pages of the chunk that is being built.
     chunk: Vec<u8>,
 }
 

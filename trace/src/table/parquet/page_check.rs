@@ -19,8 +19,8 @@ use super::compact::{Compact, Flaw, I32, STRUCT};
 use super::page_expansion::{StreamedChunks, StreamedPage};
 use super::thrift_schema::PAGE_HEADER;
 
-/// Longest accepted page, in decompressed bytes. Pages of [`super::ParquetWriter`] have at most 16
-/// MiB and the rest of a batch.
+/// Size from which a page is refused, in decompressed bytes. A page of [`super::ParquetWriter`]
+/// ends after the batch of rows with which it exceeds 16 MiB.
 const MAX_PAGE_BYTES: u64 = 64 << 20;
 /// Bytes that are read of a page header at first. They include all fields that are checked, and
 /// mostly the whole header.
@@ -48,8 +48,8 @@ impl CheckedFile {
         (CheckedFile { file, chunks: Arc::clone(&chunks) }, chunks)
     }
 
-    /// Checks the page header at offset `start`, in time that is linear in its length. Checks also
-    /// how long its page becomes, if the library does not.
+    /// Checks the page header at offset `start`, in time that is linear in its length. Also checks
+    /// the length of the decompressed page, if the library does not check it.
     fn check_page(&self, start: u64, chunks: &StreamedChunks) -> std::result::Result<(), String> {
         let read = |bytes: &mut [u8]| self.file.read_at(bytes, start).map_err(|e| e.to_string());
         let mut first = [0; HEADER_BYTES];

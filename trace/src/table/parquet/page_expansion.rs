@@ -130,7 +130,7 @@ impl StreamedPage {
     }
 }
 
-/// Reads a range of a file, without its cursor.
+/// Reads a range of a file, without moving the cursor of the file.
 struct FileRange<'a> {
     file: &'a File,
     next: u64,

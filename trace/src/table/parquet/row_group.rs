@@ -11,9 +11,9 @@ use crate::decode::Accesses;
 use crate::table::json_object::object;
 use crate::table::{Entry, TableError};
 
-/// Most rows of a group: 17 MB of accesses.
+/// Maximum number of rows of a group. If all rows are accesses, they take 17 MB.
 const MAX_ROWS: usize = 1 << 20;
-/// Most rows of other kinds in a group. They need more memory than accesses.
+/// Maximum number of rows of other kinds in a group. Such rows need more memory than accesses.
 const MAX_OTHERS: usize = 1 << 18;
 /// Definition level of a present value in an optional column.
 const PRESENT: i16 = 1;
@@ -184,8 +184,8 @@ impl RowGroup {
         })
     }
 
-    /// Definition levels of a column that all accesses have. `is_absent`: whether a row of another
-    /// kind lacks the value.
+    /// Definition levels of a column in which all accesses have a value. `is_absent`: whether a row
+    /// of another kind lacks the value.
     fn levels_without(&self, is_absent: impl Fn(&Entry) -> bool) -> Vec<i16> {
         let mut levels = vec![PRESENT; self.rows()];
         for Other { at, entry } in &self.others {
@@ -196,8 +196,8 @@ impl RowGroup {
         levels
     }
 
-    /// Builds a column that only rows of other kinds have. `value`: the value of a row, by its
-    /// index and content.
+    /// Builds a column in which only the other rows ([`Other`]) can have values. `value`: the value
+    /// of a row, by its index and content.
     fn sparse<T: DataType>(&self, value: impl Fn(usize, &Entry) -> Option<T::T>) -> Sparse<T> {
         let (mut values, mut levels) = (Vec::new(), vec![ABSENT; self.rows()]);
         for Other { at, entry } in &self.others {

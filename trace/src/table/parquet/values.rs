@@ -71,7 +71,7 @@ impl<T: DataType> Values<T> {
         Ok(Some(Values::over(reader, is_optional)))
     }
 
-    /// A column without values, in place of a column that a file does not have.
+    /// A column without rows, in place of a column that a file does not have.
     pub fn absent() -> Self {
         Values::over(None, false)
     }

@@ -18,7 +18,7 @@ use crate::identity::CardId;
 use crate::table::card_changes::CardChanges;
 use crate::table::{Card, Entry, LeftOut, Row, TableError, Writer};
 
-/// A writer of Parquet.
+/// A writer of Parquet. The rows of each session are in row groups of their own.
 pub struct ParquetWriter<W: Write + Send> {
     encoder: Encoder<W>,
     /// Description of each number in the column `session`, by this number.

@@ -18,10 +18,10 @@ use hmtt_format::memory::DEFAULT_MERGE_WINDOW;
 
 use super::{LINE_BYTES, Request};
 
-/// Most clocks from the first burst of a request to the last one.
+/// Maximum number of clocks from the first burst of a request to its last burst.
 const WINDOW: u64 = DEFAULT_MERGE_WINDOW as u64;
-/// Most bytes of an access: a page. Only a forged file states more, and then the size counts as
-/// unknown.
+/// Maximum size of an access in bytes: a page. Only a forged file states a larger size, which
+/// counts as unknown.
 const MOST_BYTES: u32 = 4096;
 
 /// The last request for a line that bursts may still join.
@@ -112,10 +112,12 @@ mod tests {
         let mut lines = LineRequests::default();
         assert_eq!(addresses(&mut lines, 10, 0x70, 16), [0x40]);
         assert_eq!(addresses(&mut lines, 10 + WINDOW, 0x40, 16), [0u64; 0]);
-        // Too late, and another burst of it after that.
+        // The first of these bursts is too late, so it begins a new request. The second burst joins
+        // that request.
         assert_eq!(addresses(&mut lines, 11 + WINDOW, 0x50, 16), [0x40]);
         assert_eq!(addresses(&mut lines, 12 + WINDOW, 0x60, 16), [0u64; 0]);
-        // The same burst again, another line, and a clock that goes back.
+        // Each of these bursts begins a new request: it is the same burst again, it has another
+        // line, or its clock goes back.
         assert_eq!(addresses(&mut lines, 13 + WINDOW, 0x60, 16), [0x40]);
         assert_eq!(addresses(&mut lines, 14 + WINDOW, 0x80, 16), [0x80]);
         assert_eq!(addresses(&mut lines, 1, 0x90, 16), [0x80]);
@@ -129,7 +131,7 @@ mod tests {
         let mut lines = LineRequests::default();
         assert_eq!(addresses(&mut lines, 0, 0x80, 128), [0x80, 0xc0]);
         assert_eq!(addresses(&mut lines, 0, 0x81, 64), [0x81]);
-        // Not known, and not believed.
+        // These sizes count as unknown: 0, no power of two, and more than a page.
         for bytes in [0, 48, 8192, u32::MAX] {
             assert_eq!(addresses(&mut lines, 0, 0x81, bytes), [0x81]);
         }

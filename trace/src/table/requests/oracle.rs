@@ -20,8 +20,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
 use rustix::fs::OFlags;
 
-/// Bytes of a record, and the offset of the field for the next request in it.
+/// Bytes of a record.
 const RECORD_BYTES: usize = 24;
+/// Byte offset in a record of the number of the next request.
 const NEXT: usize = 16;
 /// Bytes that are read at a time. A block has whole records.
 const BLOCK_BYTES: usize = RECORD_BYTES << 15;

@@ -14,9 +14,9 @@ pub struct RequestOutput<W: Write> {
     /// The requests for libCacheSim, which are written when all of them are known.
     oracle: Option<OracleFile>,
     sums: RequestSums,
-    /// Number of requests that were left out, because the simulator cannot read their addresses;
-    /// and of requests whose times do not fit into the format.
+    /// Number of requests that were left out, because the simulator cannot read their addresses.
     out_of_range: u64,
+    /// Number of requests whose times do not fit into the format.
     late: u64,
 }
 
@@ -80,7 +80,7 @@ impl<W: Write> RequestOutput<W> {
         self.output.flush()
     }
 
-    /// Sums of the requests up to here.
+    /// Sums of the requests that were written so far.
     pub fn sums(&self) -> RequestSums {
         self.sums
     }
