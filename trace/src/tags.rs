@@ -1,7 +1,7 @@
 //! Analyses logs of `hmtt tag`: finds callers and callees, and sums the numbers and times of calls.
 //!
 //! ```text
-//! file -> log_reader -> chunks -> stack (one for each thread) -> call_counts -> report/tags
+//! file -> log_reader -> chunks -> stack (one for each thread) -> call_counts -> report/calls
 //!                                   '-> call_tree -> flame graphs; timeline -> Chrome's trace events
 //! ```
 //!

@@ -20,7 +20,7 @@ pub struct Totals {
     pub ended: u64,
     /// Calls that were still open when tagging ended.
     pub open: u64,
-    /// Ticks during which a call was open. In a recursion, only the outermost call counts.
+    /// Ticks during which at least one call was open and not paused. So a recursion counts once.
     pub inclusive: u64,
     /// Ticks during which a call was the innermost one of its thread.
     pub own: u64,
@@ -244,7 +244,8 @@ impl Listener for CallCounts {
     #[inline]
     fn enter(&mut self, caller: Option<Note>, number: FunctionId, tsc: u64) -> Note {
         let live = self.live[self.selected].get_or_insert_default();
-        // A log of 2^32 threads would be longer than 64 GB, and their totals larger still.
+        // A log of 2^32 threads would be longer than 64 GB, and the totals of these threads would
+        // be larger still.
         let place = self.recent.find(self.selected as u32, live, caller, number);
         live.enter(place, tsc)
     }

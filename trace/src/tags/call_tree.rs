@@ -14,7 +14,8 @@ use super::stack::{Call, Listener};
 /// Greatest depth of a path. Deeper calls count for their callers, because a deeper flame graph is
 /// not readable.
 const DEPTH: u32 = 512;
-/// Most paths. Calls on further paths count for their callers.
+/// Number of paths from which on calls on new paths count for their callers. Calls without a caller
+/// always have a path.
 const PATHS: usize = 1 << 20;
 
 /// A call path: a function, and the path of its caller.

@@ -25,8 +25,8 @@ pub use suspended::GROUPS;
 /// A stack pointer that is farther than this from the last event's stack pointer, in bytes, is on
 /// another stack.
 pub const REGION: u32 = 64 << 20;
-/// Most open frames of a stack. Each frame takes at least 16 bytes, for a return address and the
-/// alignment of the stack pointer.
+/// Maximum number of open frames of a stack. Each frame takes at least 16 bytes, for a return
+/// address and the alignment of the stack pointer.
 pub const DEPTH: usize = REGION as usize / 16;
 
 /// How a call ended.
@@ -38,7 +38,7 @@ pub enum Exit {
     Abandoned,
     /// By the end of its thread.
     Ended,
-    /// Still open when tagging ended.
+    /// Not at all: the call was still open when tagging ended.
     Open,
 }
 
@@ -57,8 +57,8 @@ pub struct Call<N> {
     pub own: u64,
     /// How the call ended.
     pub exit: Exit,
-    /// Whether its context was not running when the end was found. Then the listener already got
-    /// its pause.
+    /// Whether its context was not running when the end was found. Then the pause of the call was
+    /// already reported to the listener.
     pub is_paused: bool,
 }
 

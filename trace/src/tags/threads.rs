@@ -131,7 +131,7 @@ impl<L: Listener> Threads<L> {
     }
 
     /// Ends all threads and their calls at the end of the input. If tagging was removed from the
-    /// running program, or the log does not state its end, these calls count as open.
+    /// running program, or if the log does not state how tagging ended, these calls count as open.
     pub fn finish(&mut self) {
         let exit = match self.ending {
             Some(Ending::Detached) | None => Exit::Open,

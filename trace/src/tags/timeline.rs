@@ -18,8 +18,8 @@ pub struct Timeline<W> {
     names: Names,
     pid: u32,
     tsc_hz: u64,
-    /// A pair of times that relates ticks to the monotonic clock. It stays the same after the first
-    /// event.
+    /// A pair of times that relates ticks to the monotonic clock. The pair stays the same after the
+    /// first event.
     clocks: Option<ClockPair>,
     /// The kernel's number of the thread whose calls are reported.
     thread: u32,

@@ -1,8 +1,9 @@
 //! Reads the calls of all threads from a log, and returns them in order of time. The log itself is
 //! in order within each thread only.
 //!
-//! A first pass records the offset and time of each chunk, which takes 16 bytes. In the second pass
-//! every thread has one chunk in memory, and the earliest event of all threads is the next one.
+//! A first pass records the offset and the time of each chunk, which takes 16 bytes for each chunk.
+//! In the second pass every thread has one chunk in memory, and the earliest event of all threads
+//! is the next one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};

@@ -14,10 +14,10 @@ const NONE: usize = usize::MAX;
 #[derive(Clone, Copy, Debug)]
 struct OpenCall {
     number: FunctionId,
-    /// Index of the call that its thread entered before it. In a free element, index of the next
-    /// free element.
+    /// Index of the next outer call, which the thread entered before this call. In a free element,
+    /// index of the next free element.
     outer: usize,
-    /// Index of the call that its thread entered after it.
+    /// Index of the next inner call, which the thread entered after this call.
     inner: usize,
     /// Index of the previous open call of the same function by the same thread.
     same: usize,

@@ -1,8 +1,8 @@
 //! Determines the owners of accesses at each time, from the calls of threads in order of time.
 //!
 //! The bus does not show which thread makes an access. If only one thread has open functions, the
-//! access is attributed to the functions of this thread. If several threads have, it is attributed
-//! to [`Owner::SeveralThreads`].
+//! access is attributed to the functions of this thread. If several threads have open functions,
+//! the access is attributed to [`Owner::SeveralThreads`].
 
 use std::collections::BTreeSet;
 
@@ -166,8 +166,8 @@ impl Owners {
         }
     }
 
-    /// Processes an entry of a block by a thread's innermost call. It is ignored if this is not a
-    /// call of the block's function.
+    /// Processes an entry of a block by a thread's innermost call. The entry is ignored if that
+    /// call is not a call of the block's function.
     pub fn block(&mut self, thread: usize, block: FunctionId, to: &mut impl FnMut(Change)) {
         let Some((number, previous)) = self.calls.innermost(thread) else { return };
         if self.regions.function_of(block) != Some(number) || previous == Some(block) {
@@ -238,8 +238,9 @@ impl Owners {
         }
     }
 
-    /// Reports the inclusive changes of [`Owner::Outside`] and [`Owner::SeveralThreads`]. When the
-    /// latter stops, the functions, blocks and loops start that were entered in the meantime.
+    /// Reports the inclusive changes of [`Owner::Outside`] and [`Owner::SeveralThreads`]. When
+    /// [`Owner::SeveralThreads`] stops, the functions, blocks and loops start that were entered in
+    /// the meantime and are still open.
     fn step(&mut self, before: Owner, now: Owner, to: &mut impl FnMut(Change)) {
         if !matches!(before, Owner::Function(_)) {
             report(Kind::Inclusive, before, false, to);

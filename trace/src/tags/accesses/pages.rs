@@ -1,7 +1,7 @@
 //! Counts the distinct pages of a set of addresses.
 //!
-//! A set has one bit for each page of 4 KiB, in blocks for 2 MiB. It takes at most 1/12,000 of the
-//! size of the accessed blocks, for any number of pages in them.
+//! A set has one bit for each page of 4 KiB, in blocks for 2 MiB. A set takes at most 1/12,000 of
+//! the size of the accessed blocks, for any number of accessed pages in the blocks.
 
 use crate::tags::hash::FastMap;
 
@@ -12,7 +12,7 @@ const BLOCK_LOG2: u32 = 9;
 /// Words of 64 bits for a block.
 const WORDS: usize = (1 << BLOCK_LOG2) / u64::BITS as usize;
 
-/// A set of pages.
+/// A set of pages of 4 KiB.
 #[derive(Clone, Debug, Default)]
 pub struct PageSet {
     /// Bits of the pages of each block, by the block's number.

@@ -11,8 +11,8 @@ use hmtt_files::tag_map::{TaggedBlock, TaggedLoop};
 use crate::tags::hash::FastMap;
 use crate::tags::names::Names;
 
-/// Most loops within each other. The limit bounds the cost of an entry of a block. A block in more
-/// loops counts for the outermost of them only.
+/// Maximum number of loops within each other. The limit bounds the cost of an entry of a block. A
+/// block in more loops counts for this number of its outermost loops only.
 const MAX_DEPTH: usize = 64;
 
 /// The tagged blocks and the loops of all functions.
@@ -155,7 +155,8 @@ mod tests {
 
     #[test]
     fn loops_that_cannot_be_are_ignored() {
-        // A loop in itself, in a later one, in one of another function.
+        // The outer loop that a map states is invalid: the loop itself, a later loop, or a loop of
+        // another function.
         let loops = [
             loop_of(0, 1, Some(0)),
             loop_of(1, 1, Some(2)),

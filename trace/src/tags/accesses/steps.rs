@@ -45,7 +45,7 @@ pub struct TraceContents {
     pub configuration_accesses: u64,
     /// Accesses that the card has only counted, so that their addresses are not known.
     pub counted_only: u64,
-    /// Number of gaps.
+    /// Number of gaps with a loss.
     #[serde(rename = "gap_count")]
     pub gaps: u64,
     /// Accesses and tags that were lost in the gaps. Gaps whose loss is not known count as 0.

@@ -11,8 +11,8 @@ use crate::merge::{CardSession, MarkIndex, Offset, TimeBase, first_offset, follo
 /// A mark that took longer than the median duration times this factor was interrupted. Its time is
 /// too imprecise.
 const INTERRUPTED: u64 = 4;
-/// Most sessions whose marks are all compared with the log's. The sessions are chosen whose first
-/// marks agree best with the log's first marks.
+/// Maximum number of sessions whose marks are all compared with the marks of the log. The sessions
+/// are chosen whose first marks agree best with the first marks of the log.
 const CANDIDATES: usize = 16;
 
 /// The relation of a log's clock to a card's clock.
@@ -40,8 +40,8 @@ pub struct LogSync {
 
 impl LogSync {
     /// Relates a log to the session of a capture that has most of its marks. `None` if no session
-    /// has marks that fit at one place only. `marks`: the marks of the log. `span`: the times of
-    /// the log's first and last event, in ticks.
+    /// has marks that fit the marks of the log, or if they fit at several places. `marks`: the
+    /// marks of the log. `span`: the times of the log's first and last event, in ticks.
     pub fn find(
         sessions: &[CardSession],
         marks: &[Mark],
@@ -78,7 +78,7 @@ struct LogMarks {
     /// Number of all marks, including interrupted ones.
     all: usize,
     origin: u64,
-    /// Duration of the longest mark, in ticks.
+    /// Duration of the longest of these marks, in ticks.
     widest: u64,
     /// Duration of a tick, in nanoseconds. Infinite if the frequency of ticks is 0.
     tick: f64,

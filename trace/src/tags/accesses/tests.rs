@@ -20,7 +20,7 @@ const FUNCTIONS: u32 = 8;
 const WITH_BLOCKS: u32 = 4;
 /// Number of tagged blocks of each of these functions.
 const BLOCKS: u32 = 4;
-/// Most actions in a test case.
+/// Maximum number of actions in a test case.
 const MAX_ACTIONS: usize = 250;
 
 /// An action of a thread.
@@ -31,7 +31,7 @@ enum ActionKind {
     EntersBlock(u32),
     /// Leaves its innermost function.
     Leaves,
-    /// Leaves the innermost call of the function at a depth.
+    /// Leaves the innermost call of the function that is open at a depth.
     LeavesOther(prop::sample::Index),
     /// Leaves this many calls, starting with the innermost or with the outermost.
     LeavesMany(usize, bool),
@@ -348,7 +348,8 @@ fn an_exit_costs_the_same_at_any_depth() {
     for (number, is_entry) in calls.chain(exits) {
         owners.call(0, FunctionId(number), is_entry, &mut |_| changes += 1);
     }
-    // Changes of each function: start and stop, inclusive and own; and those of `Owner::Outside`.
+    // Each function starts and stops as an owner of each kind of accesses, and so does
+    // `Owner::Outside`.
     assert_eq!(changes, 4 << 20 | 4);
 }
 

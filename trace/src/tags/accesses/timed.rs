@@ -1,9 +1,9 @@
 //! Attributes accesses, which have times of the card's clock, to the calls of a log, which have
 //! times of the log's clock.
 //!
-//! The converted time of an entry or exit has an error. An access that is nearer to it than the
-//! error is counted for the more probable owner. For both owners, it counts as a possible access
-//! and not as a certain one.
+//! The converted time of an entry or exit has an error. An access is uncertain if its distance to
+//! an entry or exit is less than this error. An uncertain access is counted for the more probable
+//! owner. For both owners, it counts as a possible access and not as a certain one.
 
 use std::collections::VecDeque;
 
@@ -152,8 +152,8 @@ impl TimedSplit {
     }
 }
 
-/// 1 if a change is of a function, or of an owner that is no function; 0 if it is of a block or
-/// loop.
+/// 1 if the owner of a change is a function, [`Owner::Outside`] or [`Owner::SeveralThreads`]. 0 if
+/// it is a block, a loop, or the part of a function outside of its blocks.
 fn is_of_call(change: Change) -> u64 {
     let Change { owner, .. } = change;
     !matches!(owner, Owner::Block(_) | Owner::OutsideBlocks(_) | Owner::Loop(_)) as u64

@@ -1,5 +1,5 @@
-//! Finds the functions and blocks of a map whose tags a card cannot have recorded, because they are
-//! outside of its window, or its window was off.
+//! Finds the functions and blocks of a map whose tags a card cannot have recorded, because the tags
+//! are outside of the card's window, or because the window was off.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use super::steps::Steps;
 /// Functions and blocks that cannot have a tag in a trace, even if they were executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnseenFunctions {
-    /// Their tags are outside of the window.
+    /// The tags of these functions and blocks are outside of the window.
     Outside {
         /// Number of these functions and blocks.
         count: usize,
         /// Size of the card's window, in bytes.
         window_bytes: u64,
-        /// Size that the window needs for the tags of all functions and blocks, in bytes.
+        /// Size that the window would need for the tags of all functions and blocks, in bytes.
         needed_bytes: u64,
     },
     /// The card's window was off in all of its reports in the trace. Holds the number of all

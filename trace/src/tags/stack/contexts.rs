@@ -30,8 +30,8 @@ use crate::tags::hash::FastMap;
 const NEAR: u32 = 1024;
 /// Largest frame size that is learnt, in bytes. A larger distance may lead to another stack.
 const LARGEST: u32 = 32 << 10;
-/// Frames that are resumed together with their context. The outer frames follow when these have
-/// returned.
+/// Maximum number of frames that are resumed together with their context. The outer frames are
+/// resumed when these frames have returned.
 const AT_ONCE: usize = 64;
 /// Smallest distance by which a stack can move, in bytes: the size of the smallest stack of a
 /// goroutine.
@@ -54,8 +54,8 @@ enum Caller {
 pub struct Stacks<N> {
     running: RunningContext<N>,
     suspended: SuspendedGroups<N>,
-    /// For each function with large frames, the greatest distance of a callee's frame below its
-    /// own, in bytes.
+    /// For each function with large frames, the greatest distance from its frame down to the frame
+    /// of a callee, in bytes.
     reach: FastMap<FunctionId, u32>,
     /// Stack pointer of the last event.
     sp: u32,
@@ -292,8 +292,8 @@ impl<N: Copy> Stacks<N> {
         listener.leave(&Call { number, note, entered, left: now, own, exit, is_paused: false });
     }
 
-    /// Ends all calls: the running context's, then the contexts that wait for it, then all other
-    /// groups. Groups that never ran again count as abandoned.
+    /// Ends all calls: first the calls of the running context, then of the contexts that wait for
+    /// it, then of all other groups. Groups that never ran again count as abandoned.
     pub fn close_all(&mut self, exit: Exit, listener: &mut impl Listener<Note = N>) {
         while !self.running.frames.is_empty() {
             self.close(exit, listener);

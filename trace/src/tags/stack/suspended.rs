@@ -14,11 +14,11 @@ use std::collections::{BTreeMap, VecDeque};
 use super::{Frame, above};
 use hmtt_files::tag_log::FunctionId;
 
-/// Most suspended groups of a thread.
+/// Maximum number of suspended groups of a thread.
 pub const GROUPS: usize = 4096;
-/// Most groups that are searched for a frame.
+/// Maximum number of groups that are searched for a frame.
 const LOOKED_AT: usize = 16;
-/// Most frames in the groups of a thread.
+/// Maximum number of frames in the groups of a thread.
 const FRAMES: usize = super::DEPTH;
 
 /// Identifier of a group. It is unique in its thread, and increases with the time at which groups
@@ -116,8 +116,9 @@ impl<N: Copy> SuspendedGroups<N> {
         self.groups.get(&id).is_some_and(|group| group.is_context)
     }
 
-    /// Finds the group whose innermost frame is nearest above the stack pointer `sp`. Returns the
-    /// group, and the frame's index, function and stack pointer.
+    /// Finds the group whose innermost frame is nearest above the stack pointer `sp`. Stack
+    /// pointers wrap around: above the highest group is the lowest one. Returns the group, and the
+    /// frame's index, function and stack pointer.
     pub fn above(&self, sp: u32) -> Option<(Id, usize, FunctionId, u32)> {
         let behind = self.places.range(sp.wrapping_add(1)..).next();
         let (_, id) = behind.or_else(|| self.places.iter().next())?;
@@ -127,8 +128,8 @@ impl<N: Copy> SuspendedGroups<N> {
 
     /// Groups whose innermost frames are not above a stack pointer, the nearest first, and at most
     /// [`LOOKED_AT`] of them. Stacks do not overlap, so normally only the first group can have
-    /// frames above the stack pointer. Others can if a new stack was mistaken for a part of another
-    /// stack.
+    /// frames above the stack pointer. Other groups can if a new stack was mistaken for a part of
+    /// another stack. Stack pointers wrap around: below the lowest group is the highest one.
     fn below(&self, sp: u32) -> impl Iterator<Item = (Id, &Group<N>)> {
         let places = self.places.range(..=sp).rev().chain(self.places.iter().rev());
         places.take(LOOKED_AT).filter_map(|(_, id)| Some((*id, self.groups.get(id)?)))

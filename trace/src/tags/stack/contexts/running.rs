@@ -3,7 +3,7 @@
 use crate::tags::stack::suspended::Id;
 use crate::tags::stack::{Frame, above};
 
-/// The running context.
+/// The frames of the context that a thread executes, and its links to suspended groups.
 #[derive(Debug)]
 pub(super) struct RunningContext<N> {
     /// Frames, from the outermost to the innermost.

@@ -87,8 +87,8 @@ impl<N: Copy> Stacks<N> {
     }
 
     /// Makes a group the running context. Frames inside of the frame with index `place` stay
-    /// suspended. Of the others, [`AT_ONCE`] run, and the outer ones stay suspended until these
-    /// have returned. Returns false if there is no group.
+    /// suspended. Of the other frames, the [`AT_ONCE`] innermost ones run. The outer ones stay
+    /// suspended until these have returned. Returns false if there is no group.
     pub(super) fn resume_group(
         &mut self,
         id: Id,
