@@ -95,7 +95,7 @@ pub struct PageMap {
     pub held: Vec<Held>,
     /// The reason why the recording ended; `None` if the file is cut.
     pub ending: Option<Ending>,
-    /// Sentences on what is missing.
+    /// Sentences on the parts of the map that are missing.
     pub missing: Vec<String>,
 }
 

@@ -1,16 +1,16 @@
 //! Stores sets of pages as ranges, for pages that ranges of addresses cover completely.
 //!
 //! A string instruction may access any number of elements, and a row of a table states their
-//! number. It adds only one range, so time and memory do not depend on its length. Invariant:
-//! ranges neither overlap nor touch.
+//! number. Such an instruction adds only one range, so time and memory do not depend on the number
+//! of its elements. Invariant: ranges neither overlap nor touch.
 
 use std::collections::BTreeMap;
 
 #[cfg(feature = "analysis")]
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A range of lines that crosses at most this many page borders is returned and not stored. A table
-/// of single pages is cheaper for it.
+/// Maximum number of page borders that a short range of lines crosses. A short range is returned
+/// and not stored, because a table of single pages is cheaper for it.
 const MOST_SINGLE: u64 = 4;
 
 /// A set of page numbers.
@@ -36,10 +36,10 @@ impl PageRanges {
         self.ranges.insert(first, last);
     }
 
-    /// Adds the pages that a range of lines covers completely. Returns the remaining lines, which
-    /// are at the begin and at the end of the range; all lines if the range is short. `lines_log2`:
-    /// log2 of the lines in a page. Example: with 64 lines in a page, lines 10 to 400 add the pages
-    /// 1 to 5, and the lines 10 to 63 and 384 to 400 are returned.
+    /// Adds the pages that a range of lines covers completely. Returns the remaining lines at the
+    /// begin and at the end of the range. If the range is short, adds nothing and returns all
+    /// lines. `lines_log2`: log2 of the lines in a page. Example: with 64 lines in a page, lines 10
+    /// to 400 add the pages 1 to 5, and the lines 10 to 63 and 384 to 400 are returned.
     pub fn add_lines(&mut self, first: u64, last: u64, lines_log2: u32) -> [Option<(u64, u64)>; 2] {
         let (page, end) = (first >> lines_log2, last >> lines_log2);
         if end - page <= MOST_SINGLE {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Owner, PageMap};
 
-/// Number of accesses of a process.
+/// Accesses to the frames of one process, or to frames that several processes share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProcessAccesses {
     /// Process id; `None` for accesses to frames that several processes share.
@@ -89,7 +89,7 @@ impl PageMap {
 /// Sums of accesses by owner, while accesses are added.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
-    /// The four sums. The lists in it are empty until [`Tally::finish`].
+    /// The sums. Their lists of processes and mappings are empty until [`Tally::finish`].
     pub sums: Attribution,
     processes: BTreeMap<Option<u32>, u64>,
     mappings: BTreeMap<Option<String>, u64>,

@@ -12,9 +12,10 @@
 //! If marks are missing, more snapshots must agree. Only the order of accesses and marks in a
 //! card's trace matters, and no loss or restart changes that order.
 //!
-//! A memory with marks of two snapshots is resolved by time. Its accesses are counted by frame from
-//! each mark to the next. So memory holds the frames of one such stretch. It also holds all frames,
-//! until it is known that the memory has marks.
+//! The accesses to a memory are resolved by time if its trace has marks of the ends of at least two
+//! snapshots. These accesses are counted by frame from one mark to the next (a stretch). The counts
+//! of a stretch are stored until the next snapshot begins. In addition, the counts of all frames
+//! are stored, in case that the memory has too few marks.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,8 @@ use crate::analysis::source::Part;
 use crate::analysis::{Analysis, Batch, PageRun};
 use crate::decode::Item;
 
-/// Least number of marked snapshots for a memory to be resolved by time.
+/// Least number of snapshots with a marked end, for the accesses to a memory to be resolved by
+/// time.
 const LEAST_SNAPSHOTS: u64 = 2;
 
 /// Collects the accesses of all memories, and the marks among them.

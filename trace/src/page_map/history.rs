@@ -111,7 +111,8 @@ mod tests {
         Entry { page, count, place: Some(Place { frame, mapping, is_file: false }) }
     }
 
-    /// Steps for `n` single pages and then `n` entries that cover them all, and what was held.
+    /// Number of steps for `n` single pages and then `n` entries that cover all of these pages; and
+    /// the frames that were held.
     fn steps(
         n: u64,
         first: impl Fn(u64) -> (Entry, u32),
@@ -133,8 +134,8 @@ mod tests {
     #[test]
     fn work_is_linear_in_the_changes() {
         let n = 500;
-        // Pages that came together, or alternately in two snapshots or two mappings, and then go on
-        // or change again and again.
+        // First, single pages come in one snapshot, or alternately in two snapshots, or alternately
+        // in two mappings. Then all pages keep their frames or change their frames again and again.
         for kind in 0..3 {
             let first = |at: u64| {
                 let odd = (at % 2) as u32;

@@ -10,13 +10,13 @@ use std::collections::BTreeSet;
 
 use super::{Held, PageMap, label};
 
-/// Most owners of a shared frame that are listed.
+/// Maximum number of owners of a shared frame that are listed.
 pub const MOST_OWNERS: usize = 16;
 
-/// Most runs that are kept for a frame. They are its owners over time.
+/// Maximum number of runs that are kept for a frame: its owners over time.
 const MOST_RUNS: usize = 256;
-/// Limit of the kept runs, for each run of the map. In addition, each segment may keep
-/// [`MOST_OWNERS`] runs.
+/// Maximum number of runs that all segments keep, for each run of the map. In addition, each
+/// segment may keep [`MOST_OWNERS`] runs.
 const LISTED_PER_RUN: usize = 16;
 
 /// The owner of a frame, according to some snapshots of a map.

@@ -84,7 +84,8 @@ impl PageMap {
     }
 }
 
-/// Reads the next chunk. `offset`: offset of the chunk, which is then moved to the next chunk.
+/// Reads the next chunk. `offset`: offset of the chunk in the file. It becomes the offset of the
+/// next chunk.
 fn next(input: &mut impl Read, offset: &mut u64) -> Result<Chunk, Stop> {
     let mut chunk = vec![0; CHUNK_HEADER_BYTES];
     if fill(input, &mut chunk).map_err(Stop::File)? < CHUNK_HEADER_BYTES {

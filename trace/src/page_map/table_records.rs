@@ -19,11 +19,11 @@ use hmtt_files::page_table_record::{
 use super::reader::fill;
 use super::{Held, PageMap};
 
-/// Most records that are written: 3.25 GiB, or one record for each page of 1 TiB. A map has runs of
-/// pages, so a short map could make more records than a disk holds.
+/// Maximum number of records that are written: 3.25 GiB, or one record for each page of 1 TiB. A
+/// map has runs of pages, so a short map could make more records than a disk holds.
 pub const MOST_RECORDS: u64 = 1 << 28;
-/// In a file of records, at least one record in so many states a page. Files with marks may have
-/// fewer.
+/// In a file of records without marks, at most about this number of records without a page is
+/// plausible for each record with a page.
 const PLAUSIBLE: u64 = 8;
 
 /// The reason why a map cannot be written as records.
@@ -45,14 +45,14 @@ pub enum RecordsError {
 /// Counts of the records that were read or written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Number of records.
+    /// Number of records that state a page, or of records that were written.
     pub records: u64,
-    /// Number of records that state no page, and were left out. When records are written: number of
-    /// pages whose numbers have too many bits for a record.
+    /// When records are read: number of records that state no page. When records are written:
+    /// number of pages whose numbers have too many bits for a record. Both are left out.
     pub left_out: u64,
-    /// Number of marks between records.
+    /// Number of marks between the records that were read. Not counted when records are written.
     pub marks: u64,
-    /// Whether the file ends within a record.
+    /// Whether the file that was read ends within a record.
     pub is_cut: bool,
 }
 
@@ -207,8 +207,8 @@ fn append(entries: &mut Vec<Entry>, page: u64, frame: Option<u64>, mapping: u32)
 /// Converts a map to records.
 ///
 /// # Errors
-/// [`RecordsError`]: there are more than [`MOST_RECORDS`] records, and none was written. Or the
-/// output cannot be written.
+/// [`RecordsError`]: there would be more than [`MOST_RECORDS`] records, and none was written; or
+/// the output cannot be written.
 pub fn from_map(
     map: &PageMap,
     layout: Layout,
@@ -259,8 +259,8 @@ fn write_run(
 ) -> io::Result<()> {
     let Run { page, count, place } = held.run;
     let pid = map.process(held.process).map_or(0, |known| known.process.pid);
-    // The later pages of a run may have numbers with too many bits. From the first of these on, the
-    // pages are left out.
+    // The later pages of a run may have numbers with too many bits. The first page with such a
+    // number and all pages after it are left out.
     for at in 0..count {
         let record = PageTableRecord { is_set, pid, page: page + at, frame: place.frame + at };
         let Some(bytes) = record.encode(layout) else {
@@ -317,7 +317,8 @@ mod tests {
 
     #[test]
     fn frames_of_several_pages_in_a_dump_are_shared() {
-        // Frame 5 is a page of two processes and two pages of one, frame 9 is one page's.
+        // Process 7 has frame 5 as two pages, and process 8 has frame 5 as one page. Frame 9 is one
+        // page.
         let dump = [
             record(true, 7, 100, 5),
             record(true, 7, 200, 5),
@@ -334,7 +335,7 @@ mod tests {
             vec![END; MARK_BYTES],
         ];
         let mut bytes = parts.concat();
-        // As read, and again from the records of the map.
+        // First the records above, and then the records that are written from their map.
         for _ in 0..2 {
             let mut file = Vec::new();
             to_map(&bytes[..], layout, &mut file).unwrap();

@@ -1,4 +1,5 @@
-//! Compares resolution with plain tables of single pages, on random maps and cut ones.
+//! Compares the resolution of frames with plain tables of single pages, for random maps and cut
+//! maps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +24,7 @@ fn machine() -> Machine {
     Machine { page_log2: 12, ..Machine::default() }
 }
 
-/// Writes a map of two processes, of which each has two mappings.
+/// Writes a map of two processes. Each process has two mappings.
 fn written(states: &States) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &machine()).unwrap();
     let mut before = vec![Vec::new(); 2];
@@ -46,7 +47,7 @@ fn written(states: &States) -> Vec<u8> {
     writer.finish(Ending::Requested).unwrap()
 }
 
-/// The number of a snapshot in marks, which exceeds 32 bits behind the second one.
+/// The number of a snapshot in marks. The numbers wrap around behind the second snapshot.
 fn number(snapshot: usize) -> u32 {
     (snapshot as u32).wrapping_sub(2)
 }
@@ -89,12 +90,12 @@ fn owners_agree(states: &States, frame: u64) -> bool {
     !owner_sets[0].is_empty() && owner_sets.iter().all(|set| *set == owner_sets[0])
 }
 
-/// Where an access is among snapshots: 0 is before the first one, 1 during it, 2 between it and the
-/// second one, and so on.
+/// The time of an access: 0 is before the first snapshot, 1 during the first snapshot, 2 between
+/// the first and the second snapshot, and so on.
 type Position = usize;
 
-/// Attributes an access to a frame, in a trace with the marks of so many snapshots. `lost`: which
-/// mark is missing of those of each begin and end, if one is.
+/// Attributes an access to a frame, in a trace with the marks of all snapshots. `lost`: for each
+/// begin and end of a snapshot, the index of the mark that is missing, if one is missing.
 fn attributed(map: &PageMap, at: Position, frame: u64, lost: &[Option<usize>]) -> Attribution {
     let owners = Owners::new(map);
     let mut attributor = Attributor::new(map);
@@ -121,8 +122,8 @@ fn attributed(map: &PageMap, at: Position, frame: u64, lost: &[Option<usize>]) -
 
 /// Snapshots that decide on an access, and whether it is between two of them.
 fn deciding(at: Position, snapshots: usize) -> (std::ops::Range<usize>, bool) {
-    // During a snapshot, the one before, it, and the one behind; otherwise the ones before and
-    // behind.
+    // During a snapshot, this snapshot and the snapshots before and behind it decide. Otherwise,
+    // the snapshots before and behind the access decide.
     let (first, last) = ((at / 2).checked_sub(1), at.div_ceil(2));
     let is_between = first.is_some() && last < snapshots;
     (first.unwrap_or(0)..snapshots.min(last + 1), is_between)
@@ -150,7 +151,7 @@ proptest! {
                         let expected = if pids.len() == 1 { pids.into_iter().next().unwrap() } else { None };
                         prop_assert_eq!(pid, Some(expected));
                     }
-                    // Where marks are missing, less is known.
+                    // If marks are missing, more snapshots decide, so fewer accesses are resolved.
                     _ if attribution.unresolved_accesses == 1 => prop_assert!(owner_sets.iter().all(BTreeSet::is_empty)),
                     _ => prop_assert!(!must || (!is_stable && !owner_sets.iter().all(BTreeSet::is_empty))),
                 }
@@ -168,8 +169,8 @@ proptest! {
                 // Fewer than two snapshots have ended in the trace.
                 rule => {
                     prop_assert_eq!(rule, Rule::AllSnapshots);
-                    // Without the last mark of a begin, its digits and those of the end are too
-                    // many.
+                    // Without the last mark of a begin, the digits of the begin and of the end
+                    // together are too many.
                     let is_found = |at: &usize| lost[2 * at] != Some(8) && lost[2 * at + 1].is_none();
                     let ends = (0..states.len()).filter(is_found);
                     prop_assert!(ends.count() < 2);

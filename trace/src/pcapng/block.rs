@@ -1,8 +1,8 @@
 //! Reads the fields of blocks, in the byte order of their section.
 //!
 //! Each block begins with its type and its length, and ends with its length again. A section header
-//! states the byte order of its section, including its own. Only fields are checked that the
-//! packets and their times depend on.
+//! states the byte order of its section, including its own. Only the fields on which the packets
+//! and their times depend are checked.
 
 use super::options::Options;
 
@@ -42,7 +42,7 @@ const TOO_SHORT: &str = "it is too short for its fields";
 pub struct PacketLocation {
     /// Number of the interface in the section.
     pub interface: usize,
-    /// Arrival time in the interface's ticks.
+    /// Arrival time in the interface's ticks; `None` for a Simple Packet Block, which has no time.
     pub ticks: Option<u64>,
     /// Length of the packet on the wire, in bytes.
     pub original_len: u32,
@@ -62,7 +62,7 @@ pub struct Fields {
 
 impl Fields {
     /// The byte order of a block. A section header states its own byte order; any other block has
-    /// that of its section. `bytes`: at least the first [`MIN_BLOCK_BYTES`] of the block.
+    /// the byte order of its section. `bytes`: at least the first [`MIN_BLOCK_BYTES`] of the block.
     pub fn of_block(self, bytes: &[u8]) -> Self {
         let big = Fields { big_endian: true };
         match self.u32(bytes, 0) {

@@ -38,9 +38,9 @@ pub enum ReadError {
     /// One of several captures could not be read.
     #[error("{}", path.display())]
     Capture {
-        /// The capture.
+        /// Path of the capture.
         path: PathBuf,
-        /// The reason.
+        /// The error of reading this capture.
         #[source]
         source: Box<ReadError>,
     },

@@ -16,14 +16,19 @@ const DESCRIPTION_FIELDS: usize = 8;
 const STATISTICS_FIELDS: usize = 12;
 /// Byte offset of a statistics block's timestamp.
 const STATISTICS_TIME_AT: usize = FIELDS_AT + 4;
-/// Codes of the options of a description that are used.
+/// Code of a description's option with the name of the interface.
 const IF_NAME: u16 = 2;
+/// Code of a description's option with the resolution of timestamps.
 const IF_TSRESOL: u16 = 9;
+/// Code of a description's option with the seconds that are added to timestamps.
 const IF_TSOFFSET: u16 = 14;
-/// Codes of the options of a statistics block that are used.
+/// Code of a statistics block's option with the start time of the capture.
 const ISB_STARTTIME: u16 = 2;
+/// Code of a statistics block's option with the number of frames that arrived.
 const ISB_IFRECV: u16 = 4;
+/// Code of a statistics block's option with the number of frames that the interface dropped.
 const ISB_IFDROP: u16 = 5;
+/// Code of a statistics block's option with the number of frames that the kernel dropped.
 const ISB_OSDROP: u16 = 7;
 /// `if_tsresol` of nanoseconds, which needs no scaling.
 const NANOSECONDS: u8 = 9;
@@ -44,7 +49,7 @@ pub struct Interface {
     /// Comment of the latest statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statistics_comment: Option<String>,
-    /// All comments so far, by which repeated ones are recognised.
+    /// All comments so far, by which repeated comments are recognised.
     #[serde(skip)]
     seen_comments: HashSet<String>,
     #[serde(skip)]
@@ -156,15 +161,16 @@ impl Interface {
     }
 }
 
-/// Most bytes that the names and comments of all interfaces may take, including [`ENTRY_BYTES`] for
-/// each of them.
+/// Maximum number of bytes that the names and comments of all interfaces may take, including
+/// [`ENTRY_BYTES`] for each interface and each comment.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 /// Bytes that an interface or a comment counts in addition to its text.
 const ENTRY_BYTES: usize = 256;
 
 /// The interfaces of a capture, in all of its sections. Each section numbers its interfaces from 0.
 /// Interfaces with the same name in different sections are one interface. If a section has several
-/// interfaces with one name, the N-th of them is the N-th with that name in other sections.
+/// interfaces with the same name, the N-th of them is the same interface as the N-th with this name
+/// in another section.
 ///
 /// The work for one description does not depend on the number of descriptions. All descriptions
 /// together keep at most [`MAX_KEPT_BYTES`], so that a compressed capture full of descriptions does
@@ -185,7 +191,8 @@ pub(super) struct Interfaces {
 struct Named {
     /// Indices into [`Interfaces::all`].
     places: Vec<usize>,
-    /// Number of a section, and the number of interfaces with this name that it has described.
+    /// Number of the last section that described such an interface, and the number of such
+    /// interfaces that it has described.
     described: (u64, usize),
 }
 

@@ -10,8 +10,8 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 /// Number of places in the file that are checked.
 const PLACES: u64 = 16;
 
-/// Whether more than half of a file is in the page cache. Also `true` if the system does not show
-/// that. `length`: bytes of the file.
+/// Whether more than half of a file is in the page cache. Also `true` if the system does not report
+/// this. `length`: bytes of the file.
 ///
 /// Cached bytes are read many times faster than from any disk. Uncached bytes take about twice as
 /// long through the page cache as directly from the disk. So direct reads are faster if less than
@@ -31,8 +31,8 @@ pub fn is_cached(file: &File, length: u64) -> bool {
     cached > PLACES / 2
 }
 
-/// Whether a read at `offset` need not wait for the disk. Also `true` if the file system does not
-/// support this question (`EOPNOTSUPP`).
+/// Whether a read at `offset` need not wait for the disk. Also `true` for all errors other than
+/// `EAGAIN`, such as `EOPNOTSUPP` of a file system that cannot answer this question.
 fn answers_at_once(file: &File, offset: u64) -> bool {
     let mut byte = [0];
     let mut buffers = [IoSliceMut::new(&mut byte)];

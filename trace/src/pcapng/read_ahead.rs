@@ -28,7 +28,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 /// Alignment of direct reads, in the file and in memory, and unit of their length, in bytes.
 const PAGE_BYTES: usize = 4096;
-/// Bytes of a piece, which is read with one call. They are enough for the full speed of a disk.
+/// Bytes of a piece, which is read with one call. Reads of this size are enough for the full speed
+/// of a disk.
 pub const PIECE_BYTES: usize = 4 << 20;
 /// Number of pieces: one is filled, one is read from, and two absorb delays of either side.
 const PIECES: usize = 4;

@@ -263,8 +263,8 @@ impl<R: Read> PcapngReader<R> {
         }
     }
 
-    /// Parses a block, and stores what it states. Returns the packet if the block is a Simple
-    /// Packet Block or an obsolete Packet Block.
+    /// Parses a block, and stores the section, interface or statistics that it describes. Returns
+    /// the packet if the block is a Simple Packet Block or an obsolete Packet Block.
     fn block(&mut self, begin: usize, offset: u64) -> Result<Option<PacketLocation>, ReadError> {
         let bytes = self.buffer.taken(begin);
         let fields = self.fields().of_block(bytes);

@@ -16,14 +16,14 @@ pub(super) const MAX_BLOCK_BYTES: usize = 16 << 20;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
 /// Size in bytes from which a file is read with direct reads, so that it does not fill the page
-/// cache. A smaller file is read in a sixth of a second either way, and through the cache it is
-/// also there for the next reader.
+/// cache. A smaller file is read in a sixth of a second either way. If it is read through the
+/// cache, the next reader finds it there.
 const LARGE_BYTES: u64 = 64 << 20;
 /// Number of first bytes by which compression is recognised: the length of a pcapng block's type.
 const FIRST_BYTES: usize = size_of::<u32>();
 
-/// Whether a file can be a capture: its first 4 bytes are those of a capture, or of a compressed
-/// file.
+/// Whether a file can be a capture: its first 4 bytes are the first bytes of a capture or of a
+/// compressed file.
 pub fn is_capture(first: [u8; FIRST_BYTES]) -> bool {
     is_plain_capture(&first) || Compression::of(&first).is_some()
 }
@@ -88,8 +88,8 @@ impl<R: Read> Read for Bytes<R> {
     }
 }
 
-/// A reader of the decompressed bytes of a capture, from a file or from any reader. Whether it is
-/// compressed is recognised by its first bytes, not by its name.
+/// A reader of the decompressed bytes of a capture, from a file or from any reader. A compressed
+/// capture is recognised by its first bytes, not by its name.
 pub type Source<R = File> = Decompressed<Bytes<R>>;
 
 impl Source {
