@@ -58,13 +58,14 @@ pub struct Counters {
     pub hits: u64,
     /// Requested lines that were absent.
     pub misses: u64,
-    /// Dirty lines that were evicted.
+    /// Dirty lines that were evicted, or that were removed because a later level evicted them.
     pub write_backs: u64,
 }
 
 /// The caches of one processor.
 ///
-/// Addresses are of one address space, physical or virtual; the caches do not distinguish them.
+/// All addresses are of one address space. The caches do not distinguish physical and virtual
+/// addresses.
 ///
 /// ```
 /// use hmtt::cache::{AccessKind, CacheConfiguration, Hierarchy};
@@ -111,9 +112,9 @@ impl Hierarchy {
         Ok(Hierarchy { levels, instructions: instructions.map(Level::new).transpose()? })
     }
 
-    /// Makes an access of `size` bytes. Calls `memory` for each line that is read from memory or
-    /// written to it, in order. An access that crosses lines is made line by line; an access that
-    /// would pass the end of the address space ends there.
+    /// Makes an access of `size` bytes; a size of 0 counts as 1. Calls `memory` for each line that
+    /// is read from memory or written to it, in order. An access that crosses lines is made line by
+    /// line; an access that would pass the end of the address space ends there.
     ///
     /// Returns the number of levels that missed; for several lines, the largest number of any line.
     /// 0 means that the first level had all lines.

@@ -73,7 +73,7 @@ impl Unread {
 
 /// A packet that has been read and is not decoded yet.
 pub struct UndecodedPacket<'a> {
-    /// The packet.
+    /// The packet as the file states it: its bytes, arrival time and interface.
     pub packet: Packet<'a>,
     links: &'a mut Links,
     unknown_packets: &'a mut u64,

@@ -150,7 +150,7 @@ impl<R: Read> Read for Decompressed<R> {
 /// let mut reader = &file[..];
 /// let begin = Begin::read(&mut reader, 7)?;
 /// assert_eq!((begin.compression, &begin.content[..]), (Some(Compression::Zstd), &b"LD 0x40"[..]));
-/// // What was read is not lost.
+/// // The bytes that were read for the begin are not lost.
 /// let mut text = String::new();
 /// begin.decompress(reader)?.read_to_string(&mut text)?;
 /// assert_eq!(text, "LD 0x40\nST 0x80\n");
@@ -200,7 +200,7 @@ impl Begin {
         let rest = Recorded { reader, raw: &mut more };
         let decoder = Decompressed::new(compression, Cursor::new(read).chain(rest))?;
         // Damage is ignored here. It is reported when the whole file is read, after the bytes
-        // before it.
+        // before the damage.
         let _ = decoder.take(bytes as u64).read_to_end(&mut content);
         raw.append(&mut more);
         Ok(Begin { compression, content, raw })

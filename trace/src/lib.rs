@@ -47,13 +47,13 @@
 //! | `access-traces` | the module `access_trace`: accesses of programs, as `hmtt trace` records them |
 //! | `analysis` | the module `analysis`: streaming, mergeable analyses, and one source for files of any kind; the module `page_map` |
 //! | `caches` | the module `cache`: models of write-back caches |
-//! | `compressed-captures` | captures that gzip or lz4 has compressed; those of zstd are always read |
+//! | `compressed-captures` | captures that gzip or lz4 has compressed; captures that zstd has compressed are always read |
 //! | `tables` | the module `table`: CSV, JSON lines, text, HMTT's 6-byte records; the module `imported` |
 //! | `parquet` | Parquet in the module `table` |
 //! | `tags` | the module `tags`: logs of `hmtt tag`, and which function made each access of a trace |
 //! | `reports` | all of [`report`] except its summaries of counts; with `tags` also the reports of tag logs |
 //!
-//! All are on by default.
+//! All features are on by default.
 //!
 //! Invariants: no function opens a socket or needs a privilege. No input, from a file or from the
 //! wire, causes a panic. A loss is data (a gap), not an error.

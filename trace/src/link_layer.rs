@@ -32,7 +32,7 @@ pub mod link_type {
 const TAGS: [[u8; 2]; 3] = [[0x81, 0x00], [0x88, 0xa8], [0x91, 0x00]];
 /// Bytes of a tag with its EtherType.
 const TAG_BYTES: usize = 4;
-/// Most tags that are removed from a frame. 802.1ad has two.
+/// Maximum number of tags that are removed from a frame. 802.1ad defines two.
 const MOST_TAGS: usize = 4;
 /// Bytes of the destination and source addresses.
 const ADDRESSES: usize = MAC_HEADER_BYTES - 2;

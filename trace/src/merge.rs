@@ -33,16 +33,16 @@ use crate::pcapng::{Interface, ReadError};
 use card_items::CardItems;
 use time_base::Reference;
 
-/// Most cards of all captures together. The items of each card are read from a separately opened
-/// capture.
+/// Maximum number of cards in all captures together. The limit exists because the capture is opened
+/// separately for each card.
 pub const MAX_SOURCES: usize = 256;
 
 /// Offsets of clocks that the user states, and assumptions for the bounds of errors.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Offsets that the user states: a source, which is a card as in [`CardSession::source`], and
-    /// the number of clocks to add to its clocks. Of several offsets for a source, the last one
-    /// counts.
+    /// Offsets that the user states. Each has a source, which is a card as in
+    /// [`CardSession::source`], and the number of clocks that are added to the clocks of this card.
+    /// Of several offsets for a source, the last one counts.
     pub offsets: Vec<(CardId, i64)>,
     /// Longest time between the moments at which two cards see the same mark, in nanoseconds.
     pub skew_nanos: f64,
@@ -62,9 +62,9 @@ pub enum MergeError {
     /// A capture cannot be read.
     #[error("{}", path.display())]
     Read {
-        /// The capture.
+        /// Path of the capture.
         path: PathBuf,
-        /// The reason.
+        /// The error of reading this capture.
         #[source]
         source: ReadError,
     },
@@ -85,7 +85,7 @@ pub enum MergeError {
          arrival times; state an offset"
     )]
     Unrelated {
-        /// The session.
+        /// The session, as [`CardSession`] is displayed.
         session: String,
     },
 }

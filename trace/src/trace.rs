@@ -44,7 +44,7 @@ use runs::Runs;
 /// ```
 #[derive(Debug)]
 pub struct Batch<'a> {
-    /// The card.
+    /// The card to which the accesses and the item belong.
     pub card: CardId,
     /// The interface on which the card's frames arrived, as the capture describes it.
     pub interface: Option<&'a Interface>,
@@ -90,7 +90,8 @@ pub struct Trace<R: Read = File> {
 }
 
 impl Trace {
-    /// Opens a capture, compressed with zstd or not.
+    /// Opens a capture. It may be compressed: with zstd, or with gzip or LZ4 if the feature
+    /// `compressed-captures` is on.
     ///
     /// # Errors
     /// [`ReadError`]: the file cannot be opened, or is no capture.
@@ -134,8 +135,8 @@ impl Trace {
     /// ```
     ///
     /// # Errors
-    /// [`MergeError`]: a capture cannot be read, has no card, or its clock cannot be related to the
-    /// first one's.
+    /// [`MergeError`]: a capture cannot be read, there are no cards or too many cards, or the clock
+    /// of a card cannot be related to the clock of the first card.
     pub fn merged<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Trace, MergeError> {
         let paths: Vec<_> = paths.into_iter().map(|path| path.as_ref().to_path_buf()).collect();
         Trace::from_merge(&Merge::survey(&paths, &Options::default())?)
@@ -151,8 +152,8 @@ impl Trace {
 }
 
 impl<R: Read> Trace<R> {
-    /// Reads a capture from any reader, such as a socket or memory, compressed with zstd or not.
-    /// The reader may be borrowed; it is buffered.
+    /// Reads a capture from any reader, such as a socket or memory. The capture may be compressed,
+    /// as in [`Trace::open`]. The reader may be borrowed. Its bytes are buffered.
     ///
     /// # Errors
     /// [`ReadError`]: the reader fails, or its content is no capture.

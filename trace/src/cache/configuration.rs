@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// Smallest and largest line in bytes.
 const LINE_BYTES: std::ops::RangeInclusive<u32> = 8..=4096;
-/// Most ways: the tree of a set is a word of 64 bits, with one bit for each way.
+/// Maximum number of ways. The tree of a set is a word of 64 bits, with one bit for each way.
 const MOST_WAYS: u32 = 64;
 /// Largest cache in bytes. The model needs 8 bytes of memory for each line.
 const MOST_BYTES: u64 = 1 << 30;
@@ -81,7 +81,8 @@ impl CacheConfiguration {
     /// Number of sets.
     ///
     /// # Errors
-    /// [`CacheError`] if a size is out of range, or if the sizes do not make 2^n sets.
+    /// [`CacheError`] if a size is out of range, if the sizes do not make 2^n sets, or if a tree is
+    /// needed and the number of ways is no power of two.
     pub fn sets(&self) -> Result<u64, CacheError> {
         let CacheConfiguration { size_bytes, ways, line_bytes, .. } = *self;
         if !line_bytes.is_power_of_two() || !LINE_BYTES.contains(&line_bytes) {

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use super::{CacheConfiguration, CacheError};
 
-/// Most levels of the data path.
+/// Maximum number of levels of the data path.
 pub const MOST_LEVELS: u8 = 4;
 
 /// The place of a cache.

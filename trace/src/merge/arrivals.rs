@@ -1,20 +1,21 @@
 //! Relates a card's clock to the receiver's clock: fits a line to the arrival times of frames.
 //!
 //! A frame arrives after its last record was made, so its point is on or above the line that
-//! relates the two clocks. The points of the fastest frames are closest to the line. So the edge of
-//! the points' lower convex hull is chosen from which all points together have the least distance.
+//! relates the two clocks. The points of the fastest frames are closest to the line. So the line is
+//! chosen among the edges of the lower convex hull of the points: the edge with the least sum of
+//! distances to all points.
 
 use std::time::Duration;
 
 use super::marks::MAX_DRIFT;
 
-/// Most points that are kept. If there are more, only the lower one of each two adjacent points is
-/// kept.
+/// Number of points from which on points are removed: of each two adjacent points, only the lower
+/// one is kept.
 const MAX_POINTS: usize = 4096;
 
 /// Arrivals of frames as points, in nanoseconds. The first coordinate is the time of a frame's last
-/// record by the card's clock. The second is its arrival time by the receiver's clock, since the
-/// first arrival, less the first coordinate.
+/// record by the card's clock. The second coordinate is the arrival time of the frame by the
+/// receiver's clock, counted from the first arrival, minus the first coordinate.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals {
     /// The first arrival time, since the Unix epoch.
@@ -54,8 +55,8 @@ impl Line {
 }
 
 impl Arrivals {
-    /// Adds a frame. `clock`: the card's time of its last record, in nanoseconds. `arrival`: its
-    /// arrival time since the Unix epoch.
+    /// Adds a frame. `clock`: the card's time of the frame's last record, in nanoseconds.
+    /// `arrival`: the frame's arrival time since the Unix epoch.
     pub fn add(&mut self, clock: f64, arrival: Duration) {
         let origin = *self.origin.get_or_insert(arrival);
         let wall = arrival.as_nanos() as f64 - origin.as_nanos() as f64;
@@ -80,8 +81,8 @@ impl Arrivals {
         }
     }
 
-    /// The line on or below all points with the least sum of distances to the points. `None`
-    /// without points.
+    /// Of all lines that are on or below all points, the line with the least sum of distances to
+    /// the points. `None` without points.
     pub fn line(&self) -> Option<Line> {
         let origin = self.origin?;
         let mut points: Vec<_> =

@@ -17,9 +17,9 @@ use crate::pcapng::Reading;
 /// The items of one card with clocks of the common time base. They are read on demand.
 pub(super) struct CardItems {
     path: PathBuf,
-    /// The card among the cards of all captures.
+    /// The card, numbered over all captures.
     source: CardId,
-    /// The card in its capture.
+    /// The card, numbered within its capture.
     card: CardId,
     reader: CaptureReader,
     ended: bool,

@@ -87,8 +87,8 @@ pub(crate) struct Offset {
     pub agreeing: usize,
 }
 
-/// The offset to add to the times of `other`: the one on which most pairs among the first marks
-/// agree. `None` if there are no pairs, or if two different offsets have the same number of pairs.
+/// The offset to add to the times of `other`: the offset on which most pairs among the first marks
+/// agree. `None` if there are no pairs, or if equally many pairs agree on a different offset.
 pub(crate) fn first_offset(reference: &MarkIndex, other: &[TimedMark]) -> Option<Offset> {
     let reference = &reference.marks[..reference.marks.len().min(FIRST_MARKS)];
     let other = &other[..other.len().min(FIRST_MARKS)];
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// Marks of one register, a millisecond and something apart, that never repeats.
+    /// Marks of one register. Their distances are about a millisecond, and do not repeat.
     fn marks(count: u64) -> Vec<TimedMark> {
         (0..count).map(|n| (0x105, (n * 1_000_000 + n * n * 977 % 800_000) as f64)).collect()
     }
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(pair(&MarkIndex::new(vec![(1, 0.0)]), &[(1, 5e8)]), [(0.0, 5e8)]);
     }
 
-    /// Compares with every mark.
+    /// Finds the nearest mark by a comparison with every mark.
     fn nearest_plainly(
         marks: &[TimedMark],
         register: u32,

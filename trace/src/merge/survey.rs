@@ -20,9 +20,9 @@ use crate::pcapng::{Interface, ReadError, Reading};
 pub struct CardSession {
     /// Path of the capture.
     pub file: Arc<Path>,
-    /// The card among the cards of all captures.
+    /// The card, numbered over all captures.
     pub source: CardId,
-    /// The card in its capture.
+    /// The card, numbered within its capture.
     pub card: CardId,
     /// Number of restarts of the card before this session, in its capture.
     pub restarts_before: usize,
@@ -70,7 +70,7 @@ impl Default for CardSession {
 }
 
 impl CardSession {
-    /// A session with nothing but marks. Each mark is the number of its register, and its clock.
+    /// A session that has only marks. A mark is given by the number of its register and its clock.
     pub fn of_marks(
         card: CardId,
         tck_ps: Option<u32>,
@@ -112,7 +112,7 @@ impl CardSession {
         }
     }
 
-    /// Counts a clock of an item.
+    /// Extends the range of the session to the clock of an item.
     fn see(&mut self, clock: u64) {
         (self.first, self.last) =
             if self.any { (self.first.min(clock), self.last.max(clock)) } else { (clock, clock) };
@@ -251,7 +251,8 @@ impl Surveyor {
         self.reached = Some((card, clock));
     }
 
-    /// Counts the clocks of the accesses in the columns, and clears the columns.
+    /// Extends the range of the session to the clocks of the accesses in the columns, and clears
+    /// the columns.
     fn note_columns(&mut self) {
         let card = self.card;
         let ends = [self.columns.clocks.first().copied(), self.columns.clocks.last().copied()];

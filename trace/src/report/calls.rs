@@ -84,19 +84,20 @@ pub struct Exits {
     pub open: u64,
 }
 
-/// Times of calls, in ticks if their frequency is not known. All are `None` for logs without times.
+/// Times of calls: in nanoseconds or, if the frequency of ticks is not known, in ticks. The other
+/// two fields are `None`. For logs without times, all fields are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Times {
     /// Time of the calls and of the calls that they made, in nanoseconds; recursion counts once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inclusive_ns: Option<u64>,
-    /// Time of the calls without the calls that they made.
+    /// Time of the calls without the calls that they made, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_ns: Option<u64>,
     /// Time of the calls and of the calls that they made, in ticks; recursion counts once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inclusive_ticks: Option<u64>,
-    /// Time of the calls without the calls that they made.
+    /// Time of the calls without the calls that they made, in ticks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_ticks: Option<u64>,
 }
@@ -110,7 +111,7 @@ pub struct Function {
     pub name: String,
     /// File that contains the code; `None` if the map does not state it.
     pub object: Option<String>,
-    /// Reason why its tags were removed.
+    /// Reason why the function's tags were removed; `None` if they were not removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removed: Option<String>,
     /// Sums of the function's calls.

@@ -77,7 +77,7 @@ pub struct Info {
     pub duration_seconds: Option<f64>,
     /// Clock at which the first card's first frame begins.
     pub first_clock: Option<u64>,
-    /// Clock at which the card's last frame ends.
+    /// Clock at which the first card's last frame ends.
     pub last_clock: Option<u64>,
     /// Last reports of the first card.
     #[serde(flatten)]

@@ -52,8 +52,8 @@ pub struct Memory {
     pub digest: String,
 }
 
-/// Least distances between commands, in clocks (JEDEC's timing parameters); 0 and 1 are not
-/// checked.
+/// Least distances between commands, in clocks (JEDEC's timing parameters); distances of 0 and 1
+/// are not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// tRFC: REFRESH to the next command.

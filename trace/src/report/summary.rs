@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use crate::decode::{BurstMismatch, Counts, Gap, GapLocation};
 
-/// Most gaps that a summary lists one by one.
+/// Maximum number of gaps that a summary lists one by one.
 const LISTED_GAPS: usize = 20;
 
 /// Writes counts of a trace's contents and losses.

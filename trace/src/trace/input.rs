@@ -40,8 +40,8 @@ impl Merged {
 }
 
 impl<R: Read> Input<R> {
-    /// Reads and decodes until enough runs are there. Returns the counts of all cards if the input
-    /// has ended, and `None` otherwise.
+    /// Reads and decodes until enough runs or accesses are waiting. Returns the counts of all cards
+    /// if the input has ended, and `None` otherwise.
     ///
     /// # Errors
     /// [`ReadError`] and the counts of all cards: the input ends at an error.

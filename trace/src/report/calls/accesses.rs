@@ -24,7 +24,7 @@ pub struct Trace {
     /// Accesses while functions of several threads were open; 0 where threads cannot be
     /// distinguished.
     pub several_threads: Split,
-    /// Other contents of the trace.
+    /// Counts of the other contents of the trace, such as marks and gaps.
     #[serde(flatten)]
     pub found: TraceContents,
     /// Writes to the card's window that are not tags of the map.

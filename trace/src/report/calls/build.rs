@@ -110,7 +110,8 @@ impl Thread {
     }
 }
 
-/// Sort key of tables: own time, or without times calls, in decreasing order.
+/// Sort key of tables, for decreasing order: the own time, and then the number of calls. Without
+/// times, only the number of calls decides.
 pub(super) fn rank(sum: &Sum) -> impl Ord + use<> {
     Reverse((sum.times.self_ns.or(sum.times.self_ticks), sum.calls))
 }

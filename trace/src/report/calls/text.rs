@@ -64,7 +64,7 @@ impl Calls {
         writeln!(output)
     }
 
-    /// Functions called by each thread.
+    /// For each thread, the functions that it called, with the sums of these calls.
     fn rows_of_threads(&self) -> Vec<Vec<(Sum, &Function)>> {
         let mut rows = vec![Vec::new(); self.threads.len()];
         for function in &self.functions {
