@@ -1,9 +1,9 @@
 //! Reads frames from network interfaces into batches with their arrival times.
 //!
-//! [`ring`] reads them from the kernel's ring (Linux TPACKET_V3), [`fallback`] one by one through
-//! pnet. [`queue`] runs either on a separate thread, so that a slow disk does not delay the reading
-//! of the ring. This module does not interpret frames; it counts those that the kernel and the
-//! interface dropped, and notes when an interface was down.
+//! [`ring`] reads frames from the kernel's ring (Linux TPACKET_V3), [`fallback`] reads them one by
+//! one through pnet. [`queue`] runs each source on a separate thread, so that a slow disk does not
+//! delay the reading of the ring. This module does not interpret frames. It counts the frames that
+//! the kernel and the interface dropped, and notes when an interface was down.
 
 mod batch;
 pub mod fallback;
@@ -118,7 +118,8 @@ pub trait Source: Send {
     /// If the kernel's counts cannot be read.
     fn statistics(&mut self, fresh: bool) -> Result<InterfaceStatistics, CaptureError>;
 
-    /// When the interface was down since the source was opened; none if the source fails then.
+    /// Outages of the interface since the source was opened; empty if the source fails when the
+    /// interface goes down.
     fn outages(&self) -> &Outages;
 
     /// Stops the arrival of further frames, if the source can. Frames that have arrived can still
@@ -128,6 +129,7 @@ pub trait Source: Send {
     /// If the kernel refuses.
     fn close(&mut self) -> Result<(), CaptureError>;
 
-    /// Largest number of batches that the frames can fill that have arrived and were not read.
+    /// Maximum number of batches that unread frames can fill. Unread frames have arrived, and no
+    /// batch has them yet.
     fn depth(&self) -> usize;
 }

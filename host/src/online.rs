@@ -1,9 +1,9 @@
 //! Computes and displays the statistics of a running capture.
 //!
 //! [`Statistics`] analyses the frames and may lag: the frames that it skips are counted. [`Second`]
-//! combines its [`Activity`] with the exact counts of two [`crate::receive::Snapshot`]s;
-//! [`status`], [`metrics`] and [`tui`] display the result. This module does not access the
-//! capture's sockets or files, and cannot make the capture wait.
+//! combines the [`Activity`] of the statistics with the exact counts of two
+//! [`crate::receive::Snapshot`]s; [`status`], [`metrics`] and [`tui`] display the result. This
+//! module does not access the capture's sockets or files, and cannot make the capture wait.
 
 mod activity;
 pub mod metrics;

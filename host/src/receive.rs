@@ -65,8 +65,8 @@ pub struct Setup {
     pub files: Option<CaptureFiles>,
     /// Conditions under which the capture stops.
     pub limits: Limits,
-    /// Flag of the signal handlers that requests the end. The recorder polls it itself, because the
-    /// display may be blocked.
+    /// Flag of the signal handlers that requests the end. The recorder itself polls the flag,
+    /// because the display may be blocked.
     pub interrupted: Arc<AtomicBool>,
     /// Flag that [`Capture::stop`] sets.
     pub stop: Arc<AtomicBool>,
@@ -99,8 +99,8 @@ impl Capture {
     }
 
     /// Requests the end once the time limit is reached. The recorder checks the limit too, but a
-    /// stalled reader of its output can block it, and such a reader is abandoned only after the end
-    /// was requested.
+    /// stalled reader of its output can block the recorder. Such a reader is abandoned only after
+    /// the end was requested.
     pub fn stop_if_due(&self) {
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             self.stop();

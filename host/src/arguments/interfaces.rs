@@ -1,5 +1,5 @@
-//! Collects the interfaces of a command line, positional ones and those of `-i`, into one list in
-//! the order of the command line.
+//! Collects the interfaces of a command line, positional arguments and values of `-i`, into one
+//! list in the order of the command line.
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
@@ -14,7 +14,7 @@ struct Named {
     interface: Vec<String>,
 }
 
-/// Interfaces that the command line names, in its order.
+/// Interfaces, in the order in which the command line names them.
 #[derive(Clone, Debug, Default)]
 pub struct Interfaces(pub Vec<String>);
 

@@ -61,8 +61,8 @@ impl Batch {
         self.own.extend_from_slice(frame);
     }
 
-    /// Adds the frames of a block. With `keep` the batch holds the block until it is cleared;
-    /// otherwise it copies the block's bytes and returns the block to the kernel.
+    /// Adds the frames of a block. With `keep` the batch holds the block until the batch is
+    /// cleared. Without `keep` it copies the block's bytes and returns the block to the kernel.
     pub(super) fn take(&mut self, block: Block, keep: bool, walk: fn(&[u8], &mut Vec<Span>)) {
         if keep {
             self.lent = Some(block);

@@ -26,11 +26,11 @@ pub struct Interface {
 /// Counters of an interface.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Frames that the interface dropped, including the missed ones; `None` if the kernel does not
-    /// report it.
+    /// Frames that the interface dropped, including the missed frames; `None` if the kernel does
+    /// not report their number.
     pub drops: Option<u64>,
-    /// Frames for which the interface had no buffer (`rx_missed_errors`); `None` if the kernel does
-    /// not report it.
+    /// Missed frames: frames for which the interface had no buffer (`rx_missed_errors`); `None` if
+    /// the kernel does not report their number.
     pub missed: Option<u64>,
 }
 
@@ -108,14 +108,15 @@ impl Interface {
     }
 }
 
-/// The interface's `drop` column in the kernel's table, `rx_dropped` and `rx_missed_errors` added
-/// up (Linux `net/core/net-procfs.c`).
+/// The interface's `drop` column in the kernel's table. It is the sum of `rx_dropped` and
+/// `rx_missed_errors` (Linux `net/core/net-procfs.c`).
 fn drops(name: &str) -> Option<u64> {
     dropped(&table()?, name)
 }
 
-/// Reads the kernel's table. A name in it may hold any bytes except a slash, a colon and white
-/// space, so the text is decoded lossily: a name that is not UTF-8 must not hide the others.
+/// Reads the kernel's table. A name in the table may hold any bytes except a slash, a colon and
+/// white space. The text is decoded lossily, because a name that is not UTF-8 must not hide the
+/// other names.
 fn table() -> Option<String> {
     Some(String::from_utf8_lossy(&std::fs::read(TABLE).ok()?).into_owned())
 }
@@ -131,8 +132,9 @@ fn dropped(table: &str, name: &str) -> Option<u64> {
     columns.split_ascii_whitespace().nth(3)?.parse().ok()
 }
 
-/// Reads `rx_missed_errors` from sysfs. A sysfs of another network namespace may have an interface
-/// of the same name, so the value is used only if sysfs agrees with the table of this namespace.
+/// Reads `rx_missed_errors` from sysfs. The mounted sysfs may belong to another network namespace,
+/// which may have an interface of the same name. So the value is used only if sysfs agrees with the
+/// table of this namespace.
 fn missed(name: &str) -> Option<u64> {
     let read = |counter: &str| -> Option<u64> {
         let path = format!("/sys/class/net/{name}/statistics/{counter}");

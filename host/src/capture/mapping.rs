@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use libc::{tpacket_block_desc, tpacket_hdr_v1};
 
-/// Bytes of a block; the largest frame is a small part of it, so little is left unused.
+/// Bytes of a block. The largest frame is a small part of a block, so little of a block stays
+/// unused.
 pub const BLOCK_BYTES: usize = 1 << 20;
 pub(super) const BLOCK_HEADER: usize = offset_of!(tpacket_block_desc, hdr);
 const BLOCK_STATUS: usize = BLOCK_HEADER + offset_of!(tpacket_hdr_v1, block_status);

@@ -33,7 +33,7 @@ impl Outages {
         self.since.is_some()
     }
 
-    /// Notes that the interface is down. Does nothing if this was noted before.
+    /// Notes that the interface is down. Does nothing if an outage has begun and not ended.
     pub(super) fn begin(&mut self) {
         if self.is_down() {
             return;
@@ -47,7 +47,7 @@ impl Outages {
         }
     }
 
-    /// Notes that the interface is up. Does nothing if this was noted before.
+    /// Notes that the interface is up, which ends an outage. Does nothing without an outage.
     pub(super) fn end(&mut self) {
         let Some(since) = self.since.take() else { return };
         let is_listed = self.count <= LISTED_OUTAGES as u64;

@@ -1,8 +1,11 @@
 //! Drops the privileges of the process, except those that it still needs when its sockets are open.
 //!
-//! Order of the calls: [`isolate_process`] before anything is opened, [`User::find`] while
-//! libraries of the name service can still be loaded, [`drop_privileges`] when the sockets and the
-//! directory of the files are open, and [`drop_remaining_privileges`] when the first file is open.
+//! Order of the calls:
+//! 1. [`isolate_process`] before anything is opened,
+//! 2. [`User::find`] while libraries of the name service can still be loaded,
+//! 3. [`drop_privileges`] when the sockets and the directory of the files are open,
+//! 4. [`drop_remaining_privileges`] when the first file is open.
+//!
 //! Capabilities belong to threads, so all calls must be made before a second thread starts.
 //!
 //! Invariant: a dropped privilege cannot be regained (`no_new_privs`, an empty bounding set), and
@@ -58,9 +61,10 @@ fn system<E: Into<io::Error>>(operation: &'static str) -> impl Fn(E) -> Privileg
     move |source| PrivilegeError::System { operation, source: source.into() }
 }
 
-/// Isolates this process from other processes of its user: they may not trace it, read its memory
-/// or copy its descriptors (`pidfd_getfd`), and it writes no core dump, which would contain frames.
-/// Also closes all inherited descriptors except standard input, output and error, and `kept`.
+/// Isolates this process from other processes of its user. Other processes may not trace it, read
+/// its memory or copy its descriptors (`pidfd_getfd`). The process writes no core dump, because a
+/// core dump would contain frames. Also closes all inherited descriptors except standard input,
+/// output and error, and `kept`.
 ///
 /// # Errors
 /// If `prctl` fails.

@@ -1,9 +1,10 @@
-//! Runs each source on a separate thread and passes their batches to the recorder through one
-//! bounded queue.
+//! Runs each source on a separate thread, and passes the batches of all sources to the recorder
+//! through one bounded queue.
 //!
-//! When the queue is full the sources wait, the kernel's rings fill, and the kernel counts what it
-//! drops: this module loses no frame. Empty batches are returned to their source and used again. A
-//! source that fails still passes on the frames that had arrived; the other sources continue.
+//! When the queue is full, the sources wait, the kernel's rings fill, and the kernel counts the
+//! frames that it drops. This module loses no frame. Empty batches are returned to their source and
+//! used again. A source that fails still passes on the frames that had arrived; the other sources
+//! continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -13,13 +13,13 @@
 //!           at tp_mac from its start: tp_snaplen bytes; at tp_next_offset: the next frame
 //! ```
 //!
-//! `block_status` states who owns a block. The kernel writes it last when it passes a block to user
-//! space, and user space writes it last when it returns the block, so it is read with Acquire and
-//! written with Release. Between the two, the block is on loan to the batch that holds its frames.
-//! Then frames are written to the disk straight from the ring. While half of the ring is on loan,
-//! further blocks are copied and returned at once, so a slow disk does not leave the kernel without
-//! blocks. Headers are read through checked slices: whatever they contain, nothing outside the
-//! block is read.
+//! `block_status` states who owns a block. Whoever passes a block on writes this word last: the
+//! kernel when it passes a block to user space, and user space when it returns the block. So the
+//! word is read with Acquire and written with Release. Between these two writes, the block is on
+//! loan to the batch that holds its frames, so frames are written to the disk straight from the
+//! ring. While half of the ring is on loan, further blocks are copied and returned at once, so a
+//! slow disk does not leave the kernel without blocks. Headers are read through checked slices:
+//! whatever they contain, nothing outside the block is read.
 //!
 //! Order of set-up: the socket is created with protocol 0, so that no frame is queued before the
 //! ring and the binding are in place. No interface has the card's destination address, so the
@@ -44,14 +44,14 @@ use super::socket::{
 };
 use super::{Batch, CaptureError, Interface, Outages, Source, WAIT_MILLIS, WhenDown};
 
-/// Smallest ring, in blocks: the kernel fills one while user space copies another.
+/// Smallest ring, in blocks: the kernel fills one block while user space copies another.
 pub const MIN_BLOCKS: usize = 2;
-/// Frame size that the ring request states. It must divide [`BLOCK_BYTES`]; version 3 packs frames
-/// and does not use it otherwise.
+/// Frame size that the ring request states. The size must divide [`BLOCK_BYTES`]. Version 3 packs
+/// frames and does not use the size otherwise.
 const FRAME_SLOT_BYTES: usize = 2048;
 
 /// Longest wait for a block. The kernel passes on a block that is not full after one to two of its
-/// timeouts, so if no block arrives in a longer wait, no frame had arrived before the wait.
+/// timeouts. If no block arrives in a longer wait, no frame had arrived before the wait.
 const BLOCK_TIMEOUT: Duration = Duration::from_millis(3 * WAIT_MILLIS as u64);
 /// Sleep between checks while blocks are on loan: `poll` reports the ring as readable then, and
 /// would not wait.
@@ -137,8 +137,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Handles a failed read. If the interface is down, that is noted, unless the source is to
-    /// fail.
+    /// Handles a failed read. If the interface is down and the source waits for it, only notes the
+    /// outage. Returns any other failure.
     fn handle(&mut self, error: io::Error) -> Result<(), CaptureError> {
         match self.failure(error) {
             CaptureError::InterfaceDown(_) if self.when_down == WhenDown::Wait => {
@@ -151,7 +151,7 @@ impl Ring {
 
     /// Finds the reason of a failed read. The kernel reports an interface that is being removed as
     /// down before it takes it out of the table of interfaces. Setting promiscuous mode waits for
-    /// the lock that the removal holds, so after it the table is up to date.
+    /// the lock that the removal holds. After this call the table is up to date.
     fn failure(&mut self, error: io::Error) -> CaptureError {
         let is_down = error.kind() == io::ErrorKind::NetworkDown;
         let settled = if is_down { listen_promiscuously(&self.socket, self.index) } else { Ok(()) };

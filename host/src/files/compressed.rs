@@ -1,7 +1,7 @@
 //! Writes bytes to a file, unchanged or as zstd frames (RFC 8878).
 //!
-//! Each write to the file is one zstd frame: a compressed capture whose writer was killed can be
-//! read to its last whole frame, and `zstd -d` decompresses the frames of a file as one stream.
+//! Each write to the file is one zstd frame. So a compressed capture whose writer was killed can be
+//! read to its last whole frame. `zstd -d` decompresses the frames of a file as one stream.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -93,13 +93,13 @@ impl Output {
     /// # Errors
     /// If the file cannot be read back.
     pub fn reclaim(&mut self) -> io::Result<Leftover> {
-        // Compresses into memory: the buffered bytes become a frame like those that did not reach
-        // the disk.
+        // Compresses into memory: the buffered bytes become a zstd frame, like the frames that did
+        // not reach the disk.
         self.compress()?;
         self.file.reclaim()
     }
 
-    /// Appends units that could not be written to another file.
+    /// Appends the units that another file could not take.
     ///
     /// # Errors
     /// If compression fails.

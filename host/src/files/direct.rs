@@ -11,10 +11,10 @@
 //! ```
 //!
 //! [`DiskFile::drain`] writes the whole pages of the staging directly; [`DiskFile::flush`] also
-//! writes the tail, through the page cache, and keeps it staged: the next drain writes it again as
-//! part of a page. Space is reserved before the writes, so that a full disk is detected before a
-//! unit is cut in two. A pipe, or a file on a file system without direct writes, is written with
-//! ordinary writes.
+//! writes the tail, through the page cache. The tail stays staged, and the next drain writes it
+//! again as part of a page. Space is reserved before the writes, so that a full disk is detected
+//! before a unit is cut in two. A pipe, or a file on a file system without direct writes, is
+//! written with ordinary writes.
 //!
 //! Invariant: a file is opened once, when it is created. `O_DIRECT` is switched on and off on that
 //! descriptor (`F_SETFL`), because another file could have the path by the time it is opened again.
@@ -100,8 +100,8 @@ pub struct DiskFile {
 
 impl DiskFile {
     /// Creates a file with permissions `mode`, before the umask is applied. An existing file is an
-    /// error unless `overwrite` is set. Then it is removed, not truncated, because another user may
-    /// own it or have linked it elsewhere.
+    /// error unless `overwrite` is set. Then the existing file is removed, not truncated, because
+    /// another user may own it or have linked it elsewhere.
     ///
     /// # Errors
     /// If the file exists, is being written by another capture, or cannot be created.
@@ -328,13 +328,13 @@ impl DiskFile {
     }
 }
 
-/// Whether the error is a full disk or an exhausted quota.
+/// Whether the error states that the disk is full or a quota is exhausted.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Whether the error is a file that exceeds the limit of the process (`ulimit -f`) or of the file
-/// system.
+/// Whether the error states that a file exceeds the limit of the process (`ulimit -f`) or of the
+/// file system.
 pub(super) fn is_too_large(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::FileTooLarge
 }

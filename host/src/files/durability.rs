@@ -1,8 +1,8 @@
 //! Makes ended files durable against a loss of power, on a separate thread.
 //!
 //! `fsync` may take as long as the disk needs to write the whole page cache; meanwhile the recorder
-//! writes frames to the next file. Invariant: [`Syncer::finish`] returns only after every file that
-//! was passed to [`Syncer`], and its directory, is durable or its error was returned.
+//! writes frames to the next file. Invariant: when [`Syncer::finish`] returns, each file that was
+//! passed to [`Syncer`] is durable with its directory, or the error of the file was returned.
 
 use std::fs::File;
 use std::io;

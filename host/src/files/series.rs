@@ -55,8 +55,8 @@ pub struct Series {
 struct Present {
     entry: Entry,
     identity: Option<Identity>,
-    /// Whether this process has written the file. Then no other capture is writing it, even if it
-    /// is locked.
+    /// Whether this process has written the file. Then no other capture is writing the file, even
+    /// if the file is locked.
     is_own: bool,
 }
 
@@ -153,8 +153,8 @@ impl Series {
     }
 
     /// Removes the oldest files until `keep` are left. Returns the number of files that no longer
-    /// exist. A file is kept, and no longer counted, if another capture is writing it, if another
-    /// file has taken its name, or if it belongs to another user and may not be removed.
+    /// exist. Some files are kept, and no longer counted: a file that another capture is writing, a
+    /// file whose name another file has taken, and a file of another user that may not be removed.
     ///
     /// # Errors
     /// If a file of this process cannot be removed.

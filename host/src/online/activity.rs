@@ -6,9 +6,9 @@ use serde::{Serialize, Serializer};
 /// Counts of the analysed accesses in a period of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AccessCounts {
-    /// Data frames.
+    /// Data frames that were analysed.
     pub frames: u64,
-    /// Accesses.
+    /// Accesses in these frames.
     pub accesses: u64,
     /// READs among the accesses.
     pub reads: u64,
@@ -19,8 +19,8 @@ pub struct AccessCounts {
     pub bytes: u64,
     /// Number of distinct pages of 4 KiB that were accessed.
     pub pages: u64,
-    /// Accesses whose page is not known: accesses in frequency slices, and to a tag window whose
-    /// base is not known.
+    /// Accesses whose page is not known: accesses in frequency slices, and accesses to a tag window
+    /// whose base is not known.
     pub pageless: u64,
     /// Accesses to pages beyond the first [`super::MAX_TRACKED_PAGES`] of their interface, which
     /// are not counted by page.
@@ -57,7 +57,7 @@ pub struct BankUse {
     /// Index of the interface.
     #[serde(rename = "interface_index")]
     pub link: usize,
-    /// Rank.
+    /// Rank of the bank, from 0.
     pub rank: u32,
     /// Bank number within the rank.
     pub bank: u32,

@@ -124,7 +124,7 @@ impl Metrics {
         TcpListener::bind(address).map_err(|source| MetricsError::Listen { address, source })
     }
 
-    /// Starts a server on an address, as [`Metrics::listen`] takes it.
+    /// Starts a server on an address that [`Metrics::listen`] accepts.
     ///
     /// # Errors
     /// As [`Metrics::listen`].

@@ -64,11 +64,11 @@ pub struct Rates {
     /// Bytes on the wire, including FCS, preamble and interframe gap: 125,000,000 is a full
     /// gigabit.
     pub wire_bytes: f64,
-    /// Accesses.
+    /// Accesses that the card's records represent.
     pub accesses: f64,
-    /// READs.
+    /// READs among the accesses.
     pub reads: f64,
-    /// WRITEs.
+    /// WRITEs among the accesses.
     pub writes: f64,
     /// Bytes of the lines and bursts accessed.
     pub access_bytes: f64,
@@ -101,9 +101,11 @@ pub struct Losses {
     pub card_lost_records: u64,
     /// Frames missing between the card and the kernel.
     pub wire_lost_frames: u64,
-    /// Frames the kernel dropped; `None` if it is not known.
+    /// Frames the kernel dropped, on all interfaces whose number is known; `None` if it is known of
+    /// no interface.
     pub kernel_dropped_frames: Option<u64>,
-    /// Frames the interfaces dropped, by their own counts; `None` if they do not report it.
+    /// Frames the interfaces dropped, by their own counts. Interfaces without such counts are left
+    /// out; `None` if no interface has them.
     pub interface_dropped_frames: Option<u64>,
     /// Frames of a card that could not be read, or not to their end.
     pub malformed_frames: u64,
@@ -121,7 +123,8 @@ pub struct Losses {
     pub ddr_clock_losses: u64,
     /// Captured frames that could not be written.
     pub unwritten_frames: u64,
-    /// Captured frames that the statistics skipped: missing in `activity` only, not in the trace.
+    /// Captured frames that the statistics skipped. They are missing in `activity` only, and not in
+    /// the trace.
     pub skipped_frames: u64,
 }
 
@@ -134,13 +137,13 @@ pub struct Totals {
     pub frames: u64,
     /// Bytes of the frames, without FCS.
     pub frame_bytes: u64,
-    /// Records.
+    /// Records in the frames.
     pub records: u64,
-    /// Accesses.
+    /// Accesses that the records represent.
     pub accesses: u64,
-    /// READs.
+    /// READs among the accesses.
     pub reads: u64,
-    /// WRITEs.
+    /// WRITEs among the accesses.
     pub writes: u64,
     /// Bytes of the lines and bursts accessed.
     pub access_bytes: u64,

@@ -140,8 +140,8 @@ impl CaptureFiles {
         self.writer.into_output().discard();
     }
 
-    /// Start of the capture and current time, since the Unix epoch. The second is computed from a
-    /// clock that is never set, so it is never before the first.
+    /// Start of the capture and current time, since the Unix epoch. The current time is computed
+    /// from a clock that is never set, so it is never before the start.
     fn times(&self) -> Range<Duration> {
         self.started..self.started + self.start.elapsed()
     }
@@ -184,7 +184,7 @@ impl CaptureFiles {
     /// Ends the file and begins the next one.
     ///
     /// # Errors
-    /// If either fails.
+    /// If the file cannot be ended, or the next one cannot be begun.
     pub fn rotate(
         &mut self,
         interfaces: &[Description],
@@ -192,7 +192,7 @@ impl CaptureFiles {
     ) -> Result<(), WriteError> {
         // Flushes first: until the file is ended, a failed write can be recovered from.
         self.flush()?;
-        // The next file may need the space that this one has reserved and will not use.
+        // The next file may need the space that this file has reserved and will not use.
         let output = self.writer.output();
         output.trim().map_err(|error| WriteError::at(output.path(), error))?;
         let Some(series) = &mut self.series else { return Ok(()) };
@@ -337,8 +337,8 @@ impl CaptureFiles {
             next.into_output().discard();
             return Err(error);
         }
-        // The leftover is in the next file now. The ended file may lack its statistics block, which
-        // the next one has.
+        // The leftover is in the next file now. The ended file may lack its statistics block, but
+        // the next file has one.
         let _ = self.end_file(next, statistics);
         self.packets = leftover.units;
         Ok(())

@@ -16,7 +16,7 @@ const LISTED_STEPS: usize = 100;
 /// Error of a reading, in addition to the time between the reads of the two clocks.
 const SLACK_NANOS: i128 = 1_000;
 /// Smallest step that is searched for in arrival times: frames of different receive queues overtake
-/// each other by as much.
+/// each other by up to this time.
 const LEAST_SEEN_NANOS: i128 = 1_000_000;
 
 /// A step of the wall clock.

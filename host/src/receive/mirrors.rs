@@ -15,8 +15,8 @@ const SAMPLED: usize = 64;
 /// Smallest number of common hashes that is evidence: cards that are switched on together may begin
 /// with equal frames.
 const MIN_COMMON: usize = 16;
-/// Number of bytes that are hashed. They distinguish a frame from all others: MAC header with the
-/// counter, sync, first records.
+/// Number of bytes of a frame that are hashed. These bytes distinguish the frame from all others:
+/// MAC header with the counter, sync, first records.
 const HASHED_BYTES: usize = 64;
 
 /// Sample of the frames of one interface.

@@ -24,7 +24,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Interval at which the display is updated.
 const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// System resources that the display needs and that may not be available.
+/// System resources that the display needs. They are taken early, because each of them may be
+/// unavailable.
 pub struct DisplayResources {
     listener: Option<TcpListener>,
 }
@@ -53,7 +54,7 @@ pub struct Display {
     before: Option<Snapshot>,
     /// The name of each interface, and whether its failure was reported.
     links: Vec<(String, bool)>,
-    /// The last outages of each interface that were reported.
+    /// Outages of each interface at the last check. A change is reported.
     outages: Vec<Outages>,
 }
 
@@ -88,7 +89,7 @@ impl Display {
     }
 
     /// The function that counts captured frames for the statistics; `None` if no display needs
-    /// them.
+    /// statistics.
     pub fn observer(&self) -> Option<BatchObserver> {
         let statistics = Arc::clone(self.statistics.as_ref()?);
         Some(Box::new(move |link: usize, batch: &Batch| {
@@ -181,7 +182,7 @@ impl Display {
         }
     }
 
-    /// Reports interfaces that are down, and those that are up again.
+    /// Reports interfaces that have gone down, or have come up again, since the last call.
     fn report_outages(&mut self, capture: &Capture) {
         let now = capture.outages();
         let is_covered = self.screen.is_some() && io::stderr().is_terminal();

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Lines that may be queued, in addition to the one being written and those in the pipe.
+/// Number of lines that may wait in the queue. The line being written and the lines in the pipe do
+/// not count.
 const WAITING_LINES: usize = 2;
 /// Interval at which [`JsonLines::finish`] checks whether to stop waiting.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -19,7 +20,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 #[derive(Serialize)]
 struct JsonLine<'a, T> {
     kind: &'static str,
-    /// Lines that were skipped since the line before.
+    /// Number of lines that were skipped since the previous line.
     skipped_lines: u64,
     #[serde(flatten)]
     value: &'a T,

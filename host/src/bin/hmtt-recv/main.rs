@@ -139,7 +139,7 @@ fn open_capture(arguments: &Arguments, stop: Stop) -> Result<OpenedCapture> {
     Ok(OpenedCapture { interfaces, sources, files, resources })
 }
 
-/// Adds advice to the error of a user of `-Z` who may not create files.
+/// Adds advice to an error that says that the user of `-Z` may not create files.
 fn not_opened(error: WriteError, user: Option<&User>) -> anyhow::Error {
     let is_refused = matches!(&error, WriteError::Create(_, source)
         if source.kind() == std::io::ErrorKind::PermissionDenied);

@@ -67,10 +67,10 @@ pub fn install_handlers() -> io::Result<Signals> {
 
 /// Blocks the signals that have handlers, in the calling thread, until the value is dropped.
 ///
-/// Threads that are started in this time have the signals blocked for ever. If all threads are
-/// started so, the first thread gets every signal. Then two signals that arrive at once are handled
-/// one after the other: the second one finds the flag set, before the first thread can end the
-/// process regularly.
+/// Threads that are started in this time keep the signals blocked for ever. If all other threads
+/// are started in this time, the first thread gets every signal, and handles two signals that
+/// arrive at once one after the other. So the second signal finds the flag set, before the first
+/// thread can end the process regularly.
 pub struct BlockedSignals {
     before: SigSet,
 }

@@ -65,7 +65,7 @@ impl DiskFile {
         let length = self.file.metadata()?.len();
         self.file.set_len(length)?;
         self.reserved = length;
-        // If this space is not free either, finishing the file reports it.
+        // If this space is not free either, finishing the file reports the full disk.
         let _ = fallocate(&self.file, FallocateFlags::KEEP_SIZE, length, FINISH_BYTES);
         Ok(())
     }

@@ -4,7 +4,8 @@
 
 /// Unit of the length of direct writes, and alignment of their memory, in bytes.
 pub(super) const PAGE_BYTES: usize = 4096;
-/// Number of staged bytes at which they are written: fewer, larger writes cost less.
+/// Number of staged bytes from which on a write is due. Few large writes cost less than many small
+/// writes.
 pub(super) const DRAIN_BYTES: usize = 4 << 20;
 
 /// A byte buffer whose start is aligned.

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const PIECE_BYTES: usize = 4096;
 /// Interval at which the stop flags are checked while the reader does not read.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// The same interval, for the case that `poll` returns at once and the write would block.
+/// Pause before the next attempt, if `poll` returns at once and the write would block.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the reader may stop reading once the capture was asked to end.
 const STALL_TIMEOUT: Duration = Duration::from_secs(1);

@@ -2,7 +2,8 @@
 //!
 //! Answers GET and HEAD of `/metrics` if the Host header names this machine. A web page of another
 //! site can have its own name resolved to 127.0.0.1 (DNS rebinding), and a browser on this machine
-//! would let it read the answer. Its name is in the Host header, so the request is rejected.
+//! would let the page read the answer. The Host header of such a request has the name of the other
+//! site, so the request is rejected.
 
 use std::net::IpAddr;
 
@@ -76,8 +77,8 @@ fn split_line(request: &str) -> (&str, &str) {
 }
 
 /// Whether the Host header names this machine, by a loopback address or as `localhost`. `None` if
-/// there are several Host headers, or if there is none in a version other than HTTP/1.0, which does
-/// not require one.
+/// there are several Host headers or none. HTTP/1.0 does not require the header, so a request of
+/// that version may have none: then the result is true.
 fn is_this_machine(headers: &str, version: &str) -> Option<bool> {
     let header = |line: &str| {
         let (name, value) = line.split_once(':')?;

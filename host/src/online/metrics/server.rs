@@ -1,7 +1,7 @@
 //! Serves all connections to the metrics on one thread, with `poll`.
 //!
-//! Invariant: no client makes another one wait, and there are at most [`MAX_CONNECTIONS`]. A
-//! further connection closes the oldest one, which has waited longest for its client.
+//! Invariant: no client makes another one wait, and at most [`MAX_CONNECTIONS`] connections are
+//! open. A further connection closes the oldest one, which has waited longest for its client.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader};

@@ -1,7 +1,7 @@
 //! Maps addresses to bank-row indices.
 //!
 //! A bank-row index holds row, rank and bank in one word. Each of its bits is an XOR of address
-//! bits, so the index of an address is the XOR of table entries for parts of the address: a few
+//! bits. So the index of an address is the XOR of table entries for parts of the address, and a few
 //! small tables replace the matrix. Invariant: the index equals the coordinates of
 //! [`AddressMap::to_coordinates`].
 

@@ -55,7 +55,7 @@ impl Banks {
         self.last[bank] = bank_row;
     }
 
-    /// Counts a run of accesses to a bank_row, at least one: all but the first are hits.
+    /// Counts a run of at least one access to a bank row. All accesses but the first are hits.
     pub fn add_run(&mut self, bank_row: u32, accesses: u64) {
         self.add::<0>(bank_row);
         let again = RowUse { accesses: accesses - 1, row_hits: accesses - 1 };

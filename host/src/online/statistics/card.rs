@@ -42,7 +42,7 @@ pub(super) struct Card {
 /// Counts of one card in a slice.
 pub(super) struct Slice {
     pub seen: AccessCounts,
-    /// Number of accesses and address of the pages with the most accesses.
+    /// For each of the pages with the most accesses, its number of accesses and its address.
     pub hottest: Vec<(u64, PhysAddr)>,
     pub banks: Vec<BankCounts>,
 }

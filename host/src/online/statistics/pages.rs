@@ -4,7 +4,7 @@
 //! that the kernel backs with memory on first access. The counters of 1 GiB take 256 KiB, which
 //! stay in the cache at line rate. A counter that overflows spills into a map, which is rare, and
 //! never returns to 0 within its slice. Apart from the spill, counting has no branch that depends
-//! on the counter: a branch on whether a page is new would be mispredicted each time the counter is
+//! on the counter. A branch on whether a page is new would be mispredicted each time the counter is
 //! not in the cache. Invariant: an access is counted in its byte, spilled, or rejected, never
 //! dropped.
 

@@ -18,8 +18,9 @@ use crate::online::quantity::{clock, percent, scaled, with_unit};
 use crate::online::second::Second;
 use crate::online::status;
 
-/// Rows and columns below which only the status line is drawn.
+/// Number of rows below which only the status line is drawn.
 const LEAST_ROWS: u16 = 8;
+/// Number of columns below which only the status line is drawn.
 const LEAST_COLUMNS: u16 = 40;
 /// Smallest number of rows at which pages and banks are drawn below the chart.
 const ROWS_FOR_MEMORY: u16 = 18;

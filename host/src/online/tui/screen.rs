@@ -22,9 +22,10 @@ use crate::online::second::Second;
 #[derive(Debug)]
 pub struct Screen {
     terminal: Option<DefaultTerminal>,
-    /// Descriptors from which crossterm reads keys, and to which the view is written.
+    /// The descriptor from which crossterm reads keys, then the descriptor to which the view is
+    /// written.
     ends: [OwnedFd; 2],
-    /// Set after a key was read: crossterm may have buffered more.
+    /// Set after a key was read: crossterm may have buffered further keys.
     more: bool,
     view: View,
 }
@@ -89,7 +90,8 @@ impl Screen {
         }
         self.more = poll(Duration::ZERO)?;
         if !self.more {
-            // Input that crossterm has left unread is reported again only by new input.
+            // Crossterm reports input that it has left unread only when new input arrives. The
+            // pause avoids a busy loop until then.
             sleep(timeout);
             return Ok(Request::None);
         }
@@ -142,8 +144,8 @@ impl Drop for Screen {
             // may be gone too.
             std::mem::forget(self.terminal.take());
         } else if !std::thread::panicking() {
-            // In a panic the hook has restored the terminal; a second time would erase what was
-            // printed since.
+            // In a panic the hook has restored the terminal already. A second restore would erase
+            // the text that was printed since.
             ratatui::restore();
         }
     }

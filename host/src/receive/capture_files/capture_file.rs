@@ -60,7 +60,7 @@ pub(super) fn write_head(
 ) -> Result<PcapngWriter<Output>, WriteError> {
     let path = file.path().to_owned();
     let failed = |error| WriteError::at(&path, error);
-    // Writes into memory: a failure here is not one of the disk.
+    // Writes into memory, so a failure here is not a failure of the disk.
     let mut writer =
         PcapngWriter::new(Output::new(file, options.zstd), interfaces).map_err(failed)?;
     // The file may end before the first frame; these blocks are not counted as a unit.

@@ -1,9 +1,9 @@
 //! Resolves the path of `-w` to a new file, a series of files, or a stream into an existing pipe,
 //! device or descriptor.
 //!
-//! [`Target::find`] opens the directory of the path, or takes the inherited descriptor that it
-//! names. It is called first, before sockets are opened and privileges are dropped. All later
-//! operations use names in that directory.
+//! [`Target::find`] opens the directory of the path, or takes the inherited descriptor that the
+//! path names. This function is called first, before sockets are opened and privileges are dropped.
+//! All later operations use names in that directory.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -47,7 +47,7 @@ enum Opened {
 }
 
 impl Target {
-    /// Opens the directory of the plan's path, or duplicates the inherited descriptor that it
+    /// Opens the directory of the plan's path, or duplicates the inherited descriptor that the path
     /// names.
     ///
     /// # Errors

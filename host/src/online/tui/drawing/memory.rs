@@ -12,8 +12,9 @@ use crate::online::second::Second;
 use crate::online::tui::view::{Order, View};
 
 const BORDERS: u16 = 2;
-/// Width of a bar in columns; a column has eight steps.
+/// Width of the bar of a page, in columns. A column has eight steps.
 const PAGE_BAR: usize = 16;
+/// Width of the bar of a bank, in columns.
 const BANK_BAR: usize = 8;
 
 pub(super) fn draw_pages(view: &View, second: &Second, frame: &mut Frame<'_>, area: Rect) {
@@ -69,7 +70,8 @@ pub(super) fn draw_banks(second: &Second, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Table::new(rows, widths).block(block), area);
 }
 
-/// Draws the share of `value` in `most` as a bar of at most `columns`.
+/// Draws the share of `value` in `most` as a bar of at most `columns` columns. Example: 4 of 8 in 2
+/// columns is one full column.
 fn bar(value: u64, most: u64, columns: usize) -> String {
     const EIGHTHS: [&str; 8] =
         ["", "\u{258f}", "\u{258e}", "\u{258d}", "\u{258c}", "\u{258b}", "\u{258a}", "\u{2589}"];
