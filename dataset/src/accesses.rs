@@ -27,18 +27,20 @@ pub const PAGE_LOG2: u32 = hmtt_format::memory::PAGE_LOG2 as u32;
 /// Level of zstd: as fast as level 1, and the files are smaller. Level 3 would take longer than
 /// decoding.
 const ZSTD_LEVEL: i32 = 2;
-/// Largest filter of a row group: 4 % of the size of the row group.
+/// Maximum size of a row group's filter, in bytes: 4 % of the size of the row group.
 const MAX_FILTER_BYTES: usize = 1 << 17;
 /// Share of absent pages that a filter may report as present.
 const FALSE_SHARE: f64 = 0.01;
-/// Number of absent pages that a full filter is tested with, and how many of them it may report as
-/// present. If it reports more, it excludes hardly any page and is dropped.
+/// Number of absent pages that a full filter is tested with.
 const PROBES: i64 = 1000;
+/// Maximum number of these pages that a filter may report as present. A filter that reports more
+/// excludes hardly any page, and is dropped.
 const MAX_FALSE_PROBES: usize = 100;
 /// log2 of the entries in the table of pages that were recently added to a filter.
 const RECENT_LOG2: u32 = 15;
-/// Additions after which a filter is dropped. Half as many different pages already fill a filter.
-/// The rest allows for repeated additions of pages that share an entry of the table.
+/// Maximum number of additions to a filter; a filter with more is dropped. Half as many different
+/// pages already fill a filter. The rest allows for repeated additions of pages that share an entry
+/// of the table.
 const MAX_ADDITIONS: usize = 400_000;
 
 /// Accesses of one card in one session and one hour. All columns have the same length.
@@ -52,13 +54,14 @@ pub struct Group<'a> {
     pub clocks: &'a [i64],
     /// Times of arrival in milliseconds since the Unix epoch.
     pub arrivals: &'a [i64],
-    /// Physical addresses.
+    /// Physical addresses: all 64 bits, as signed numbers.
     pub addresses: &'a [i64],
     /// Whether each access is a write.
     pub writes: &'a [bool],
 }
 
-/// Writes row groups of accesses. It keeps its memory for the next group, of any file.
+/// Writes row groups of accesses. The writer keeps its memory for the next group, whatever the file
+/// of that group.
 pub struct AccessWriter {
     properties: WriterPropertiesPtr,
     chunks: PackedChunks,
@@ -73,7 +76,7 @@ impl AccessWriter {
     /// Creates a writer. `properties`: properties of the files, made with the same `encodings`.
     ///
     /// # Errors
-    /// zstd cannot get its memory.
+    /// zstd cannot allocate its memory.
     pub fn new(properties: WriterPropertiesPtr, encodings: Encodings) -> Result<Self> {
         let schema = Table::Accesses.schema();
         let column = |(name, smallest): (&'static str, Encoding)| {

@@ -37,8 +37,8 @@ impl CardCounts {
         pairs.into_iter().for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
 
-    /// The counts in the form of a decoder. `complete_tail`: whether the end of the card's trace is
-    /// known.
+    /// Converts the counts to the type that decoders return. `complete_tail`: whether the end of
+    /// the card's trace is known.
     pub fn decoded(&self, complete_tail: bool) -> Counts {
         let mut counts = Counts {
             frames: 1,

@@ -1,4 +1,4 @@
-//! Checks a data set: that its parts have as many rows as the captures counted, that the rows are
+//! Checks that the parts of a data set have as many rows as the captures counted, that the rows are
 //! in order, and that queries skip only parts without matching rows.
 //!
 //! ```text
@@ -33,7 +33,7 @@ use counted::SessionCounts;
 use log_counts::ThreadCounts;
 use part_check::Found;
 
-/// Most problems that are listed; further ones are only counted.
+/// Maximum number of problems that are listed. Further problems are only counted.
 const MAX_PROBLEMS: usize = 1000;
 
 /// Identity of a session: the hash of its capture, as text, and its number.
@@ -258,8 +258,8 @@ fn compare_cards(
     }
     for ((capture, number), (sum, counts)) in cards {
         let what = |name: &str| format!("capture {capture}, card {number}: {name}");
-        // The card counts the accesses of a slice only if no other rows represent them. So any
-        // number of the slices' accesses may be part of its count.
+        // The card counts the accesses of a slice only if no other rows represent them. So the
+        // card's count may include any number of the slices' accesses.
         let least = sum.accesses;
         if !(least..=least.saturating_add(sum.slice_accesses)).contains(&counts.accesses) {
             check.problem(format!("{}: {least}, not {}", what("accesses"), counts.accesses));

@@ -11,8 +11,8 @@ pub struct Relation {
     pub zero_time_ns: i64,
     /// Nanoseconds that pass on the receiver's clock during one clock of the session.
     pub clock_ns: f64,
-    /// Bound of the error between the first and the last clock, in nanoseconds. It assumes that the
-    /// fastest frames take at most a millisecond to arrive.
+    /// Bound of the error between the first and the last clock, in nanoseconds. The bound assumes
+    /// that the fastest frames take at most a millisecond to arrive.
     pub error_ns: f64,
 }
 
@@ -52,7 +52,8 @@ impl SessionClock {
         self.clocks
     }
 
-    /// The relation. `None` if no report has stated the period, or if no frame has arrived since.
+    /// The relation. `None` if no report has stated the period, or if no frame has arrived since
+    /// the period was last changed.
     pub fn relation(&self) -> Option<Relation> {
         let period = f64::from(self.tck_ps?) / 1e3;
         let line = self.arrivals.line()?;

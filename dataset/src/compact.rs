@@ -1,6 +1,6 @@
 //! Merges the small parts of each partition into one part, and removes runs and boards.
 //!
-//! Short capture files, such as those of one minute, make many small parts, and a query has to open
+//! Short capture files, such as files of one minute, make many small parts, and a query has to open
 //! each of them. A merged part has the rows of the small parts one after another, in the order of
 //! the parts' first times.
 

@@ -18,7 +18,7 @@ pub enum DatasetError {
     File {
         /// The operation that has failed, such as "read".
         operation: &'static str,
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
         /// The reason.
         source: io::Error,
@@ -26,7 +26,7 @@ pub enum DatasetError {
     /// A capture could not be read.
     #[error("{}", path.display())]
     Capture {
-        /// The capture.
+        /// Path of the capture.
         path: PathBuf,
         /// The reason.
         source: ReadError,
@@ -34,7 +34,7 @@ pub enum DatasetError {
     /// A log of tags could not be read.
     #[error("{}", path.display())]
     Log {
-        /// The log.
+        /// Path of the log.
         path: PathBuf,
         /// The reason.
         source: TagLogError,
@@ -42,7 +42,7 @@ pub enum DatasetError {
     /// The map of a log of tags, which names the functions, could not be read.
     #[error("{}: its map, which names the functions, is beside it as LOG.json", path.display())]
     Map {
-        /// The log.
+        /// Path of the log.
         path: PathBuf,
         /// The reason.
         source: TagMapError,
@@ -56,24 +56,24 @@ pub enum DatasetError {
     /// A capture has no frame of a card.
     #[error("{}: no frame of a card is in it: it is the capture of another wire, or no card has sent anything", path.display())]
     NoFrames {
-        /// The capture.
+        /// Path of the capture.
         path: PathBuf,
     },
     /// A frame has no arrival time, which determines its partition.
     #[error("{}: packet {packet} has no arrival time", path.display())]
     Undated {
-        /// The capture.
+        /// Path of the capture.
         path: PathBuf,
         /// Number of the packet, from 1.
         packet: u64,
     },
-    /// A capture would have too many parts, because its arrival times jump from hour to hour as no
-    /// receiver writes them.
+    /// A capture would have too many parts, because its arrival times jump from hour to hour. No
+    /// receiver writes such times.
     #[error("{}: its times are in more than {most} hours in turn", path.display())]
     Scattered {
-        /// The capture.
+        /// Path of the capture.
         path: PathBuf,
-        /// Most parts of a capture.
+        /// Maximum number of parts of a capture.
         most: usize,
     },
     /// A clock is too large for a column.
@@ -82,7 +82,7 @@ pub enum DatasetError {
     /// A part could not be read.
     #[error("{}", path.display())]
     Part {
-        /// The part.
+        /// Path of the part.
         path: PathBuf,
         /// The reason.
         source: TableError,
@@ -107,7 +107,7 @@ pub enum DatasetError {
     /// A file or folder that would be changed does not belong to this user alone.
     #[error("{}: only the user who owns a data set changes it", path.display())]
     Foreign {
-        /// The folder or file.
+        /// Path of the folder or file.
         path: PathBuf,
         /// The reason.
         source: io::Error,

@@ -7,8 +7,8 @@ use hmtt_paths::open_file;
 
 use crate::error::DatasetError;
 
-/// Bytes of a hash. They are enough that nobody can make two captures with the same hash, even on
-/// purpose.
+/// Number of bytes in a hash. To make two captures with the same hash on purpose, about 2^64
+/// attempts would be needed.
 const BYTES: usize = 16;
 
 /// Identity of a capture: the first 128 bits of the BLAKE3 hash of its bytes, printed as 32

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::partition::{Partition, is_published_name, part};
 
-/// Name of a complete journal in its staging folder. The next constant is its name before it is
-/// complete.
+/// Name of a complete journal in its staging folder.
 pub const JOURNAL: &str = "journal";
+/// Name of a journal until the journal is complete.
 pub const UNFINISHED_JOURNAL: &str = "journal.new";
 /// Longest journal that is read, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
@@ -91,7 +91,7 @@ pub fn read(file: File) -> std::io::Result<Option<Vec<Step>>> {
     Ok(steps.filter(is_change))
 }
 
-/// Whether a name is that of a staging folder: a process id, a hyphen, and a time.
+/// Whether a name is the name of a staging folder: a process id, a hyphen, and a time.
 pub fn is_staging_name(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     name.split_once('-').is_some_and(|(process, time)| is_number(process) && is_number(time))

@@ -15,8 +15,9 @@
 //! a path  -> readable_folder  opens a path below a folder that another process names
 //! ```
 //!
-//! [`Dataset`] is the entry. A *part* is a Parquet file; its folder states the table ([`Table`]),
-//! the run, the board and the hour ([`Partition`]). `docs/dataset.md` defines the columns.
+//! [`Dataset`] is the entry point. A *part* is a Parquet file; its folder states the table
+//! ([`Table`]), the run, the board and the hour ([`Partition`]). `docs/dataset.md` defines the
+//! columns.
 //!
 //! Invariants: a part appears whole or not at all. A reader sees all parts of a capture or none; an
 //! interrupted publication is completed by the next command that changes the data set. The same

@@ -33,9 +33,10 @@ use crate::staging::FOLDER;
 
 /// Extension of parts.
 const EXTENSION: &str = "parquet";
-/// Attempts to list a data set that changes all the time, before this is an error. The next
-/// constant is the pause between two attempts.
+/// Maximum number of attempts to list a data set that changes all the time. If the last attempt
+/// finds a change too, listing fails.
 const ATTEMPTS: u32 = 300;
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Parts with their partitions, ordered by table and path. Paths are relative to the data set.

@@ -70,9 +70,9 @@ pub(crate) fn is_published_name(name: &str) -> bool {
     }
 }
 
-/// Extensions of captures. The next constant has the extensions of compressed files that can be
-/// read.
+/// Extensions of captures.
 const CAPTURE_EXTENSIONS: [&str; 2] = [".pcapng", ".pcap"];
+/// Extensions of compressed files that can be read.
 const COMPRESSIONS: [&str; 3] = [".zst", ".gz", ".lz4"];
 
 /// The name of a run, if the user gives none. It is the file name of the capture or log without

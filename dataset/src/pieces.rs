@@ -92,8 +92,8 @@ struct Session {
     gaps: Vec<PlacedGap>,
 }
 
-/// A gap with its place in the trace. An access at the clock at which the gap ends is before the
-/// gap if its frame arrived before `end`.
+/// A gap with its place in the trace. If an access has the clock at which the gap ends, the
+/// arrivals decide. The access is before the gap if its frame arrived before the arrival in `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct PlacedGap {
     gap: Gap,
@@ -111,12 +111,12 @@ impl PlacedGap {
 /// Counts of the rows that were read from pieces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadRows {
-    /// Accesses that were passed on, including those in page runs and slices.
+    /// Accesses that were passed on, including the accesses in page runs and slices.
     pub accesses: u64,
-    /// Accesses among these whose addresses are not known.
+    /// Counts of the passed-on accesses whose addresses are not known.
     pub coarse: CoarseAccesses,
-    /// Accesses that were left out because `runs` does not have their capture yet: it is still
-    /// being published.
+    /// Accesses that were left out because `runs` does not have their capture yet. Such a capture
+    /// is still being published.
     pub unpublished: u64,
 }
 

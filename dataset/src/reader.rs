@@ -21,9 +21,10 @@ use crate::error::DatasetError;
 use crate::rows::{MAX_ACCESSES, Value};
 use crate::schema::{Column, Kind, Table};
 
-/// Longest text that is copied, in bytes. Hashes and names of exits are shorter.
+/// Maximum length of a text that is copied, in bytes. Hashes and names of exits are shorter.
 const MAX_TEXT_BYTES: usize = 256;
-/// Most bytes of all descriptions in one column of a row group. One description has about 2 KiB.
+/// Maximum total length of the descriptions in one column of a row group, in bytes. One description
+/// has about 2 KiB.
 const MAX_LONG_TEXT_BYTES: usize = 256 << 20;
 
 /// An open part.

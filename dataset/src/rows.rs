@@ -9,12 +9,14 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::schema::{Kind, Table};
 
-/// Most rows in a row group of accesses. The next constant is for the other tables, whose rows are
-/// fewer and need more memory.
+/// Maximum number of rows in a row group of accesses.
 pub const MAX_ACCESSES: usize = 1 << 20;
+/// Maximum number of rows in a row group of another table. The rows of such tables are fewer, and
+/// need more memory.
 const MAX_ROWS: usize = 1 << 17;
-/// Parquet's definition level of a present value. The next constant is the level of an absent one.
+/// Parquet's definition level of a present value.
 const PRESENT: i16 = 1;
+/// Parquet's definition level of an absent value.
 const ABSENT: i16 = 0;
 
 /// The value of a column in a row.

@@ -41,9 +41,10 @@ use apply::apply;
 pub const FOLDER: &str = ".staging";
 const COMMIT_LOCK: &str = "commit.lock";
 const LOCK_SUFFIX: &str = ".lock";
-/// Permissions of folders and files, before the umask is applied. Other users may read them,
+/// Permissions of folders, before the umask is applied. Other users may read folders and files,
 /// because readers read journals.
 const FOLDER_MODE: u32 = 0o755;
+/// Permissions of files, before the umask is applied.
 const FILE_MODE: u32 = 0o644;
 
 /// A folder in which one process writes parts before they are published.
@@ -152,8 +153,8 @@ fn lock_name(id: &str) -> String {
     format!("{id}{LOCK_SUFFIX}")
 }
 
-/// Creates and locks the lock file of a staging folder. Before it is locked, another process may
-/// take it for the lock of a dead process and remove it. Then it is created again.
+/// Creates and locks the lock file of a staging folder. Before the file is locked, another process
+/// may take it for the lock of a dead process and remove it. Then the file is created again.
 fn lock_new(base: &Folder, name: &str) -> io::Result<File> {
     loop {
         let file = base.lock_file(name.as_ref())?;

@@ -19,8 +19,8 @@ use crate::staging::Staging;
 /// Number of rows after which a part is ended, so that its footer is not too long to be read
 /// quickly.
 const MAX_ROWS: u64 = 1 << 28;
-/// Most parts of a capture. If there are more, the arrival times jump from hour to hour as no
-/// receiver writes them.
+/// Maximum number of parts of a capture. A capture that needs more has arrival times that jump from
+/// hour to hour, and no receiver writes such times.
 const MAX_PARTS: usize = 1 << 13;
 
 /// A part in the staging folder, which is complete and not yet published.
@@ -58,7 +58,7 @@ pub struct Parts<'a> {
     accesses: AccessWriter,
     /// The parts that are being written, by board and table.
     open: HashMap<(String, Table), Vec<Open>>,
-    /// Most parts in each of these lists.
+    /// Maximum number of parts in each list of `open`.
     open_hours: usize,
     finished: Vec<StagedPart>,
     /// Number of complete parts in each partition.
@@ -94,8 +94,8 @@ impl<'a> Parts<'a> {
         self
     }
 
-    /// Takes rows from the sink, and writes them. At the end of the capture it takes everything,
-    /// otherwise only as many accesses as fill whole row groups.
+    /// Takes rows from the sink, and writes them. At the end of the capture it takes all accesses.
+    /// Before the end it takes only as many accesses as fill whole row groups.
     pub fn take(
         &mut self,
         sink: &mut CaptureSink,

@@ -1,10 +1,10 @@
 //! Collects the accesses and items of each card in a capture, each with its session and its
 //! arrival.
 //!
-//! A frame may wait for other frames before it is decoded, so its arrival is the time of its own
-//! packet. That is known only after the frame's items ([`Sink::frame_read`]). Items without a
-//! frame, such as the end of a session without an end frame, get the arrival of the card's last
-//! frame.
+//! A frame may wait for other frames before it is decoded. So its arrival is the time of its own
+//! packet, and not the time of the last packet. The arrival is known only after the frame's items
+//! ([`Sink::frame_read`]). Items without a frame, such as the end of a session without an end
+//! frame, get the arrival of the card's last frame.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use crate::error::DatasetError;
 use crate::rows::Value;
 use crate::schema::Table;
 
-/// Number of collected accesses of a card at which they are written.
+/// Number of accesses that are collected of one card before they are written.
 pub const DUE_ACCESSES: usize = 1 << 20;
-/// Number of collected items at which they are written.
+/// Number of items that are collected before they are written.
 const DUE_ITEMS: usize = 1 << 12;
 
 /// A session of a card: everything that the card sends between two restarts.
@@ -41,7 +41,7 @@ pub struct Session {
     is_used: bool,
 }
 
-/// The accesses of one frame: those between the `end` of the previous frame and this one's.
+/// The accesses of one frame, from the `end` of the previous frame to the `end` of this frame.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameAccesses {
     /// Number of the session.
@@ -137,7 +137,7 @@ impl CaptureSink {
         self.has_due_card || self.items.len() >= DUE_ITEMS
     }
 
-    /// Notes that the accesses that are due were taken.
+    /// Notes that the due accesses were taken, so that no card is due.
     pub fn taken(&mut self) {
         self.has_due_card = false;
     }

@@ -77,7 +77,7 @@ pub struct CaptureRows {
     path: PathBuf,
     run: String,
     capture: String,
-    /// The capture, locked as a receiver locks a capture that it writes.
+    /// The capture with a shared lock, so that no receiver can lock it and write it meanwhile.
     _locked: File,
     reader: CaptureReader,
     sink: CaptureSink,

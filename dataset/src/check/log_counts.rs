@@ -1,5 +1,5 @@
-//! Counts of the threads in a log of tags. They come from the table of threads, or from the events
-//! of the log, which are added up without reconstructing calls.
+//! Counts of the threads in a log of tags. The counts come from the table of threads, or from the
+//! events of the log, which are added up without reconstructing calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -140,8 +140,8 @@ impl Board {
             });
         }
         for (piece, pair) in plan.pieces[first..].iter_mut().zip(ranges.windows(2)) {
-            // Look at the sessions after the piece's last session, up to the first session of the
-            // next piece if it has any.
+            // Look at the sessions after the piece's last session. The last one to look at is the
+            // first session of the next piece, if the next piece has any.
             let next = pair[1].clone().next().map_or(pair[0].end, |next| next + 1);
             let between = restarts.get(pair[0].end..next).unwrap_or_default();
             piece.restarts_after = between.contains(&true);
@@ -191,8 +191,8 @@ impl Board {
         (!restarts[next]).then_some(next)
     }
 
-    /// The losses between two captures that continue each other. For each, the index of the later
-    /// session, with the hour in which the gap lies and the gap.
+    /// The losses between two captures that continue each other. The key of a loss is the index of
+    /// the later session. The value is the gap, with the hour in which it lies.
     fn lost_between(
         &self,
         restarts: &[bool],
@@ -216,7 +216,8 @@ impl Board {
         lost
     }
 
-    /// The range of the sessions that have frames in an hour; `None` if no session has any.
+    /// The range from the first to the last session that has frames in an hour; `None` if there is
+    /// no such session.
     fn in_hour(&self, hour: Hour) -> Option<Range<usize>> {
         let hour_of = self::hour;
         let is_in = |session: &SessionRow| {

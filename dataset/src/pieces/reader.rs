@@ -107,7 +107,8 @@ fn turn(tables: &[TableRows<'_>], position: &Position<'_>) -> Option<Turn> {
         Some((position.number(capture, session), rows.clock(), table))
     });
     let heads: Vec<_> = heads.collect();
-    // Rows without a session, which `None` orders first, are only counted.
+    // Rows without a session come first, because `None` is the smallest value. They are only
+    // counted.
     let (session, _, table) = *heads.iter().min()?;
     let others = heads.iter().filter(|head| head.2 != table && head.0 == session);
     let bound = others.map(|head| head.1).min().filter(|_| session.is_some());

@@ -12,8 +12,9 @@ use crate::error::DatasetError;
 use crate::reader::PartReader;
 use crate::schema::Table;
 
-/// Largest difference, in milliseconds, between the time by the clock and the time by arrivals from
-/// one capture to the next, if both captures are of one session.
+/// Maximum difference, in milliseconds, between two measurements of the time from one capture to
+/// the next: by the card's clock, and by arrivals. A larger difference means that the captures are
+/// of different sessions.
 const MOST_DIFFERENCE_MS: f64 = 1000.0;
 
 /// A row of the table `runs`.
@@ -115,8 +116,8 @@ pub fn sort(sessions: &mut [SessionRow]) {
 impl SessionRow {
     /// Whether this session continues the session `before`, with the same clock. Receivers divide
     /// the frames of a card into several files, so one session may be in several captures. Example:
-    /// if the first capture ends at clock 1,000,000,000 and the second begins 2 s later at clock
-    /// 1,200,000,000 with a period of 10 ns, it continues the first.
+    /// the first capture ends at clock 1,000,000,000, and the second begins 2 s later at clock
+    /// 1,200,000,000. With a period of 10 ns, the second continues the first.
     pub fn continues(&self, before: &SessionRow) -> bool {
         let (Some((_, end)), Some((begin, _))) = (before.clocks, self.clocks) else { return false };
         let (Some(tck_ps), Some(clocks)) = (self.known.tck_ps, begin.checked_sub(end)) else {
@@ -128,8 +129,8 @@ impl SessionRow {
     }
 
     /// The accesses that are missing between the capture `before` and this capture, which continues
-    /// it. They follow from the card's counts. The result is right only if `before` has one
-    /// session, because the counts are those of the whole capture.
+    /// it. Their number follows from the card's counts. It is right only if `before` has one
+    /// session, because the counts are counts of the whole capture.
     pub fn lost_since(&self, before: &SessionRow) -> u64 {
         let counts = &before.counts;
         let seen = counts

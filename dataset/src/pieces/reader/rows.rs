@@ -14,14 +14,15 @@ use crate::schema::Table;
 /// The rows of one table in a piece.
 pub struct TableRows<'p> {
     table: Table,
-    /// Whether arrivals are read, which only gaps need.
+    /// Whether the piece has gaps. Only gaps need arrivals, so otherwise arrivals are not read.
     has_gaps: bool,
     parts: std::vec::IntoIter<&'p Path>,
     /// The open part, and the number of its next row group.
     part: Option<(PartReader, usize)>,
     columns: Columns,
-    /// Index of the next row; the next field is the index of its session in [`Columns::sessions`].
+    /// Index of the next row in the row group.
     row: usize,
+    /// Index of the next row's session in [`Columns::sessions`].
     session: usize,
 }
 
@@ -108,7 +109,7 @@ impl<'p> TableRows<'p> {
     }
 
     /// The range from the next row to the last row of its session whose clock is at most `clock`.
-    /// The next row itself is always in it.
+    /// The next row itself is always in the range.
     pub fn rows_up_to(&self, clock: Option<u64>) -> Range<usize> {
         let end = self.columns.sessions.get(self.session).map_or(self.row, |of| of.2.end);
         let is_later = |row: &usize| clock.is_some_and(|clock| self.columns.clocks[*row] > clock);
