@@ -11,11 +11,13 @@ use crate::tag_log::Log;
 pub const TSC_HZ: u64 = 1_000_000;
 /// Name of function 0. The others have the next letters.
 const FIRST_NAME: u8 = b'a';
-/// Number of functions. Larger event numbers are blocks of function 0.
+/// Number of functions. Event numbers below this number are functions.
 const FUNCTIONS: u32 = 7;
+/// Event number of a block of function 0.
 const BLOCK: u32 = FUNCTIONS;
-/// Number of events in a chunk, and ticks of the first event.
+/// Maximum number of events in a chunk.
 const CHUNK_EVENTS: usize = 40;
+/// Tick at which the log begins.
 const FIRST_TICK: u64 = 1_000;
 const MAP_ID: [u8; 8] = [7; 8];
 
@@ -36,7 +38,7 @@ pub struct TrueCall {
     pub caller: Option<String>,
     /// Number of calls that are open around this call.
     pub depth: i64,
-    /// Nanoseconds from start to end, without the time in calls that it made.
+    /// Nanoseconds from start to end, without the time in the calls that this call made.
     pub self_ns: i64,
     /// How the call ended.
     pub exit: &'static str,
@@ -66,8 +68,8 @@ impl Caller {
         self.now
     }
 
-    /// Makes a call, which makes other calls. Returns its duration in ticks. `is_open`: whether it
-    /// does not return.
+    /// Makes a call, which makes other calls. Returns its duration in ticks. `is_open`: whether the
+    /// call does not return.
     fn call(&mut self, sp: u32, caller: Option<u32>, depth: i64, is_open: bool) -> u64 {
         let function = self.next(u64::from(FUNCTIONS)) as u32;
         let start = self.event(function, sp, false);

@@ -72,7 +72,7 @@ impl Card {
     }
 
     /// Clocks since the end of the last data frame, which the next data frame has to skip. 0 if
-    /// they are more than [`MAX_SKIP`], because a real card never has to skip that many.
+    /// there are more than [`MAX_SKIP`], because a real card never has to skip that many.
     fn skipped(&self) -> u64 {
         let ended = self.ended.filter(|(_, lost)| *lost == self.lost);
         let silence = ended.map_or(0, |(clock, _)| self.clock.wrapping_sub(clock));
@@ -89,7 +89,7 @@ impl Card {
     /// Builds a data frame of `count` line accesses. Returns the frame and its accesses.
     ///
     /// # Panics
-    /// If there are more than [`MAX_ACCESSES`].
+    /// If `count` is larger than [`MAX_ACCESSES`].
     pub fn data(&mut self, count: u64) -> (Vec<u8>, Vec<Access>) {
         assert!(count <= MAX_ACCESSES);
         let mut clock = self.clock;

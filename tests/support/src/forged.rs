@@ -29,7 +29,7 @@ pub enum Forgery {
     Restarts,
     /// Frames whose counters increase by a million (2^20).
     Jumps,
-    /// Three frames that continue each other, then three of another session.
+    /// Three frames that continue each other, then three such frames of another session.
     Sessions,
     /// Frames of another card, which has no errors.
     Card,

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// Keys whose value is an object with data as its keys: kinds of faults and of sites, numbers of
-/// threads.
+/// Keys whose value is an object, of which each key is data: kinds of faults and of sites, numbers
+/// of threads.
 const KEYED_BY_DATA: [&str; 3] = ["faults", "sites", "threads"];
 
 /// The names that the glossary lists.

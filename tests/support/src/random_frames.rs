@@ -34,7 +34,7 @@ pub enum Change {
     /// One of the first 320 bits of the payload is flipped. Many of these frames continue each
     /// other.
     Bit,
-    /// Eight bytes of the payload are random. Many of these frames continue each other.
+    /// Up to eight bytes of the payload are random. Many of these frames continue each other.
     Bytes,
 }
 
@@ -53,10 +53,10 @@ impl Change {
     ];
 }
 
-/// Bytes of the payload that are made random at most.
+/// Maximum number of bytes of the payload that are made random.
 const RANDOM_BYTES: usize = 56;
 const REPEATS: u64 = 3;
-/// Bytes of a counter, which end the source address.
+/// Position of the counter in a frame: the last bytes of the source address.
 const COUNTER: std::ops::Range<usize> = 7..12;
 
 /// A generator of changed frames.

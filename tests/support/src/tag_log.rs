@@ -15,7 +15,7 @@ impl Log {
     /// Adds a chunk of a thread.
     ///
     /// # Panics
-    /// If it is longer than 200 bytes.
+    /// If the chunk is longer than 200 bytes.
     pub fn chunk(&mut self, thread: u32, content: Content<'_>) {
         let mut buffer = [0; 200];
         let length = Chunk { thread, content }.encode(&mut buffer).unwrap();

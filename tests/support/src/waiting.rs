@@ -27,7 +27,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 ///
 /// # Panics
 /// If the child ends and the condition does not hold. The message has the child's standard error,
-/// if that is a pipe. Also as [`wait_until`].
+/// if standard error is a pipe. Also panics as [`wait_until`] does.
 #[track_caller]
 pub fn wait_for(child: &mut Child, what: &str, mut holds: impl FnMut() -> bool) {
     wait_until(what, || {
