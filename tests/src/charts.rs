@@ -5,16 +5,18 @@
 
 use std::fmt::Write;
 
-/// Size of a panel, and space around it, in pixels.
+/// Width and height of a panel, in pixels.
 const PANEL: [f64; 2] = [240.0, 200.0];
+/// Space to the left of a panel and above it, in pixels.
 const MARGIN: [f64; 2] = [44.0, 34.0];
-/// Space below the panels for the names of positions and of the axis.
+/// Space below the panels for the names of positions and of the axis, in pixels.
 const BELOW: f64 = 40.0;
-/// Height of a line of the legend, and number of entries in it.
+/// Height of a line of the legend, in pixels.
 const LEGEND: f64 = 18.0;
+/// Number of entries in a line of the legend.
 const ENTRIES: usize = 5;
 /// Colours that people with any colour vision tell apart (Okabe and Ito 2008), in the order of use,
-/// and one more.
+/// and one more colour.
 const COLOURS: [&str; 9] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999", "#000000",
     "#882255",

@@ -9,7 +9,8 @@ use hmtt_sim::engine::Kind;
 use hmtt_sim::fuzz::case::Case;
 use hmtt_sim::fuzz::memories;
 
-/// Number of clocks of each case that the reference engine also simulates. It is slow.
+/// Number of clocks of each case that the reference engine also simulates. The reference engine is
+/// slow.
 const REFERENCE_CLOCKS: u64 = 3_000;
 
 /// Runs a case. An error states the difference and the files in `folder` that reproduce it.

@@ -22,7 +22,7 @@ use hmtt_format::{Direction, FORMAT_VERSION, Generation, MemoryDescription, Repo
 pub const POOL_FRAMES: usize = 4096;
 /// Number of accesses in a full frame.
 pub const FRAME_ACCESSES: u64 = (MAX_WORDS - SYNC_WORDS) as u64 * 2;
-/// Clocks of a full frame: there is one access per clock.
+/// Number of clocks in a full frame: there is one access per clock.
 const FRAME_CLOCKS: u64 = FRAME_ACCESSES;
 const LINE_LOG2: u8 = 6;
 

@@ -95,8 +95,8 @@ impl Bench {
         shell.args(command.get_args()).current_dir(&self.folder).stderr(Stdio::null());
         shell.envs(command.get_envs().filter_map(|(key, value)| Some((key, value?))));
         let measurement = measure(&mut shell).with_context(|| format!("{shell:?}"))?;
-        // Status 3: the program has ended without error, and accesses were dropped, as was asked
-        // for.
+        // Status 3: the program has ended without error, and accesses were dropped, as the options
+        // of the way permit.
         let is_well = measurement.code == Some(0) || way.is_some() && measurement.code == Some(3);
         ensure!(is_well, "{shell:?}: {:?}", measurement.code);
         let text = std::fs::read_to_string(&times)?;

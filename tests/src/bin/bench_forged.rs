@@ -117,8 +117,8 @@ fn beside(forgery: Forgery, frames: usize) -> Result<f64> {
         bench.check(&frames);
     }
     let nanos = bench.nanos as f64 / (3 * ROUND * rounds) as f64;
-    // The last forged frames might be frames of the card after a gap. Further frames of the card
-    // decide this.
+    // The receiver may take the last forged frames for frames of the card after a gap. Further
+    // frames of the card decide whether they are.
     bench.check(&good(&mut load, TAIL));
     let counts = bench.wire.finish(&mut Counted(|_, _| {}));
     let card = &counts.cards.first().context("no card")?.counts;

@@ -16,9 +16,11 @@ use hmtt_tests::slowdown::{Bench, Used, Way};
 
 const RUNS: usize = 3;
 const SLOW_RUNS: usize = 2;
-/// Indices of amounts of work.
+/// Index of the small amount of work, which slow tools get, in `Program::sizes`.
 const SMALL: usize = 2;
+/// Index of the large amount of work.
 const LARGE: usize = 0;
+/// Index of the amount of work that takes at least three seconds.
 const LONG: usize = 3;
 
 /// A way to run the plain build of a program.

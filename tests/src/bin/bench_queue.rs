@@ -24,17 +24,19 @@ use hmtt_translator::shared::{Areas, BYTES, CHUNKS, Rings, parts, wake};
 
 /// Number of blocks of the program.
 const BLOCKS: u32 = 3000;
-/// Block numbers in a chunk, in the repeated pattern, and how often the pattern is written.
+/// Number of block numbers in a chunk.
 const CHUNK: usize = ring::CHUNK_BYTES as usize / 4;
+/// Number of block numbers in the repeated pattern.
 const PATTERN: usize = 8 * CHUNK;
+/// How often the pattern is written.
 const TURNS: usize = 100;
 const NUMBERS: f64 = (PATTERN * TURNS) as f64;
-/// Block numbers that fit in the queue.
+/// Number of block numbers that fit in the queue.
 const QUEUE: usize = (12 << 20) / 4;
 const RUNS: usize = 3;
 
-/// Blocks that end with a conditional jump. It leads to the block of [`target`], or to the next
-/// block.
+/// Blocks that end with a conditional jump. The jump leads to the block of [`target`], or to the
+/// next block.
 fn blocks(known: u32) -> Vec<Numbered> {
     let address = |number: u32| RunAddr(0x1000 + 16 * u64::from(number));
     let block = |number: u32| {

@@ -22,11 +22,13 @@ const KERNELS: [(&str, &str); 5] = [
     ("itemsets", "2000"),
     ("placement", "20000"),
 ];
-/// Other programs, with a small amount of work.
+/// Other programs.
 const OTHERS: [&str; 4] = ["lua", "bzip2", "sqlite3", "xz"];
+/// Index of the amount of work of other programs in `Program::sizes`: the small one.
 const SMALL: usize = 2;
-/// Shares that are compared, in percent, and sizes of chunks in bytes.
+/// Shares that are compared, in percent.
 const SHARES: [u64; 5] = [10, 25, 50, 75, 100];
+/// Sizes of chunks that are compared, in bytes.
 const CHUNKS: [u64; 3] = [16, 64, 4096];
 /// The chunk size in the chart, and in columns that hardly depend on the chunk size.
 const LINE: u64 = 64;
@@ -71,8 +73,8 @@ fn others(folder: &Path) -> Result<Vec<Traced>> {
 /// Traces a program, and evaluates the trace.
 fn evaluate(folder: &Path, Traced { name, words }: Traced) -> Result<Evaluated> {
     let (hmtt, file) = (program("hmtt"), folder.join("full.acc"));
-    // Without address randomisation the stack has the same address in each run. Which accesses are
-    // in one chunk depends on it.
+    // Without address randomisation the stack has the same address in each run. The address of the
+    // stack decides which accesses are in one chunk.
     let mut run = Command::new("setarch");
     run.arg("-R").arg(&hmtt).args(["trace", "run", "--overwrite", "-o"]).arg(&file);
     run.arg("--").args(&words).current_dir(folder).env_clear().stdout(Stdio::null());

@@ -29,8 +29,9 @@ const WAYS: [(&str, &[&str]); 12] = [
     ("`--sample 100ms/900ms`", &["--sample", "100ms/900ms"]),
     ("`--budget 50%`", &["--budget", "50%"]),
 ];
-/// Indices of amounts of work.
+/// Index of the small amount of work in `Program::sizes`.
 const SMALL: usize = 2;
+/// Index of the amount of work that takes at least three seconds.
 const LONG: usize = 3;
 
 /// Words of a command that records a program to a file.

@@ -72,7 +72,7 @@ fn succeeded(result: libc::c_int) -> io::Result<libc::c_int> {
 /// Opens a packet socket that bypasses the queueing discipline.
 fn open(interface: &str) -> io::Result<OwnedFd> {
     let name = std::ffi::CString::new(interface)?;
-    // SAFETY: the pointer is that of a C string that outlives the call.
+    // SAFETY: the pointer is to a C string that outlives the call.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
     if index == 0 {
         return Err(io::Error::last_os_error());

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Amounts of work.
+/// Number of amounts of work of each program.
 const SIZES: usize = 4;
 
 /// How a program was built.
@@ -33,8 +33,8 @@ pub struct Program {
     /// Rules that select the functions to be tagged. Without rules, the program itself is tagged.
     pub rules: Vec<String>,
     before: Vec<String>,
-    /// The last argument, for each amount of work: large; smaller, for logs; small, for slow tools;
-    /// and one that takes at least three seconds.
+    /// The last argument, for each amount of work. The amounts are: large; smaller, for logs;
+    /// small, for slow tools; and an amount that takes at least three seconds.
     pub sizes: [String; SIZES],
 }
 
