@@ -14,7 +14,7 @@ use hmtt::{CardId, LinkId};
 use super::item_buffer::ItemBuffer;
 use super::standard_io::{STANDARD, input, is_standard, name_of_input};
 
-/// Most malformed frames that are listed one by one.
+/// Maximum number of malformed frames that are listed one by one.
 const NAMED_FRAMES: u64 = 20;
 
 /// An open capture.

@@ -37,8 +37,8 @@ struct Folder {
     folder: PathBuf,
 }
 
-/// The definition of the command. The arguments of `push` are those of the program that it
-/// executes, for completions and man pages.
+/// The definition of the command. The arguments of `push` are the arguments of the program that
+/// `push` executes, for completions and man pages.
 pub fn described(command: clap::Command) -> clap::Command {
     command.mut_subcommand("push", |_| push::definition())
 }

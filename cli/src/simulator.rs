@@ -97,7 +97,7 @@ impl SimulatorFile<'_> {
         )
     }
 
-    /// Sentences on what was done with accesses to make requests of them.
+    /// Sentences on how accesses became requests: by caches, by merging, or with an assumed size.
     fn remarks(&self) -> Vec<String> {
         let RequestSums { merged_bursts, unsized_accesses, .. } = self.sums;
         let mut notes = Vec::new();

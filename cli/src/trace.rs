@@ -4,8 +4,9 @@
 //! simulates caches. [`sampled`] records the program only part of the time; [`budget`] decides
 //! when, if the user limits the slowdown. [`region`] records only some instructions. [`file`] opens
 //! a trace for `hmtt info` ([`info`]) and for `hmtt decode` and `hmtt convert` ([`convert`]). These
-//! write [`text`], tables, or files for simulators ([`export`]), also of the intervals that
-//! SimPoint chooses ([`simpoints`]). [`evaluate`] states what selective traces would record.
+//! two commands write [`text`], tables, or files for simulators ([`export`]). Files for simulators
+//! can also have the intervals that SimPoint chooses ([`simpoints`]). [`evaluate`] states what
+//! selective traces would record.
 
 mod attach;
 mod budget;

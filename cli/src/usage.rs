@@ -1,5 +1,5 @@
-//! Reports wrong combinations of options. They end with the same exit status as the usage errors
-//! that clap finds.
+//! Reports wrong combinations of options. Such errors end the command with the same exit status as
+//! the usage errors that clap finds.
 
 use clap::error::Error;
 

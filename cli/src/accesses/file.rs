@@ -68,11 +68,11 @@ fn beside(path: &Path) -> Result<(PathBuf, File)> {
 }
 
 /// Writes a file. If another file has appeared under its name, that file stays, unless `force` is
-/// set. With `force`, a path that is no ordinary file, such as a pipe or a link, is written to and
-/// not replaced, unless the link or pipe belongs to another user.
+/// set. With `force`, a pipe, a device or a link is not replaced: the bytes are written to it, or
+/// to the file behind the link. A pipe or link of another user is an error.
 ///
 /// # Errors
-/// The file could not be written. Nothing half written is left.
+/// The file could not be written. No half-written file is left, except behind a link.
 pub fn write(path: &Path, bytes: &[u8], force: bool) -> Result<()> {
     let failed = || format!("cannot write {}", path.display());
     if path.symlink_metadata().is_ok_and(|found| force && !found.is_file()) {

@@ -53,8 +53,8 @@ impl Files {
         Files { reads, resolution: None }
     }
 
-    /// Declares that the command computes sums only. Elements of an access that are known only as a
-    /// whole then do not count as missing.
+    /// Declares that the command computes sums only. For sums it is enough to know the elements of
+    /// an access together, so such elements do not count as missing.
     pub fn only_sum(&mut self) {
         self.reads.iter_mut().for_each(|read| read.ending.only_summed.clear());
     }

@@ -36,8 +36,8 @@ impl Need {
         }
     }
 
-    /// Returns the part, or a part that only counts left-out accesses if too little is known of
-    /// them.
+    /// Returns the part. If too little is known of the part's accesses, returns a part that only
+    /// counts them as left out.
     pub fn usable<'a>(&self, part: Part<'a>) -> Part<'a> {
         match part {
             Part::PageRun(run) if self.detail > Detail::Page => Part::LeftOut(run.as_gap()),
@@ -84,8 +84,8 @@ impl Need {
         Ok(())
     }
 
-    /// Adds notes on the precision of the used accesses, such as bursts whose page is known and
-    /// line is not.
+    /// Adds notes on the precision of the used accesses, such as bursts whose page is known, but
+    /// not their line.
     fn note(&self, coarse: &CoarseAccesses, ending: &mut Ending) {
         let total = ending.accesses;
         if coarse.page_run_accesses > 0 && self.detail <= Detail::Page {

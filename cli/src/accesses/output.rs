@@ -20,9 +20,11 @@ pub struct Forms<'a> {
     /// Name of the result in the JSON object.
     pub name: &'static str,
     pub json: Value,
-    /// Column names of CSV; a function writes the rows.
+    /// Column names of CSV.
     pub heading: &'a str,
+    /// Writes the rows of CSV.
     pub rows: &'a dyn Fn(&mut dyn Write) -> io::Result<()>,
+    /// Writes the result as text.
     pub text: &'a dyn Fn(&mut dyn Write) -> io::Result<()>,
 }
 
@@ -32,7 +34,7 @@ pub trait Printed {
     fn json(&self, name: &str) -> Value;
     /// Writes the CSV rows of all groups.
     fn rows(&self, output: &mut dyn Write) -> io::Result<()>;
-    /// Writes what divides the groups, and the limits of the division.
+    /// Writes the criterion that divides the groups, and the limits of the division.
     fn notes(&self, output: &mut dyn Write) -> io::Result<()>;
     /// Writes the groups as a table of text.
     fn text(&self, output: &mut dyn Write) -> io::Result<()>;

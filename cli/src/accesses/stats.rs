@@ -35,16 +35,17 @@ pub struct Arguments {
     profile: ProfileOptions,
 }
 
-/// Most processes, and most mappings, that are listed with a map of pages.
+/// Maximum number of processes, or of mappings, that are listed with a map of pages.
 const LISTED: usize = 10;
 
 /// The sums, and the slices if the user wants them.
 type Found = (Sums, Option<Vec<Rates>>);
 
-/// CSV columns of sums. The next line has the columns of slices.
+/// CSV columns of sums.
 pub const SUMS: &str = "accesses,reads,writes,access_bytes,pages,lines,thread_count,duration_clocks,\
      duration_seconds,accesses_per_second,bytes_per_second,gap_count,lost_accesses,\
      page_run_accesses,frequency_accesses";
+/// CSV columns of slices.
 const SLICES: &str = "source,slice,reads,writes";
 
 /// Runs the command. Returns whether a file or the map of pages is incomplete.
@@ -205,7 +206,8 @@ fn write_rates(rates: &Rates, output: &mut dyn Write) -> io::Result<()> {
     line(output, "slices", &format!("source {}, of {length}", rates.source))?;
     line(output, "  with accesses", &rates.slices.len().to_string())?;
     let accesses = |rate: &&Rate| rate.reads.saturating_add(rate.writes);
-    // The first slice of those with the maximum, because `max_by_key` returns the last one.
+    // The first of the slices that have the maximum. `max_by_key` returns the last one, so the
+    // slices are reversed.
     let most = rates.slices.iter().rev().max_by_key(accesses);
     if let Some(most) = most {
         let count = accesses(&most);

@@ -2,9 +2,9 @@
 //! simulators.
 //!
 //! A file is recognised by its first bytes after decompression ([`Opened`]). Standard input is
-//! recognised in the same way. A format that has times and no instructions becomes a table like
-//! that of a card. Any other format becomes a table like that of a program, which has threads,
-//! instructions and sizes, and no times.
+//! recognised in the same way. A format that has times and no instructions becomes a table like the
+//! table of a card. Any other format becomes a table like the table of a program, which has
+//! threads, instructions and sizes, and no times.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, IsTerminal, Write};
@@ -36,8 +36,8 @@ use crate::output::{cause, open};
 use crate::simulator::{ClockUnit, SimulatorFile};
 use crate::standard_io::{input, is_standard, name_of_input};
 
-/// Most bytes of an access. A larger size cannot be right, because no instruction accesses as many
-/// bytes.
+/// Maximum size of an access, in bytes. A larger size cannot be right, because no instruction
+/// accesses as many bytes.
 const MOST_BYTES: u32 = 1 << 16;
 /// An open file, or standard input, with its first bytes, which were already read.
 pub struct Opened {
@@ -104,8 +104,9 @@ pub struct Import<'i> {
     pub input: &'i Path,
     /// Format of the input.
     pub from: ImportedFormat,
-    /// Path of the output. The next field has its format.
+    /// Path of the output.
     pub output: &'i Path,
+    /// Format of the output.
     pub to: Format,
     /// Whether an existing file is overwritten.
     pub force: bool,

@@ -1,8 +1,8 @@
 //! Converts accesses to DDR commands, one access after another.
 //!
 //! Each access opens its row and closes it before the next access, like a memory controller with a
-//! closed-page policy. The distances between commands are those of [`Timing`]. All ranks are
-//! refreshed when a refresh is due. All banks are closed at the end.
+//! closed-page policy. [`Timing`] states the distances between commands. All ranks are refreshed
+//! when a refresh is due. All banks are closed at the end.
 
 use hmtt_format::address_map::Axis;
 use hmtt_format::command::{A10, column_pins};

@@ -1,12 +1,12 @@
-//! Writes commands for a card into a recording of the memory bus, or appends them to an existing
-//! one.
+//! Writes commands for a card into a new recording of the memory bus, or appends them to an
+//! existing recording.
 //!
-//! An existing recording is copied with a new last clock. The copy replaces it when the copy is
-//! complete. The use of memory does not depend on the size of the recording.
+//! An existing recording is copied with a new last clock. The copy replaces the recording when the
+//! copy is complete. The use of memory does not depend on the size of the recording.
 //!
-//! Rejected: compressed recordings, recordings whose columns have another order or that have a line
-//! for each clock, and recordings that end with a rank in power-down or self refresh, because such
-//! a rank accepts no access.
+//! Rejected: compressed recordings, recordings whose columns have another order, recordings with a
+//! line for each clock, and recordings that end with a rank in power-down or self refresh. Such a
+//! rank accepts no access.
 
 use std::fs::{self, File, Permissions};
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -20,9 +20,9 @@ use hmtt_format::{MemoryDescription, toml_memory};
 
 use super::bus::Bus;
 
-/// Most bytes in a line of a recording.
+/// Maximum number of bytes in a line of a recording.
 const LINE_BYTES: u64 = 1 << 12;
-/// Most bytes in a header.
+/// Maximum number of bytes in a header.
 const HEADER_BYTES: usize = 1 << 16;
 
 /// Reads a memory description in TOML.

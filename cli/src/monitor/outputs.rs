@@ -82,7 +82,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// The file if it is new; it is removed again if following the program fails.
+/// The file, if this process has created it. Such a file is removed again if following the program
+/// fails.
 fn new_file(created: Option<&Created>) -> NewFiles {
     NewFiles::new(created.into_iter().filter_map(Created::removable).collect())
 }

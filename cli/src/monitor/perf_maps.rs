@@ -21,7 +21,7 @@ pub struct PerfMaps {
 }
 
 /// The written maps. The map of a process's next program replaces the earlier map, unless somebody
-/// has changed that.
+/// has changed the earlier map.
 type Written = Arc<Mutex<BTreeMap<Pid, WrittenMap>>>;
 
 /// The map of a program. It is written at the program's end.

@@ -33,7 +33,7 @@ pub fn run(Run { options, program }: &Run) -> Result<bool> {
 #[derive(Clone, Copy)]
 pub struct Followed {
     pub pid: Pid,
-    /// Reason and state of that end.
+    /// Reason for the first end, and state of the process at that end.
     pub first: FirstEnd,
     /// Risks that the user has accepted, which a further attach needs again.
     pub risk_policy: RiskPolicy,

@@ -12,11 +12,13 @@ use serde_json::{Value, json};
 use crate::accesses::figures::{bytes, seconds};
 use crate::standard_io::print;
 
-/// Most processes that are listed as text.
+/// Maximum number of processes that are listed as text.
 const LISTED: usize = 20;
-/// Widths of columns, in characters: names of values, names of processes, and paths.
+/// Width of the column of names of values, in characters.
 const NAME_WIDTH: usize = 22;
+/// Width of the column of names of processes, in characters.
 const COMM_WIDTH: usize = 16;
+/// Width of the column of paths, in characters.
 const EXE_WIDTH: usize = 34;
 
 /// Describe a map of pages: machine, snapshots, processes, and how stale it may be

@@ -82,7 +82,7 @@ impl Marks {
     /// Writes the collected marks into the recording, if there is one.
     ///
     /// # Errors
-    /// The recording cannot be created, or not be extended.
+    /// The recording cannot be created or extended.
     pub fn finish(self, options: &MarkOptions) -> Result<()> {
         match (self.sink, &options.record) {
             (Sink::Recording(controls), Some(path)) => {

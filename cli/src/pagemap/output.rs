@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::tag::files::{Created, NewFiles};
 
-/// Most hidden names that are tried.
+/// Maximum number of hidden names that are tried.
 const NAMES: u32 = 100;
 
 /// An output that does not have its name yet. If it is dropped before [`Unnamed::name`], the file
@@ -87,8 +87,8 @@ fn is_regular(path: &Path) -> bool {
     matches!(entry.kind(), Ok(None | Some(FileType::RegularFile)))
 }
 
-/// Whether another process is writing a file, which it then has locked. False if the file cannot be
-/// opened.
+/// Whether another process is writing a file, and so has locked the file. False if the file cannot
+/// be opened.
 fn is_live(path: &Path) -> bool {
     let Some(Ok(entry)) = Entry::find(path) else { return false };
     let Ok(file) = entry.open(OFlags::RDONLY) else { return false };

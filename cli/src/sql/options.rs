@@ -101,7 +101,8 @@ pub fn size(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("a size such as 512M or 4G, at least {}M", LEAST_MEMORY >> 20))
 }
 
-/// Least memory for queries, in bytes. Less memory does not hold the batches of even a small sort.
+/// Minimum memory for queries, in bytes. Less memory does not hold the batches of even a small
+/// sort.
 const LEAST_MEMORY: usize = 32 << 20;
 
 #[cfg(test)]

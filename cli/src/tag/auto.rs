@@ -72,7 +72,7 @@ impl Auto {
 }
 
 /// Returns the first addresses of the functions in which most time is spent, and prints their
-/// names. `count`: most functions.
+/// names. `count`: maximum number of functions.
 fn worth(image: &Image, selection: &Selection, samples: &Samples, count: usize) -> BTreeSet<u64> {
     let good = verdicts(image).into_iter().filter(|(_, verdict)| verdict.is_ok());
     let good = good

@@ -39,7 +39,7 @@ impl Counts {
         self.write(&CountReport::Tree(TreeCounts::new(&programs)))
     }
 
-    /// Writes counts to the file, or prints those that are not 0.
+    /// Writes counts to the file, or prints the counts that are not 0.
     fn write(&self, report: &CountReport) -> Result<()> {
         if let Some(file) = &self.file {
             return Ok(file.write(hmtt_format::json::to_string_pretty(&report.to_json())? + "\n")?);

@@ -35,7 +35,7 @@ pub fn end(pid: Pid, nothing: &str) -> Result<()> {
         None => {
             let abandoned = AbandonedTags::find(Process::attach(pid)?)?;
             let is_nothing = abandoned.is_nothing();
-            // What remains of injected system calls is removed even if there are no tags.
+            // The remains of injected system calls are removed even if there are no tags.
             let left = abandoned.restore()?;
             if is_nothing {
                 bail!("process {pid} {nothing}");
@@ -48,7 +48,8 @@ pub fn end(pid: Pid, nothing: &str) -> Result<()> {
     }
 }
 
-/// Asks the controller of a process to detach, and waits until it has.
+/// Asks the controller of a process to detach, and waits until the controller has detached.
+/// `tracer`: the controller.
 pub fn ask(pid: Pid, tracer: Pid) -> Result<()> {
     let program =
         |pid: Pid| -> Option<PathBuf> { std::fs::read_link(format!("/proc/{pid}/exe")).ok() };

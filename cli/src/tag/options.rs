@@ -108,8 +108,8 @@ impl TagOptions {
     }
 }
 
-/// Blocks the signals that end tagging and the signals that report changes of the process. They are
-/// waited for instead of being delivered.
+/// Blocks the signals that end tagging and the signals that report changes of the process. These
+/// signals are waited for instead of being delivered.
 pub fn block_signals() -> Result<SigSet> {
     ptrace::block_signals().context("cannot block signals")
 }

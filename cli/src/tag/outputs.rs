@@ -5,8 +5,8 @@
 //! longer followed. The counts of all processes go to one file.
 //!
 //! A process that is followed alone is treated as a tree of one process, but messages do not name
-//! it. Its counts are written while it is still stopped, so that they are complete when `hmtt tag
-//! detach` returns.
+//! it. Its counts are written while the process is still stopped, so that the file is complete when
+//! `hmtt tag detach` returns.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

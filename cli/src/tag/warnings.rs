@@ -10,7 +10,7 @@ use hmtt_probe::control::{Refused, RemainingMemory, Restored, Tagged};
 use hmtt_probe::sanitizer;
 use nix::unistd::Pid;
 
-/// Most functions that are named in warnings of one kind.
+/// Maximum number of functions that are named in warnings of one kind.
 const NAMED: usize = 8;
 
 /// A path for output, without the control characters that a terminal would interpret.
@@ -21,7 +21,8 @@ pub fn shown(path: &Path) -> String {
 /// The program of a process: its number, and device and inode of the program's file.
 type Program = (Pid, Option<(u64, u64)>);
 
-/// Programs that were searched for LeakSanitizer, and whether one of them contains it.
+/// Programs that were searched for LeakSanitizer, and whether one of the programs contains
+/// LeakSanitizer.
 static CHECKED: Mutex<(BTreeSet<Program>, bool)> = Mutex::new((BTreeSet::new(), false));
 
 /// Warns once if the program of a process contains LeakSanitizer, which does not work in a traced

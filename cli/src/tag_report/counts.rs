@@ -67,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 /// the list does not exist.
 fn rows(document: &Value, list: &str) -> Option<Vec<(u64, String)>> {
     let row = |entry: &Value| {
-        // The key of blocks was the last one while maps of tags had version 1.
+        // While maps of tags had version 1, the key of blocks was `count`.
         let count = ["calls", "entries", "count"].iter().find_map(|key| entry.get(key));
         let calls = count?.as_u64()?;
         let mut name = match entry.get("name").and_then(Value::as_str) {

@@ -50,15 +50,18 @@ const RECORDED: f64 = 2.5;
 /// The fraction of the budget that is planned for. The rest covers errors of the estimate, and the
 /// last window, which no native time follows.
 const USED: f64 = 0.8;
-/// Least fraction of accesses that must be known if the program is recorded all the time.
+/// Minimum fraction of accesses that must be known if the program is recorded all the time.
 const LEAST_KNOWN: f64 = 0.1;
 /// Percentages of a function's accesses with different addresses that may be recorded.
 const SHARES: [u32; 5] = [10, 25, 50, 75, 100];
-/// Length of the first window. The next lines limit later windows: to one part in `SHARE_OF_TIME`
-/// of the time since the start, and to a longest length.
+/// Length of the first window, and minimum length of later windows.
 const FIRST: Duration = Duration::from_millis(100);
+/// A window after a native time, or after a change of levels, lasts at most one part in this number
+/// of the time since the start.
 const SHARE_OF_TIME: u32 = 20;
+/// Maximum length of such a window.
 const LONGEST: Duration = Duration::from_secs(1);
+/// Maximum length of any other window, which lasts at most twice as long as the window before it.
 const LONGEST_WITHOUT_PAUSE: Duration = Duration::from_secs(10);
 /// Shortest native time. The program is stopped before and after it, so shorter times would not
 /// pay.
@@ -93,8 +96,9 @@ impl std::str::FromStr for Budget {
 struct Window {
     /// Length of the window.
     on: f64,
-    /// Processor time of the program; the next field is the processor time of this process.
+    /// Processor time of the program.
     cpu: f64,
+    /// Processor time of this process.
     own: f64,
     /// Number of units (8 bytes each) that the program's threads wrote.
     units: f64,
@@ -124,8 +128,9 @@ impl Window {
 /// Sums of durations since the slowdown was last within the budget, or since the start.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
-    /// Time that has passed, in seconds; the next field is the estimated time of a native run.
+    /// Time that has passed, in seconds.
     passed: f64,
+    /// Estimated time of a native run with the same work, in seconds.
     native: f64,
 }
 
@@ -158,8 +163,9 @@ pub struct Regulator {
     on: Duration,
     since: Times,
     all: Times,
-    /// Number of windows so far; the next field is their total length in seconds.
+    /// Number of windows so far.
     windows: u64,
+    /// Total length of the windows so far, in seconds.
     recorded: f64,
 }
 
@@ -235,8 +241,8 @@ impl Regulator {
         if time > 0.0 { (1.0 - cpu / time).max(0.0) } else { 0.0 }
     }
 
-    /// Ends a window. Returns how long the program must run natively now; 0 if it can be recorded
-    /// on.
+    /// Ends a window. Returns how long the program must run natively now; 0 if recording can
+    /// continue.
     pub fn pause(&mut self, left: Left) -> Duration {
         let Left { at, used } = left;
         let (begin, cpu, own) = self.begin;
@@ -280,7 +286,7 @@ impl Regulator {
     }
 
     /// Chooses a level for each function. A function without an entry has the highest level; an
-    /// empty map means that all functions have it.
+    /// empty map means that all functions have the highest level.
     fn extents_for(&self, window: &Window, costs: &Costs) -> HashMap<FunctionKey, Extent> {
         let most = window.most_units(self.budget.used());
         let last = self.levels.len() - 1;
@@ -313,8 +319,8 @@ impl Regulator {
         extents.collect()
     }
 
-    /// A sentence on what was recorded until now. The slowdown in it ends with the last complete
-    /// window.
+    /// A sentence on how often and how long the program was recorded until now. The slowdown in the
+    /// sentence is the slowdown until the end of the last complete window.
     pub fn summary(&self) -> String {
         let (mut windows, mut recorded) = (self.windows, self.recorded);
         if self.left.is_none() {
@@ -357,12 +363,12 @@ mod tests {
         let window = Window { on: 1.0, waits: 1.0, ..Window::default() };
         // A program that sleeps loses nothing.
         assert_eq!(window.idle_and_work(), (1.0, 0.0));
-        // What it waits for while this process computes is no progress.
+        // A program that waits while this process computes makes no progress.
         assert_eq!(Window { own: 2.0, ..window }.idle_and_work(), (0.0, 0.0));
         assert_eq!(Window { own: 0.25, cpu: 0.5, ..window }.idle_and_work(), (0.25, 0.2));
-        // One that used to compute only does not wait now.
+        // A program that only computed in its native times does not wait now.
         assert_eq!(Window { waits: 0.0, ..window }.idle_and_work(), (0.0, 0.0));
-        // Two threads come no farther than one.
+        // Two threads make no more progress than one.
         assert_eq!(Window { cpu: 2.0, ..window }.idle_and_work(), (0.0, 0.4));
     }
 
@@ -376,8 +382,8 @@ mod tests {
         assert_eq!(Times { passed: 1.0, native: 0.7 }.pause(Budget(0.5)), 0.0);
     }
 
-    /// A function with 1,000 executions of a block, whose levels have these slots and known
-    /// accesses.
+    /// A function with 1,000 executions of a block. `levels`: for each level, the slots of the
+    /// block and its known accesses.
     fn function(levels: &[(f64, f64)]) -> Vec<Level> {
         let thousand = |(units, accesses): &(f64, f64)| Level {
             units: 1000.0 * units,
@@ -386,8 +392,8 @@ mod tests {
         levels.iter().map(thousand).collect()
     }
 
-    /// What two functions cost: in one, few accesses have most addresses; in the other all have
-    /// different ones.
+    /// Costs of two functions. In `few`, a few recorded accesses tell most addresses. In `many`,
+    /// all accesses have different addresses.
     fn costs() -> Costs {
         let few =
             [(0.0, 0.0), (1.0, 8.0), (1.0, 8.0), (1.0, 8.0), (1.0, 8.0), (2.0, 10.0), (10.0, 10.0)];
@@ -410,8 +416,8 @@ mod tests {
         }
     }
 
-    /// A second, of which the program waits so much for units to be written, and computes in the
-    /// rest.
+    /// A window of one second. The program waits for units to be written during the fraction
+    /// `waits`, and computes in the rest.
     fn window(waits: f64) -> Window {
         Window { on: 1.0, cpu: 1.0 - waits, own: 1.0, units: 22_000.0, waits: 0.0 }
     }
@@ -424,8 +430,8 @@ mod tests {
 
     #[test]
     fn functions_that_tell_less_for_their_cost_are_recorded_less() {
-        // The native time is 0.2 s. Of four fifths of the budget, 0.82 s, 0.5 s are needed by the
-        // program itself, and 0.12 s are left for units: a quarter of those that were written.
+        // The native time is 0.2 s. Four fifths of the budget allow 0.62 s. The program itself
+        // needs 0.5 s, so 0.12 s are left for units: a quarter of the units that were written.
         let regulator = regulator("262.5%", Selector::Every);
         let chosen = regulator.extents_for(&window(0.5), &costs());
         let share = |percent| {

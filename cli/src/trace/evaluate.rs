@@ -32,7 +32,7 @@ use caches::Caches;
 use evaluation::Evaluation;
 use settings::{Settings, Share};
 
-/// Most settings that are compared.
+/// Maximum number of settings that are compared.
 const MOST_SETTINGS: usize = 1000;
 
 /// State what traces with `--omega` would record and tell, from a trace with all accesses

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::file::{CHOSEN, read_to_end, shown, what_is_missing};
 use crate::standard_io::print;
 
-/// Most functions that are listed.
+/// Maximum number of functions that are listed.
 const LISTED: usize = 10;
 /// Width of the names in front of values.
 const NAME_WIDTH: usize = 22;

@@ -19,7 +19,7 @@ use crate::monitor::Finished;
 use crate::tag::files::{Created, NewFiles};
 use crate::tag::warnings::chain;
 
-/// Most threads that encode chunks.
+/// Maximum number of threads that encode chunks.
 const MOST_ENCODERS: usize = 8;
 
 /// The file for the trace of a program.
@@ -41,7 +41,7 @@ struct State {
     unrecorded: Unrecorded,
     /// Begin of a native time that was planned; `None` while the program is recorded.
     native_since: Option<Instant>,
-    /// The region that is recorded; `None` if everything is.
+    /// The region that is recorded; `None` if everything is recorded.
     region: Option<Region>,
     error: Option<io::Error>,
     finished: Finished,
@@ -193,8 +193,8 @@ fn finish(outcome: &Outcome, state: &mut State) {
     state.unrecorded.add(unrecorded);
 }
 
-/// Number of threads that encode chunks. They may use all CPUs, because the program waits for them
-/// and uses fewer.
+/// Number of threads that encode chunks. These threads may use all CPUs, because the program waits
+/// for them and uses fewer CPUs.
 fn encoders() -> usize {
     std::thread::available_parallelism().map_or(1, |cpus| cpus.get().min(MOST_ENCODERS))
 }

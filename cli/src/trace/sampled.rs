@@ -1,5 +1,5 @@
-//! Records a program only part of the time. Between these times the program runs natively. The
-//! lengths of both are given by the user, or follow from a budget.
+//! Records a program only part of the time. Between these times the program runs natively. The user
+//! gives the lengths of the recorded and the native times, or they follow from a budget.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -260,7 +260,7 @@ mod tests {
         let own = Running::new(Pid::this());
         assert!(!own.has_ended());
         assert!(Running::new(Pid::from_raw(i32::MAX)).has_ended());
-        // Another process has its number.
+        // Another process has got the number of the ended process.
         let other = Running { started: own.started.map(|started| started + 1), ..own };
         assert!(other.has_ended());
     }

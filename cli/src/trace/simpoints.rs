@@ -16,8 +16,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::convert::Region;
 
-/// Most bytes of a file; the next line has the most intervals.
+/// Maximum size of a file, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
+/// Maximum number of intervals in a file.
 const MOST_INTERVALS: usize = 512;
 
 /// A chosen interval with the weight of its cluster.

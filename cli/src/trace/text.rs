@@ -103,8 +103,8 @@ fn line(
     output.write_all(b"\n")
 }
 
-/// Most bytes of a line without its function: five numbers of at most 20 digits each, and the text
-/// between them.
+/// Maximum length of a line without its function, in bytes: five numbers of at most 20 digits each,
+/// and the text between them.
 const MOST_LINE_BYTES: usize = 128;
 
 /// A line under construction. The formatter of the standard library would take several times as

@@ -22,14 +22,16 @@ pub const REUSE_DISTANCES: &str = "Reuse distances";
 pub const MISS_RATIOS: &str = "Miss-ratio curve";
 const MISSES: &str = "Misses of caches";
 pub const BY_NUMBER: &str = "Distribution of touches by page number";
-/// Most memories that get charts over time on the page.
+/// Maximum number of memories that get charts over time on the page.
 pub const MOST_MEMORIES: usize = 6;
 
 /// Name of the axis of reuse distances.
 pub const DISTANCES: &str = "distance in lines, from; set apart: first touches, which have none";
-/// Label of first touches, which have no reuse distance. The lines below name them in words.
+/// Label of first touches, which have no reuse distance.
 pub const FIRST: &str = "first";
+/// Name of first touches in words.
 pub const FIRST_TOUCHES: &str = "first touches";
+/// Sentence on the bar of first touches.
 pub const ABOUT_FIRST: &str =
     "The bar at the right is that of first touches, which have no distance.";
 

@@ -10,13 +10,13 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// A count.
+    /// A count, in powers of 1000.
     Count,
     /// Bytes, in powers of 1024.
     Bytes,
     /// Bytes per second, in powers of 1000.
     BytesPerSecond,
-    /// Seconds.
+    /// Seconds, or milliseconds, microseconds or nanoseconds.
     Seconds,
     /// A fraction from 0 to 1.
     Share,

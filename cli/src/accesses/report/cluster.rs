@@ -20,7 +20,7 @@ use crate::scale_program::{self, Printed, Program};
 use crate::standard_io::name_of_input;
 
 const PROGRAM: Program = Program { name: "hmtt-report-cluster", package: "hmtt-cluster" };
-/// Most bytes in a row of the program's output.
+/// Maximum number of bytes in a row of the program's output.
 const MOST_ROW_BYTES: u64 = 1 << 26;
 const SPINNER: &str = "{spinner} {msg}";
 const TICK: Duration = Duration::from_millis(200);

@@ -33,7 +33,7 @@ use crate::accesses::stats::{slice_length, write_sums};
 
 /// The distribution has a point for each further hundredth of the pages.
 const STEPS: u64 = 100;
-/// Most blocks of addresses in the distribution by page number.
+/// Maximum number of blocks of addresses in the distribution by page number.
 pub const MOST_BLOCKS: usize = 128;
 /// A report can use every access with a known time. Parts of the page that need more state that
 /// they are absent.

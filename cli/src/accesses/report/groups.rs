@@ -11,8 +11,9 @@ use crate::accesses::split::Groups;
 use crate::accesses::split::forms::{View, name};
 use crate::accesses::stats::write_row;
 
-/// Most groups in the chart and in the table.
+/// Maximum number of groups in the chart.
 const DRAWN: usize = 20;
+/// Maximum number of groups in the table.
 const LISTED: usize = 200;
 
 /// The groups of a report. Each group has only its sums.

@@ -2,8 +2,10 @@
 
 use super::chart::Unit;
 
-/// Significant digits of values. Times have more, because they may begin far from 0.
+/// Maximum number of significant digits of values.
 const DIGITS: usize = 4;
+/// Maximum number of significant digits of times. Times have more digits, because they may begin
+/// far from 0.
 const TIME_DIGITS: usize = 9;
 
 /// A number with at most `digits` significant digits, without trailing zeros. Example: 2.50 is

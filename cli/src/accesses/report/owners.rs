@@ -5,7 +5,7 @@ use super::chart::{Part, Table};
 use super::numbers::{exact, share};
 use crate::accesses::resolution::Resolution;
 
-/// Most processes, and most mappings, in a table.
+/// Maximum number of processes, or of mappings, in a table.
 const LISTED: usize = 100;
 
 /// The meaning of an `owner` value, in words.

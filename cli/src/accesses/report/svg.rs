@@ -1,11 +1,11 @@
 //! Draws a chart as a standalone SVG file, for papers. The file has a title, axes, units and a
 //! legend, in light colours.
 //!
-//! It draws the charts of [`chart`](super::chart), which the page's script draws, too. The script
-//! needs a browser, because its charts follow the size of the window and can be zoomed. A browser
-//! engine that runs it would be by far the largest dependency of the command. So the five kinds of
-//! charts are drawn in two places, but from the same data. Names come from outside and are escaped.
-//! The file refers to no other file.
+//! This module draws the charts of [`chart`](super::chart), which the page's script draws, too. The
+//! script needs a browser, because its charts follow the size of the window and can be zoomed. A
+//! browser engine that runs it would be by far the largest dependency of the command. So the five
+//! kinds of charts are drawn in two places, but from the same data. Names come from outside and are
+//! escaped. The file refers to no other file.
 
 mod content;
 mod labels;
@@ -33,9 +33,11 @@ const TOP: f64 = 64.0;
 const BELOW: f64 = 46.0;
 /// Height of a row in a heat map, unless the plot would become too low or too high.
 const ROW_HEIGHT: f64 = 15.0;
-/// Colours of series. The next lines have the colour of marks and limits, and the dashes of lines.
+/// Colours of series.
 const COLOURS: [&str; 3] = ["#1f66c7", "#c2590a", "#1c7c54"];
+/// Colour of marks and limits.
 const ALARM: &str = "#b42318";
+/// Dashes of lines, by series.
 const DASHES: [&str; 3] = ["none", "7 3", "2 2"];
 
 const STYLE: &str = "text{font:11px sans-serif;fill:#1b1f24}.title{font-size:14px;font-weight:bold}\
@@ -69,8 +71,8 @@ impl Frame {
             _ => PLOT_HEIGHT,
         };
         let top = content::highest(&chart.content);
-        // Labels of rows, such as addresses, are written whole, and the space for them is as wide
-        // as they need.
+        // Labels of rows, such as addresses, are written whole. The space for labels is as wide as
+        // the longest label needs.
         let letters = match &chart.content {
             Content::Heat { rows, .. } => rows.iter().map(|row| row.label.chars().count()).max(),
             _ => None,

@@ -3,8 +3,9 @@
 use hmtt_format::escape;
 use serde_json::{Value, json};
 
-/// Widths of the columns for a process and a mapping, in characters.
+/// Width of the column for a process, in characters.
 const PROCESS_WIDTH: usize = 18;
+/// Width of the column for a mapping, in characters.
 const MAPPING_WIDTH: usize = 30;
 
 /// The owner of a physical page.

@@ -82,7 +82,7 @@ impl SplitOptions {
         self.inclusive
     }
 
-    /// Most groups that are kept.
+    /// Maximum number of groups that are kept.
     pub fn most(&self) -> usize {
         self.groups
     }

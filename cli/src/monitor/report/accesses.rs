@@ -2,7 +2,8 @@
 //! code by file and address.
 //!
 //! Profile and report come from different runs. A tagged block may contain calls, and then consists
-//! of several blocks of the profile; it is joined with the first of these. Neither file is trusted.
+//! of several blocks of the profile; it is joined with the first of these blocks. Neither file is
+//! trusted.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -32,8 +33,8 @@ struct Joined {
     executions: u64,
 }
 
-/// Blocks and loops that have accesses and were executed in the profile. Those with most own
-/// accesses come first.
+/// Blocks and loops that have accesses and were executed in the profile. The blocks and loops with
+/// the most own accesses come first.
 pub struct Accesses {
     report: PathBuf,
     blocks: Vec<Joined>,

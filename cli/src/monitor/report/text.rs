@@ -11,8 +11,9 @@ use hmtt_translator::report::disassembly::lines;
 use hmtt_translator::report::lines::SourceLines;
 use hmtt_translator::report::{Analysis, place, shown_address, sum};
 
-/// Most blocks whose instructions are printed, and most targets of an indirect branch.
+/// Maximum number of blocks whose instructions are printed.
 const DISASSEMBLED: usize = 5;
+/// Maximum number of targets that are printed of an indirect branch.
 const TARGETS: usize = 4;
 
 /// The last component of a path.

@@ -1,9 +1,9 @@
 //! Counts what recording a program costs, and what each function would cost if fewer of its
 //! accesses were recorded.
 //!
-//! It counts the units that threads write. In some of the chunks it also counts the executions of
-//! each block. A block is decoded from its code. The accesses of each level are chosen by the same
-//! code that chooses accesses when a program is recorded.
+//! This module counts the units that threads write. In some of the chunks it also counts the
+//! executions of each block. A block is decoded from its code. The accesses of each level are
+//! chosen by the same code that chooses accesses when a program is recorded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +20,9 @@ use hmtt_translator::selection;
 
 use super::levels::Level;
 
-/// The first chunks are all examined; after them, one in `OTHERS`.
+/// Number of chunks at the start, which are all examined.
 const FIRST_CHUNKS: u64 = 8;
+/// Of the chunks after these, one in this number is examined.
 const OTHERS: u64 = 8;
 /// Levels are computed for the most expensive blocks that together have this fraction of all
 /// executions.

@@ -84,7 +84,7 @@ mod tests {
         Level { units: units.into(), accesses: accesses.into() }
     }
 
-    /// The most accesses by any choice.
+    /// Maximum number of known accesses by any choice of levels.
     fn best(functions: &[Vec<Level>], most_units: f64) -> f64 {
         let Some((first, rest)) = functions.split_first() else { return 0.0 };
         let base = first[0].units;
@@ -101,7 +101,8 @@ mod tests {
         ];
         assert_eq!(choose(&functions, 0.0), [0, 0]);
         assert_eq!(choose(&functions, 10.0), [1, 0]);
-        // The second level of the second function alone is worth less than the third one.
+        // The second level of the second function has a lower worth than its third level, so it is
+        // skipped.
         assert_eq!(choose(&functions, 30.0), [1, 2]);
         assert_eq!(choose(&functions, 40.0), [2, 2]);
     }

@@ -18,13 +18,15 @@ pub struct Model {
     budget: ElementBudget,
     levels: Vec<CacheConfiguration>,
     caches: Hierarchy,
-    /// Number of reads that were made in the caches; the next field counts writes.
+    /// Number of reads that were made in the caches.
     pub reads: u64,
+    /// Number of writes that were made in the caches.
     pub writes: u64,
     /// Accesses whose addresses are not known.
     pub unknown: u64,
-    /// Number of lines read from memory; the next field counts lines written to memory.
+    /// Number of lines read from memory.
     pub line_reads: u64,
+    /// Number of lines written to memory.
     pub line_writes: u64,
     /// Misses of each instruction, by its address. An access that touches several lines misses a
     /// level at most once.

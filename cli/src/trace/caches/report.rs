@@ -11,7 +11,7 @@ use super::code::{Code, Function, Instruction};
 use super::model::Model;
 use crate::tag::warnings::shown;
 
-/// Most functions that are printed as text.
+/// Maximum number of functions that are printed as text.
 const ROWS: usize = 10;
 
 /// `part` in percent of `whole`; 0 if `whole` is 0.

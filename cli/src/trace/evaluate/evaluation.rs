@@ -14,12 +14,12 @@ use super::settings::Settings;
 /// Limit of the total [`Plan::size`] of all plans. The plans of a million blocks are smaller.
 const MOST_PLANS: usize = 1 << 27;
 
-/// How often the assumption was wrong that two accesses touch the same chunk. A setting assumes
-/// this of an access that it does not record and a recorded access of the block.
+/// How often an assumption of a setting was wrong. The assumption is that an unrecorded access
+/// touches the same chunk as a recorded access of its block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sharing {
-    /// Executed accesses that are not recorded and probably touch the chunk of a recorded access,
-    /// which was executed, too.
+    /// Executed accesses that are not recorded, and that probably touch the chunk of a recorded
+    /// access. The recorded access was executed, too.
     pub checked: u64,
     /// Accesses among `checked` whose chunk no such recorded access has touched.
     pub different: u64,
@@ -43,7 +43,7 @@ pub struct Evaluation {
     current: usize,
     /// Accesses of the current execution so far, each with its place in the block.
     made: Vec<(u16, Made)>,
-    /// Least place in the block that the next access may have.
+    /// First place in the block that the next access may have.
     next: usize,
     /// Addresses of the current execution, by place in the block.
     addresses: Vec<Option<u64>>,

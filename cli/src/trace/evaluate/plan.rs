@@ -145,7 +145,7 @@ mod tests {
     use super::super::settings::Share;
     use super::*;
 
-    /// What the recorder describes of a block, all accesses.
+    /// Describes a block as the recorder does, with all accesses.
     fn described(code: &[u8]) -> BlockAccesses {
         let block = Block::from_bytes(RunAddr(0x1000), code).unwrap();
         let every = hmtt_translator::recorded::Choice::EVERY;
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_is_near_is_compared_with_what_is_recorded() {
-        // Of four classes one is recorded: that of two accesses.
+        // Of four classes one is recorded: the class that has two accesses.
         let plan = Plan::new(&described(CODE), &settings(&["25%", "26%"], &[16])).unwrap();
         let checks: Vec<_> =
             plan.checks.iter().map(|check| (check.access, &check.recorded[..])).collect();

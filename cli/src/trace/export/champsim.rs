@@ -16,11 +16,11 @@
 //! has the registers that its kind requires before all others. An indirect branch that reads no
 //! other register has [`FROM_MEMORY`].
 //!
-//! What does not fit in a record is left out. General registers are kept before flags, and flags
-//! before others. Accesses that are left out are counted. A repeated string instruction is one
-//! record, as processors and `hmtt monitor` count it; it has the first element in each cache line,
-//! as far as the record has space for addresses. On request it has a record for each element
-//! instead, as in traces of Pin.
+//! Registers and addresses that do not fit in a record are left out. General registers are kept
+//! before flags, and flags before others. Accesses that are left out are counted. A repeated string
+//! instruction is one record, as processors and `hmtt monitor` count it. The record has the first
+//! element in each cache line, as far as it has space for addresses. On request the instruction has
+//! a record for each element instead, as in traces of Pin.
 
 use std::io::{self, Write};
 
@@ -71,9 +71,9 @@ pub struct ChampSim<W> {
     waiting: Option<Waiting>,
     /// Number of instructions of other threads, which are left out.
     others: u64,
-    /// Number of accesses that did not fit in their records; the next field counts elements of
-    /// string instructions.
+    /// Number of accesses that did not fit in their records.
     unplaced: u64,
+    /// Number of elements of string instructions that did not fit in their records.
     unplaced_elements: u64,
     sums: RequestSums,
 }

@@ -1,9 +1,9 @@
 //! Writes regions of a thread's instructions, each region to a file of its own.
 //!
 //! Instructions are counted from the beginning of the trace. A repeated string instruction counts
-//! as one. An interrupted instruction counts when it is executed to its end. The accesses that it
-//! made before the interruption belong to the region that would have contained it as the next
-//! instruction.
+//! as one. An interrupted instruction counts when it is executed to its end. The accesses before
+//! the interruption belong to the region that would contain the instruction if it had been executed
+//! to its end.
 
 use std::collections::VecDeque;
 use std::io;

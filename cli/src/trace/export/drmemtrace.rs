@@ -27,8 +27,9 @@ pub struct Drmemtrace<W> {
     /// Thread of the last record.
     thread: Option<u32>,
     records: u64,
-    /// Number of instructions that were fetched; the next field counts all lines.
+    /// Number of instructions that were fetched.
     fetched: u64,
+    /// Number of lines of instructions, with a line for each further round of a string instruction.
     shown: u64,
     sums: RequestSums,
 }

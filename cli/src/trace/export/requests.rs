@@ -118,7 +118,7 @@ mod tests {
         let instruction = hmtt_translator::instructions::instructions(0, &[0x90])[0];
         let (thread, pc, is_complete) = (1, 0, true);
         let mut rounds = Rounds::default();
-        // The last one crosses a line, of which the caches have the second half.
+        // The last access crosses the border of two lines. The caches have the second line.
         for (direction, address) in
             [(Direction::Write, 0x1000), (Direction::Read, 0x1008), (Direction::Read, 0x1000 - 4)]
         {
@@ -136,7 +136,7 @@ mod tests {
             let step = Step { thread, pc, instruction: &instruction, accesses, is_complete };
             requests.step(&step, &mut rounds).unwrap();
         }
-        // A line in the place of the one that was changed.
+        // This line takes the place of the changed line in the caches.
         let single = Single { direction: Direction::Read, address: 0x1080, size: 8 };
         let Requests { output, caches, lines, .. } = &mut requests;
         write_transfers(single, 9, caches.as_mut().unwrap(), lines, output).unwrap();

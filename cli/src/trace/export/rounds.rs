@@ -10,8 +10,8 @@ use hmtt::table::requests::LINE_BYTES;
 use hmtt_files::access_trace::Made;
 use hmtt_format::Direction;
 
-/// Most bytes of an access or of an element. No instruction accesses more. A larger size in a
-/// forged file would become millions of requests.
+/// Maximum size of an access or of an element, in bytes. No instruction accesses more. A larger
+/// size in a forged file would become millions of requests.
 const MOST_BYTES: u32 = 1 << 16;
 
 /// A memory access at a known address.
@@ -82,8 +82,8 @@ fn address(access: &Made) -> Option<u64> {
 
 impl Rounds {
     /// Passes on the accesses of one instruction with one call of `add`. For a string instruction
-    /// these are the first elements in each cache line. `places`: most reads and most writes that
-    /// `add` can take. Returns the number of elements for which there was no place.
+    /// these are the first elements in each cache line. `places`: maximum numbers of reads and of
+    /// writes that `add` can take. Returns the number of elements for which there was no place.
     ///
     /// # Errors
     /// The error that `add` returns.

@@ -15,7 +15,7 @@ use hmtt_translator::instructions::{Instruction, instructions};
 
 use super::rounds::Rounds;
 
-/// Most decoded instructions that are kept in memory.
+/// Maximum number of decoded instructions that are kept in memory.
 const KEPT: usize = 1 << 20;
 
 /// An instruction that a thread has executed.
@@ -77,9 +77,9 @@ pub struct Steps<'e> {
     kept: usize,
     open: Option<Open>,
     accesses: Vec<Made>,
-    /// Number of instructions that cannot be decoded; the next field counts accesses that belong to
-    /// no decoded instruction.
+    /// Number of instructions that cannot be decoded.
     undecoded: u64,
+    /// Number of accesses that belong to no decoded instruction.
     strays: u64,
 }
 

@@ -113,7 +113,7 @@ pub fn write_rows(numbers: &[Difference], output: &mut dyn Write) -> io::Result<
 type Number = fn(&Found) -> Option<f64>;
 
 /// The share of one outcome among the accesses with known banks and rows; `None` without such
-/// accesses. `of`: the number of accesses with the outcome.
+/// accesses. `count`: returns the number of accesses with the outcome.
 fn row_share(results: &Found, count: impl Fn(&Outcomes) -> u64) -> Option<f64> {
     let total: u64 = results.rows.iter().map(|memory| memory.outcomes.accesses()).sum();
     let part: u64 = results.rows.iter().map(|memory| count(&memory.outcomes)).sum();

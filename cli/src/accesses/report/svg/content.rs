@@ -7,10 +7,11 @@ use super::{Content, DASHES, Frame, RIGHT, Style, TOP, rows, words};
 use crate::accesses::report::chart::{Curve, Row, Slices, TimeSeries};
 use crate::accesses::report::numbers::counted;
 
-/// Number of colours in a heat map. The next lines have the colours of few accesses and of most
-/// accesses.
+/// Number of colours in a heat map.
 const STEPS: usize = 24;
+/// Red, green and blue for few accesses, from 0 to 255.
 const FEW: [f64; 3] = [110.0, 160.0, 230.0];
+/// Red, green and blue for the most accesses, from 0 to 255.
 const MOST: [f64; 3] = [120.0, 20.0, 60.0];
 /// A curve with fewer points has a dot at each point.
 const DOTS: usize = 64;

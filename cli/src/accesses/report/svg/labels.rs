@@ -30,7 +30,7 @@ impl Label {
 
 /// Every nth label, with the smallest n at which no labels overlap. `keeps_last`: the last label is
 /// always chosen, and labels that would overlap it are left out. Example: of labels at 0, 10, 20
-/// and 30 that are 8 pixels wide, it returns those at 0 and 20.
+/// and 30 that are 8 pixels wide, it returns the labels at 0 and 20.
 pub fn spaced(labels: &[Label], keeps_last: bool) -> Vec<Label> {
     let (regular, last) = match labels.split_last() {
         Some((last, regular)) if keeps_last => (regular, Some(last)),

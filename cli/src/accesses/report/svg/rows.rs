@@ -7,11 +7,13 @@ use super::{Frame, TOP, words};
 
 /// Height of a row, with its text and its bar.
 pub const HEIGHT: f64 = 30.0;
-/// Most letters of a name that fit into a row.
+/// Maximum number of letters of a name in a row.
 const LETTERS: usize = 90;
-/// Vertical positions in a row, as fractions of its height: the baseline of the text, and the top
-/// and bottom of the bar. Descenders of letters are below the baseline.
+/// Vertical position of the text's baseline in a row, as a fraction of the row's height. Descenders
+/// of letters are below the baseline.
 const TEXT: f64 = 0.36;
+/// Vertical positions of the top and the bottom of the bar in a row, as fractions of the row's
+/// height.
 const BAR: [f64; 2] = [0.53, 0.9];
 
 /// Cuts a name that does not fit: the end is replaced by an ellipsis.
