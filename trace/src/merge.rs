@@ -125,8 +125,8 @@ impl Merge {
     /// Reads the captures once and relates the clocks of their sessions.
     ///
     /// # Errors
-    /// [`MergeError`]: a capture cannot be read, there is no card or there are too many, an offset is of no source, or a
-    /// session's clock cannot be related to the reference.
+    /// [`MergeError`]: a capture cannot be read, there is no card or there are too many, an offset
+    /// is of no source, or a session's clock cannot be related to the reference.
     pub fn survey(paths: &[PathBuf], options: &Options) -> Result<Self, MergeError> {
         let Survey { sessions, counts, interfaces } = survey::survey(paths)?;
         if sessions.is_empty() {

@@ -39,7 +39,8 @@ impl ParquetReader {
     /// Opens a table: reads the file's metadata.
     ///
     /// # Errors
-    /// [`TableError`]: the file cannot be read, is no Parquet file, or is a table of another version.
+    /// [`TableError`]: the file cannot be read, is no Parquet file, or is a table of another
+    /// version.
     pub fn new(file: File) -> Result<Self, TableError> {
         let file = open(file)?;
         let metadata = file.metadata().file_metadata();
