@@ -1,8 +1,7 @@
 //! Measures how many block numbers the monitor reads each second: `cargo bench -p hmtt-translator`.
 //!
-//! The numbers are those of a random walk through 4,000 blocks of which few are hot, as programs
-//! write them, and of a loop of one block. Prints billions of numbers in a second of processor
-//! time.
+//! The numbers come from a random walk through 4,000 blocks, few of them hot, as programs write
+//! them, and from a loop of one block. Prints billions of numbers in a second of processor time.
 
 use hmtt_probe::address::RunAddr;
 use hmtt_translator::monitor::code::{BlockCode, End, Numbered};

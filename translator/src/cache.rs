@@ -71,7 +71,7 @@ pub trait CacheMemory {
 /// What generated code records besides executing the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instrument {
-    /// Nothing.
+    /// Threads have no rings, and `r15` is the program's own.
     None,
     /// Each block writes its number to the thread's ring. `r15` points to the next free place of
     /// the ring.

@@ -63,7 +63,7 @@ pub enum Selector {
 /// How much of the accesses of a block is recorded. All blocks of a function have the same extent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Extent {
-    /// Nothing.
+    /// No access is recorded.
     Nothing,
     /// As much as in all blocks without a setting of their own.
     #[default]

@@ -73,7 +73,7 @@ impl Bytes {
         let (mut ports, mut bridge, mut bytes) = (0, 0, Bytes::default());
         for (name, counters) in table.lines().filter_map(|line| line.split_once(':')) {
             let counters: Vec<&str> = counters.split_whitespace().collect();
-            // Each side has eight counters, of which the first is that of bytes.
+            // Each side has eight counters. The first one counts bytes.
             let (received, sent): (u64, u64) = (counters[0].parse()?, counters[8].parse()?);
             match name.trim() {
                 BRIDGE => {
