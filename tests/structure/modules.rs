@@ -9,9 +9,10 @@ use std::path::Path;
 use crate::source::Crate;
 
 /// The first file of each crate.
-const CRATES: [&str; 20] = [
+const CRATES: [&str; 21] = [
     "cli/src/main.rs",
     "dataset/src/lib.rs",
+    "files/src/lib.rs",
     "format/src/lib.rs",
     "fuzz/src/lib.rs",
     "fuzz/src/main.rs",
