@@ -102,15 +102,31 @@ impl Running {
         let (begin, mut status) = (Instant::now(), None);
         while begin.elapsed() < LIMIT {
             status = status.or(self.child.try_wait().unwrap());
-            // The signal 0 is sent to nobody.
-            if status.is_some() && nix::sys::signal::killpg(self.pid(), None).is_err() {
+            if status.is_some() && !is_group_running(self.pid()) {
                 return status;
             }
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(2));
         }
         let _ = nix::sys::signal::killpg(self.pid(), Signal::SIGKILL);
         None
     }
+}
+
+/// Whether a process of a process group has not ended. Processes that nobody waits for, because
+/// their parent was killed, have ended.
+fn is_group_running(group: Pid) -> bool {
+    let is_running = |process: PathBuf| {
+        let stat = std::fs::read_to_string(process.join("stat")).ok()?;
+        // The name in parentheses may contain any character (proc(5), `stat`).
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let (state, its_group) = (fields.next()?, fields.nth(1)?);
+        // If only the first thread has ended, others are left.
+        let threads = || std::fs::read_dir(process.join("task")).map_or(0, Iterator::count);
+        let has_ended = ["Z", "X"].contains(&state) && threads() <= 1;
+        Some(its_group == group.to_string() && !has_ended)
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.filter_map(|entry| is_running(entry.path())).any(|is_running| is_running)
 }
 
 /// Waits for a command that was told to end. Returns its status and its errors.
