@@ -110,7 +110,7 @@ fn an_interrupted_query_leaves_no_output() {
         let is_begun = || {
             let files = fs::read_dir(folder.path()).unwrap().flatten();
             let staged =
-                files.filter(|file| file.file_name().to_string_lossy().starts_with(".hmtt-sql-"));
+                files.filter(|file| file.file_name().to_string_lossy().starts_with(".hmtt-"));
             staged.into_iter().any(|file| file.metadata().is_ok_and(|about| about.len() > 0))
         };
         let begin = Instant::now();
