@@ -4,7 +4,7 @@
 //! `HMTT_LONG_INTERRUPTIONS` and `HMTT_LONG_ATTACHMENTS` are numbers of times for each command, and
 //! `HMTT_LONG_SEED` is the first seed. A failure names the seed of its case.
 
-mod server;
+pub mod server;
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

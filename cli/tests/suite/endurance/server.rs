@@ -21,7 +21,7 @@ const ATTACHED: Duration = Duration::from_millis(150);
 const CLIENTS: u64 = 3;
 
 /// A server with a socket in a folder. It is ended if a test fails.
-struct Server(Child);
+pub struct Server(pub Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -31,8 +31,8 @@ impl Drop for Server {
 }
 
 impl Server {
-    fn start(folder: &Path, socket: &Path) -> Self {
-        let mut command = Command::new("redis-server");
+    /// Starts `redis-server` by a command whose last word is its name, and waits until it listens.
+    pub fn start(mut command: Command, folder: &Path, socket: &Path) -> Self {
         command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]);
         command.arg(socket).arg("--dir").arg(folder).stdout(Stdio::null());
         let mut server = Server(command.spawn().unwrap());
@@ -41,6 +41,15 @@ impl Server {
             std::thread::yield_now();
         }
         server
+    }
+}
+
+/// Tells all clients to end, also if the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -97,7 +106,7 @@ fn a_server_answers_all_requests_while_commands_attach_and_detach() {
     }
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
-    let mut server = Server::start(folder.path(), &socket);
+    let mut server = Server::start(Command::new("redis-server"), folder.path(), &socket);
     let pid = Pid::from_raw(server.0.id().cast_signed());
     let is_over = AtomicBool::new(false);
     let times = from_environment("HMTT_LONG_ATTACHMENTS").unwrap_or(ATTACHMENTS);
@@ -107,12 +116,13 @@ fn a_server_answers_all_requests_while_commands_attach_and_detach() {
             scope.spawn(move || check_answers(socket, client, is_over))
         });
         let clients: Vec<_> = clients.collect();
+        let over = Over(&is_over);
         for commands in COMMANDS {
             for number in 0..times {
                 attach_and_detach(commands[0], pid, number);
             }
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(over);
         clients.into_iter().map(|client| client.join().unwrap()).sum()
     });
     println!("{answers} answers");

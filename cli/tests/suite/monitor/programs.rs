@@ -1,9 +1,8 @@
 //! Programs behave as without monitoring, and nothing is lost: our own, and installed ones, with
 //! and without JIT compilers.
 
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -12,6 +11,7 @@ use super::{
     run_monitored,
 };
 use crate::built::built;
+use crate::endurance::server::Server;
 use crate::skipped;
 use crate::tag::build;
 
@@ -100,16 +100,6 @@ fn programs_of_rust_and_go_behave_as_without_monitoring() {
     }
 }
 
-/// A server with a socket in a folder, that is ended if a test fails.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn redis_serves_under_load_while_it_is_monitored() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,13 +108,8 @@ fn redis_serves_under_load_while_it_is_monitored() {
         return skipped(format!("redis-server: {error}"));
     }
     let mut command = hmtt_monitor(&["run", "-o", profile.to_str().unwrap(), "--"]);
-    command.args(["redis-server", "--port", "0", "--save", "", "--appendonly", "no"]);
-    command.arg("--unixsocket").arg(&socket).arg("--dir").arg(folder.path());
-    let mut server = Server(command.stdout(Stdio::null()).spawn().unwrap());
-    while UnixStream::connect(&socket).is_err() {
-        assert!(server.0.try_wait().unwrap().is_none(), "redis-server has ended");
-        std::thread::yield_now();
-    }
+    command.arg("redis-server");
+    let mut server = Server::start(command, folder.path(), &socket);
     let client = |program: &str, words: &[&str]| {
         let output = Command::new(program).arg("-s").arg(&socket).args(words).output().unwrap();
         assert!(output.status.success(), "{program} {words:?}: {output:?}");
